@@ -1,0 +1,64 @@
+"""The name of a partition, and the text form of Kafka's 16-byte ids.
+
+A topic's name becomes a directory, so what counts as a legal name is decided here, once, for every way
+that a name can come in.
+"""
+
+import binascii
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+
+MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: the directory "NAME-PARTITION.UUID-delete" must fit in 255 bytes.
+ZERO_UUID = bytes(16)
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def check_topic_name(name: str) -> None:
+    """Raise INVALID_TOPIC_EXCEPTION unless `name` is one that Kafka allows."""
+    if not name:
+        problem = "it is empty"
+    elif name in (".", ".."):
+        problem = "it is '.' or '..'"
+    elif len(name) > MAX_TOPIC_NAME_LENGTH:
+        problem = f"it is longer than {MAX_TOPIC_NAME_LENGTH} characters"
+    elif not _LEGAL_NAME.fullmatch(name):
+        problem = "it has a character other than ASCII letters, digits, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name {name[:300]!r} is not allowed: {problem}."
+    )
+
+
+def names_collide(one: str, other: str) -> bool:
+    """Whether two names differ only in '.' against '_', which metrics cannot tell apart (Kafka refuses those)."""
+    return one.replace(".", "_") == other.replace(".", "_")
+
+
+def uuid_to_text(uuid: bytes) -> str:
+    """A 16-byte id as Kafka prints it: URL-safe base64 without padding, 22 characters."""
+    return urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def uuid_from_text(text: str) -> bytes:
+    """The inverse of `uuid_to_text`; INVALID_REQUEST for anything that is not 22 base64url characters."""
+    try:
+        uuid = urlsafe_b64decode(text + "==")
+    except (binascii.Error, ValueError):
+        uuid = b""
+    if len(uuid) != 16 or len(text) != 22:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text[:64]!r} is not an id of 22 base64url characters.")
+    return uuid

@@ -1,0 +1,1 @@
+"""node.kafka_api"""

@@ -1,0 +1,104 @@
+"""The layers of ARCHITECTURE.md, held by machine: packages point down, modules follow their package's map."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAY_IMPORT = {
+    "logstore": set(),
+    "metadata_raft": {"logstore"},
+    "groupcoord": {"logstore"},
+    "node": {"logstore", "metadata_raft", "groupcoord"},
+}
+# The modules that may touch the world: files, sockets, clocks, threads, the process.
+DOORS = {
+    "logstore/disk.py",
+    "metadata_raft/quorum_local.py",
+    "node/clock.py",
+    "node/config.py",
+    "node/broker.py",
+    "node/__main__.py",
+    "node/replica/replica_manager.py",
+}
+DOOR_FOLDERS = ("node/net/", "node/runtime/", "node/tools/", "node/cli/")
+OF_THE_WORLD = {
+    "asyncio",
+    "socket",
+    "time",
+    "threading",
+    "subprocess",
+    "select",
+    "uvloop",
+    "signal",
+    "random",
+    "shutil",
+    "tempfile",
+}
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for entry in ast.walk(ast.parse(path.read_text())):
+        if isinstance(entry, ast.Import):
+            names |= {alias.name for alias in entry.names}
+        elif isinstance(entry, ast.ImportFrom):
+            assert entry.level == 0, f"{path}: imports are absolute"
+            names |= {f"{entry.module}.{alias.name}" for alias in entry.names} | {entry.module or ""}
+    return names
+
+
+def map_of(package: str) -> list[str]:
+    """The module names (dotted below the package) in the order of the map in the package's docstring."""
+    text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+    return re.findall(r"^([a-z0-9_.]+)(?:  +\S|$)", text, flags=re.M)
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_imports_point_down_only(package: str) -> None:
+    for path in modules(package):
+        for name in imported(path):
+            top = name.split(".")[0]
+
+            assert top not in MAY_IMPORT or top == package or top in MAY_IMPORT[package], (
+                f"{path} imports {name}"
+            )
+
+
+@pytest.mark.parametrize("package", ["logstore", "metadata_raft", "groupcoord"])
+def test_a_module_imports_only_from_lines_above_its_own(package: str) -> None:
+    order = map_of(package)
+    for path in modules(package):
+        module = path.stem
+        if module == "__init__":
+            continue
+
+        assert module in order, f"{path} has no line in the map of {package}/__init__.py"
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[0] == package and len(parts) > 1 and parts[1] in order:
+                assert order.index(parts[1]) < order.index(module), (
+                    f"{module} imports {parts[1]}, which stands below it"
+                )
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_only_doors_touch_the_world(package: str) -> None:
+    for path in modules(package):
+        name = str(path.relative_to(ROOT))
+        if name in DOORS or name.startswith(DOOR_FOLDERS):
+            continue
+
+        touched = {top.split(".")[0] for top in imported(path)} & OF_THE_WORLD
+        assert not touched, f"{name} imports {sorted(touched)} but is not a door"
+
+
+def test_every_map_line_is_a_module() -> None:
+    for package in ("logstore", "metadata_raft", "groupcoord"):
+        assert set(map_of(package)) == {path.stem for path in modules(package)} - {"__init__"}
