@@ -4,4 +4,5 @@ The map, bottom-up; a module imports only from lines above its own:
 
 errors              ErrorCode, KafkaError
 topic_partition     the name of a partition; legal topic names; ids as text
+schema              the notation of wire messages and records: field functions, @struct, @message
 """

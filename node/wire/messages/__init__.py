@@ -1,1 +1,5 @@
-"""node.wire.messages"""
+"""node.wire.messages: the shape of every API, a module each: request and response, all versions in one class.
+
+Names, types, versions, tags and defaults are those of Apache Kafka 4.4; the notation is `logstore.schema`. A
+module is imported when its API is first used: `codec.request_class(key)` and `codec.response_class(key)`.
+"""

@@ -1,0 +1,17 @@
+"""ExpireDelegationToken (key 40): an earlier end for a token."""
+
+from logstore import schema
+from logstore.schema import message
+
+
+@message(api_key=40, versions=(1, 2), flexible_since=2)
+class ExpireDelegationTokenRequest:
+    hmac: bytes = schema.bytes_()
+    expiry_time_period_ms: int = schema.int64()
+
+
+@message(api_key=40, versions=(1, 2), flexible_since=2)
+class ExpireDelegationTokenResponse:
+    error_code: int = schema.int16()
+    expiry_timestamp_ms: int = schema.int64()
+    throttle_time_ms: int = schema.int32()

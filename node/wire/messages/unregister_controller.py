@@ -1,0 +1,16 @@
+"""UnregisterController (key 94): forget a controller that is gone for good."""
+
+from logstore import schema
+from logstore.schema import message
+
+
+@message(api_key=94, versions=(0, 0), flexible_since=0)
+class UnregisterControllerRequest:
+    controller_id: int = schema.int32()
+
+
+@message(api_key=94, versions=(0, 0), flexible_since=0)
+class UnregisterControllerResponse:
+    throttle_time_ms: int = schema.int32()
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0)
