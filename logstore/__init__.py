@@ -5,4 +5,8 @@ The map, bottom-up; a module imports only from lines above its own:
 errors              ErrorCode, KafkaError
 topic_partition     the name of a partition; legal topic names; ids as text
 schema              the notation of wire messages and records: field functions, @struct, @message
+schema_source       Python source under construction
+schema_decode       writes the decoder of one version of a message
+schema_encode       writes its encoder
+schema_compiler     decoder(cls, version), encoder(cls, version), compiled when first used
 """

@@ -1,0 +1,304 @@
+"""Writes the function that encodes one version of one message.
+
+The function appends to a bytearray and returns the list of buffers that make up the whole: that bytearray
+alone, or with record batches between its parts, which are passed on without a copy. A value that its field
+cannot hold (None, a number out of range, text too long) is the caller's mistake: ValueError, with the way
+to the field.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from logstore.schema import Buffer, Field, Kind, Records, Schema, schema_of
+from logstore.schema_source import (
+    READY_LENGTHS,
+    STRING_MAX_BYTES,
+    UUID_BYTES,
+    Source,
+    is_fixed,
+    is_number,
+)
+
+
+def build_encoder(cls: type, version: int) -> Callable[..., Any]:
+    """The function `encode(object, writer) -> [buffer, ...]` for one version of a message class."""
+    schema = schema_of(cls)
+    writer = _EncoderWriter(schema, version)
+    writer.write_struct(2, schema, "o")
+    source = writer.source
+    if not source.lines:  # a message without a field, such as ListGroups version 0
+        source.line(2, "pass")
+    source.names.update(
+        uvarint=uvarint,
+        string_length=string_length,
+        append_records=append_records,
+        records_bytes=records_bytes,
+        tagged_section=tagged_section,
+        checked_uuid=checked_uuid,
+        unfit=unfit,
+        schema=schema,
+        pack=struct.pack,
+        faults=(TypeError, AttributeError, ValueError, struct.error),
+    )
+    source.lines[:0] = ["def encode(o, w):", "    chunks = []", "    try:"]
+    source.line(1, "except faults as fault:")
+    source.line(2, f"raise unfit(schema, {version}, o, fault) from fault")
+    source.line(1, "chunks.append(w)")
+    source.line(1, "return chunks")
+    return source.build("encode", f"encode {schema.name} v{version}")
+
+
+# ---- what the written functions call ------------------------------------------------------------
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint."""
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def string_length(length: int) -> bytes:
+    """The length of a compact string that takes more than one byte, plus one."""
+    if length > STRING_MAX_BYTES:
+        raise ValueError(f"a string of {length} bytes is longer than {STRING_MAX_BYTES}")
+    return uvarint(length + 1)
+
+
+def checked_uuid(value: bytes) -> bytes:
+    """The struct module would cut or fill up a UUID of another size without a word."""
+    if len(value) != UUID_BYTES:
+        raise ValueError(f"a UUID has {UUID_BYTES} bytes, not {len(value)}")
+    return value
+
+
+def records_bytes(records: Records) -> int:
+    """The size of record batches in one buffer or several."""
+    return sum(map(len, records)) if isinstance(records, list | tuple) else len(records)
+
+
+def append_records(chunks: list[Buffer], w: bytearray, records: Records) -> bytearray:
+    """Put the bytes written so far and the records behind the finished chunks; returns a new writer."""
+    chunks.append(w)
+    if isinstance(records, list | tuple):
+        chunks.extend(records)
+    else:
+        chunks.append(records)  # type: ignore[arg-type]
+    return bytearray()
+
+
+def tagged_section(tags: Sequence[tuple[int, bytearray]]) -> bytearray:
+    section = bytearray(uvarint(len(tags)))
+    for tag, body in tags:
+        section += uvarint(tag) + uvarint(len(body)) + body
+    return section
+
+
+def unfit(schema: Schema, version: int, value: object, fault: Exception) -> ValueError:
+    """The error that names the field which cannot hold its value."""
+    place = find_unfit(schema, version, value, schema.name) or str(fault)
+    return ValueError(f"cannot encode {schema.name} version {version}: {place}")
+
+
+def find_unfit(schema: Schema, version: int, value: object, path: str) -> str | None:
+    """The first field under `value` that cannot be encoded, in words."""
+    for field in schema.plain_fields(version) + schema.tagged_fields(version):
+        where = f"{path}.{field.name}"
+        if not hasattr(value, field.name):
+            return f"{path} must be a {schema.name}, not {value!r}"
+        held = getattr(value, field.name)
+        if held is None and field.is_nullable(version):
+            continue
+        if not field.is_array:
+            held = [held]
+        elif not isinstance(held, list | tuple):
+            return f"{where} must be a list, not {held!r}"
+        for index, one in enumerate(held):
+            found = _find_unfit_value(field, version, one, f"{where}[{index}]" if field.is_array else where)
+            if found is not None:
+                return found
+    return None
+
+
+def _find_unfit_value(field: Field, version: int, value: object, where: str) -> str | None:
+    if field.kind is Kind.STRUCT:
+        assert field.of is not None
+        return find_unfit(schema_of(field.of), version, value, where)
+    try:
+        if field.kind is Kind.STRING:
+            assert isinstance(value, str)
+            string_length(len(value.encode()))
+        elif field.kind is Kind.UUID:
+            assert isinstance(value, bytes)
+            checked_uuid(value)
+        elif is_fixed(field.kind):
+            struct.pack(f">{field.kind.value}", value)
+        elif field.kind is Kind.BYTES:
+            assert isinstance(value, bytes | bytearray | memoryview)
+        else:
+            records_bytes(value)  # type: ignore[arg-type]
+    except (AssertionError, TypeError, ValueError, struct.error) as fault:
+        return f"{where} is of kind {field.kind.name.lower()} and cannot hold {value!r:.100} ({fault})"
+    return None
+
+
+# ---- the writer ---------------------------------------------------------------------------------
+
+
+class _EncoderWriter:
+    """What all fields of one function share: `o` object, `w` writer, `chunks` finished buffers, `n`
+    length.
+    """
+
+    def __init__(self, schema: Schema, version: int) -> None:
+        self.source = Source()
+        self.version = version
+        self.flexible = schema.is_flexible(version)
+
+    def write_struct(self, depth: int, schema: Schema, owner: str) -> None:
+        source = self.source
+        tagged = schema.tagged_fields(self.version)
+        run: list[Field] = []  # neighbours of fixed size are packed with one call
+        for field in schema.plain_fields(self.version):
+            if is_fixed(field.kind) and not field.is_array:
+                run.append(field)
+                continue
+            self._write_run(depth, run, owner, "")
+            self._write_field(depth, field, f"{owner}.{field.name}")
+        if not self.flexible or tagged:
+            self._write_run(depth, run, owner, "")
+        elif run:
+            self._write_run(depth, run, owner, "x")  # the empty tagged section goes along as a zero byte
+        else:
+            source.line(depth, "w.append(0)")
+        if self.flexible and tagged:
+            self._write_tags(depth, tagged, owner)
+
+    def _write_run(self, depth: int, run: list[Field], owner: str, padding: str) -> None:
+        if not run:
+            return
+        pack = self.source.bind_packer("pack", "".join(field.kind.value for field in run) + padding)
+        values = ", ".join(self._fixed_value(field.kind, f"{owner}.{field.name}") for field in run)
+        self.source.line(depth, f"w += {pack}({values})")
+        run.clear()
+
+    def _fixed_value(self, kind: Kind, value: str) -> str:
+        return f"checked_uuid({value})" if kind is Kind.UUID else value
+
+    def _write_field(self, depth: int, field: Field, value: str) -> None:
+        source = self.source
+        held = source.variable()
+        source.line(depth, f"{held} = {value}")
+        nullable = field.is_nullable(self.version)
+        if nullable:
+            source.line(depth, f"if {held} is None:")
+            source.line(depth + 1, self._null(field))
+            source.line(depth, "else:")
+            depth += 1
+        if field.is_array:
+            self._write_array(depth, field, held)
+            return
+        if field.kind is Kind.STRUCT and nullable:
+            source.line(depth, "w.append(1)")
+        self._write_one(depth, field, held)
+
+    def _null(self, field: Field) -> str:
+        if field.kind is Kind.STRUCT and not field.is_array:
+            return "w.append(255)"
+        if self.flexible:
+            return "w.append(0)"
+        length = b"\xff\xff" if field.kind is Kind.STRING and not field.is_array else b"\xff\xff\xff\xff"
+        return f"w += {length!r}"
+
+    def _write_array(self, depth: int, field: Field, held: str) -> None:
+        source = self.source
+        self._write_length(depth, f"len({held})")
+        if is_number(field.kind):
+            code = field.kind.value
+            ready = source.bind_array_packers("pack", code)
+            source.line(depth, f"if len({held}) <= {READY_LENGTHS}:")
+            source.line(depth + 1, f"w += {ready}[len({held})](*{held})")
+            source.line(depth, "else:")
+            source.line(depth + 1, f"w += pack(f'>{{len({held})}}{code}', *{held})")
+        else:
+            element = source.variable()
+            source.line(depth, f"for {element} in {held}:")
+            self._write_one(depth + 1, field, element)
+
+    def _write_one(self, depth: int, field: Field, held: str) -> None:
+        """One value, or one element of an array, that is not None."""
+        source = self.source
+        if field.kind is Kind.STRUCT:
+            assert field.of is not None
+            self.write_struct(depth, schema_of(field.of), held)
+        elif is_fixed(field.kind):
+            pack = source.bind_packer("pack", field.kind.value)
+            source.line(depth, f"w += {pack}({self._fixed_value(field.kind, held)})")
+        elif field.kind is Kind.STRING:
+            encoded = source.variable()
+            source.line(depth, f"{encoded} = {held}.encode()")
+            self._write_string_length(depth, f"len({encoded})")
+            source.line(depth, f"w += {encoded}")
+        elif field.kind is Kind.BYTES:
+            self._write_length(depth, f"len({held})")
+            source.line(depth, f"w += {held}")
+        else:
+            self._write_length(depth, f"records_bytes({held})")
+            source.line(depth, "if n:" if not self.flexible else "if n > 1:")
+            source.line(depth + 1, f"w = append_records(chunks, w, {held})")
+
+    def _write_length(self, depth: int, length: str) -> None:
+        """The length of bytes, records or an array, left in `n` as it goes on the wire."""
+        source = self.source
+        if self.flexible:
+            source.line(depth, f"n = {length} + 1")
+            source.line(depth, "if n < 128:")
+            source.line(depth + 1, "w.append(n)")
+            source.line(depth, "else:")
+            source.line(depth + 1, "w += uvarint(n)")
+        else:
+            source.line(depth, f"n = {length}")
+            source.line(depth, f"w += {source.bind_packer('pack', 'i')}(n)")
+
+    def _write_string_length(self, depth: int, length: str) -> None:
+        source = self.source
+        if self.flexible:
+            source.line(depth, f"n = {length}")
+            source.line(depth, "if n < 127:")
+            source.line(depth + 1, "w.append(n + 1)")
+            source.line(depth, "else:")
+            source.line(depth + 1, "w += string_length(n)")
+        else:
+            source.line(depth, f"w += {source.bind_packer('pack', 'h')}({length})")
+
+    def _write_tags(self, depth: int, tagged: list[Field], owner: str) -> None:
+        """Tagged fields go out only where they differ from their default (KIP-482)."""
+        source = self.source
+        conditions = [self._differs(field, f"{owner}.{field.name}") for field in tagged]
+        tags, outer = source.variable(), source.variable()
+        source.line(depth, f"if {' or '.join(conditions)}:")
+        source.line(depth + 1, f"{tags} = []")
+        source.line(depth + 1, f"{outer} = w")
+        for field, condition in zip(tagged, conditions, strict=True):
+            source.line(depth + 1, f"if {condition}:")
+            source.line(depth + 2, "w = bytearray()")
+            self._write_field(depth + 2, field, f"{owner}.{field.name}")
+            source.line(depth + 2, f"{tags}.append(({field.tag}, w))")
+        source.line(depth + 1, f"w = {outer}")
+        source.line(depth + 1, f"w += tagged_section({tags})")
+        source.line(depth, "else:")
+        source.line(depth + 1, "w.append(0)")
+
+    def _differs(self, field: Field, value: str) -> str:
+        if field.default is None:
+            return f"{value} is not None"
+        if field.is_array:
+            return value
+        default = self.source.bind(f"default_{field.name}", field.default)
+        if field.kind is Kind.STRUCT:  # most have the very default; comparing two structs is slow
+            return f"({value} is not {default} and {value} != {default})"
+        return f"{value} != {default}"
