@@ -1,0 +1,143 @@
+"""One shard of the group coordinator: the groups whose records are in one partition of `__consumer_offsets`.
+
+    coordinator = Coordinator(config, new_uuid)
+    coordinator.replay(record)                      # every record of the partition, in order
+    effects = coordinator.start(now_ms)             # timers of what was loaded
+    effects = coordinator.handle(command, now_ms)   # then each command
+    effects = coordinator.stop(error)               # answers all that wait; the object is used no more
+
+`handle` decides and replays its own `Append`s at once: the state runs ahead of the log by what the caller is
+about to append. If an append fails, the caller drops the coordinator and loads another one from the log.
+"""
+
+from collections.abc import Callable
+
+from groupcoord.commands import (
+    Command,
+    DeleteGroups,
+    DescribeGroups,
+    ExpireJoin,
+    ExpireOffsets,
+    ExpireSession,
+    ExpireSync,
+    ExtendInitialRebalance,
+    ForgetTopics,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+)
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.describe_groups import describe_groups, list_groups
+from groupcoord.effects import Append, Effect, Refuse, StartTimer
+from groupcoord.group_records import GroupRecord
+from groupcoord.heartbeat import heartbeat
+from groupcoord.join_group import join_group
+from groupcoord.leave_group import leave_group
+from groupcoord.offset_commit import commit_offsets
+from groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, delete_offsets, expire_offsets, forget_topics
+from groupcoord.offset_fetch import fetch_offsets
+from groupcoord.rebalance import (
+    expire_join,
+    expire_session,
+    expire_sync,
+    extend_initial_rebalance,
+    prepare_rebalance,
+    start_session,
+)
+from groupcoord.shard import Shard
+from groupcoord.sync_group import sync_group
+from logstore.errors import ErrorCode, KafkaError
+
+
+class Coordinator:
+    """Commands in, effects out. Not thread-safe: one owner calls it."""
+
+    def __init__(self, config: CoordinatorConfig, new_uuid: Callable[[], str]) -> None:
+        self.shard = Shard(config, new_uuid)
+
+    def replay(self, record: GroupRecord) -> None:
+        self.shard.replay(record)
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """After the last record of the log: every loaded member has its session timeout to show up."""
+        shard = self.shard
+        effects: list[Effect] = [
+            StartTimer(EXPIRY_KEY, shard.config.offsets_retention_check_interval_ms, ExpireOffsets())
+        ]
+        for group in shard.groups.values():
+            effects += [start_session(group, member) for member in group.members.values()]
+            if len(group.members) > shard.config.group_max_size:
+                effects += self._settled(prepare_rebalance(shard, group, now_ms))
+        return effects
+
+    def handle(self, command: Command, now_ms: int) -> list[Effect]:
+        """Decide a command. A KafkaError below becomes a `Refuse` for commands of clients."""
+        try:
+            effects = self._decide(command, now_ms)
+        except KafkaError as error:
+            token = getattr(command, "token", None)
+            assert token is not None, (command, error)
+            return [Refuse(token, error.code, error.detail)]
+        return self._settled(effects)
+
+    def stop(self, error: ErrorCode) -> list[Effect]:
+        """Answer every request that waits: this is not the coordinator of these groups any more."""
+        effects: list[Effect] = []
+        for group in self.shard.groups.values():
+            for member in group.members.values():
+                tokens = (group.take_join_token(member), member.sync_token)
+                member.sync_token = None
+                effects += [Refuse(token, error) for token in tokens if token is not None]
+        return effects
+
+    def check_invariants(self) -> None:
+        """What holds between any two commands; asked by tests after each."""
+        self.shard.check_invariants()
+
+    def _settled(self, effects: list[Effect]) -> list[Effect]:
+        for effect in effects:
+            if isinstance(effect, Append):
+                for record in effect.records:
+                    self.shard.replay(record)
+        return effects
+
+    def _decide(self, command: Command, now_ms: int) -> list[Effect]:
+        shard = self.shard
+        match command:
+            case Heartbeat():
+                return heartbeat(shard, command)
+            case OffsetCommit():
+                return commit_offsets(shard, command, now_ms)
+            case OffsetFetch():
+                return fetch_offsets(shard, command)
+            case JoinGroup():
+                return join_group(shard, command, now_ms)
+            case SyncGroup():
+                return sync_group(shard, command, now_ms)
+            case LeaveGroup():
+                return leave_group(shard, command, now_ms)
+            case DescribeGroups():
+                return describe_groups(shard, command)
+            case ListGroups():
+                return list_groups(shard, command)
+            case OffsetDelete():
+                return delete_offsets(shard, command)
+            case DeleteGroups():
+                return delete_groups(shard, command)
+            case ExpireSession():
+                return expire_session(shard, command, now_ms)
+            case ExtendInitialRebalance():
+                return extend_initial_rebalance(shard, command, now_ms)
+            case ExpireJoin():
+                return expire_join(shard, command, now_ms)
+            case ExpireSync():
+                return expire_sync(shard, command, now_ms)
+            case ExpireOffsets():
+                return expire_offsets(shard, now_ms)
+            case ForgetTopics():
+                return forget_topics(shard, command)

@@ -1,0 +1,35 @@
+"""The settings that a group coordinator obeys, and the limits that are ours.
+
+Attribute names are Kafka's broker settings with underscores; `node` fills them in from its configuration.
+"""
+
+from dataclasses import dataclass
+
+# A pending member holds a few hundred bytes until its session timeout; a start of ten thousand consumers at
+# the same moment is the largest that is plausible. Those beyond are told GROUP_MAX_SIZE_REACHED.
+MAX_PENDING_MEMBERS = 10_000
+# What one group may offer to choose from; real clients send one to three.
+MAX_PROTOCOLS = 100
+# A group without members or offsets costs about 1 kB; beyond this a shard refuses new ones
+# (COORDINATOR_NOT_AVAILABLE).
+MAX_GROUPS_PER_SHARD = 200_000
+# Offsets looked at in one slice of the expiry, so that a slice takes about a millisecond.
+EXPIRY_SLICE_OFFSETS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorConfig:
+    """Kafka's settings of the group coordinator, with Kafka's defaults."""
+
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4_096  # in fact characters, as in Kafka
+    offsets_retention_ms: int = 7 * 24 * 60 * 60_000  # offsets.retention.minutes
+    offsets_retention_check_interval_ms: int = 600_000
+    # Members that wait in their first join have no session yet; after this long without an answer they are
+    # dropped.
+    new_member_join_timeout_ms: int = 5 * 60_000
+    # The largest batch that the partition of __consumer_offsets takes (its max.message.bytes).
+    max_batch_bytes: int = 1_048_588

@@ -1,0 +1,60 @@
+"""DescribeGroups and ListGroups: what the shard knows, for administrators."""
+
+from groupcoord.commands import DescribeGroups, ListGroups
+from groupcoord.effects import (
+    DescribeGroupsResult,
+    Effect,
+    GroupDescription,
+    ListedGroup,
+    ListGroupsResult,
+    MemberDescription,
+    Reply,
+)
+from groupcoord.group import Group
+from groupcoord.group_state import GroupState
+from groupcoord.shard import Shard
+from logstore.errors import ErrorCode
+
+CLASSIC_TYPE = "classic"
+
+
+def describe_groups(shard: Shard, command: DescribeGroups) -> list[Effect]:
+    groups = [_describe(group_id, shard.group(group_id)) for group_id in command.group_ids]
+    return [Reply(command.token, DescribeGroupsResult(groups=groups), shows_state=True)]
+
+
+def list_groups(shard: Shard, command: ListGroups) -> list[Effect]:
+    groups = [
+        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
+        for group in shard.groups.values()
+        if (not command.states or group.state.value.lower() in command.states)
+        and (not command.types or CLASSIC_TYPE in command.types)
+    ]
+    return [Reply(command.token, ListGroupsResult(groups=groups), shows_state=True)]
+
+
+def _describe(group_id: str, group: Group | None) -> GroupDescription:
+    if group is None:
+        return GroupDescription(
+            group_id=group_id, error=ErrorCode.GROUP_ID_NOT_FOUND, state=GroupState.DEAD.value
+        )
+    # What members say under a protocol means something only once the group has chosen one for good.
+    chosen = group.protocol_name if group.state is GroupState.STABLE else None
+    members = [
+        MemberDescription(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(chosen) if chosen is not None else b"",
+            member.assignment,
+        )
+        for member in group.members.values()
+    ]
+    return GroupDescription(
+        group_id=group_id,
+        state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_name=chosen or "",
+        members=members,
+    )

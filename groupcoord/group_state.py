@@ -1,0 +1,27 @@
+"""The five states of a classic group and the one table of its moves."""
+
+from enum import Enum
+
+
+class GroupState(Enum):
+    """What a classic group is doing; the value is the name that clients are shown."""
+
+    EMPTY = "Empty"  # no members; it may hold offsets
+    PREPARING_REBALANCE = "PreparingRebalance"  # waiting for all members to join
+    COMPLETING_REBALANCE = "CompletingRebalance"  # waiting for the leader's assignment
+    STABLE = "Stable"  # every member can have its assignment
+    DEAD = "Dead"  # removed, or this node is its coordinator no more
+
+
+# From each state to the states that may follow it.
+MOVES: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset(
+        {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}
+    ),
+    GroupState.COMPLETING_REBALANCE: frozenset(
+        {GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}
+    ),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset(),
+}

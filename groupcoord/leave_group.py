@@ -1,0 +1,53 @@
+"""LeaveGroup: members go, one or several at once (KIP-345); the rest rebalances once."""
+
+from groupcoord.commands import LeaveGroup, MemberIdentity
+from groupcoord.effects import CancelTimer, Effect, LeaveGroupResult, LeftMember, Reply
+from groupcoord.group import Group
+from groupcoord.group_state import GroupState
+from groupcoord.rebalance import answer_removed, maybe_complete_join, prepare_rebalance, session_key
+from groupcoord.shard import Shard, check_group_id
+from logstore.errors import ErrorCode, KafkaError
+
+
+def leave_group(shard: Shard, command: LeaveGroup, now_ms: int) -> list[Effect]:
+    check_group_id(command.group_id)
+    group = shard.group(command.group_id)
+    effects: list[Effect] = []
+    left: list[LeftMember] = []
+    for identity in command.members:
+        error = ErrorCode.NONE
+        try:
+            effects += _remove(group, identity)
+        except KafkaError as refused:
+            error = refused.code
+        left.append(LeftMember(identity.member_id, identity.group_instance_id, error))
+    if group is not None:
+        if any(member.error is ErrorCode.NONE for member in left):
+            effects += _after_leaving(shard, group, now_ms)
+        shard.drop_if_hollow(group)
+    return [*effects, Reply(command.token, LeaveGroupResult(members=left))]
+
+
+def _remove(group: Group | None, identity: MemberIdentity) -> list[Effect]:
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "there is no such group")
+    member_id = identity.member_id
+    if not member_id:
+        # An administrator removes a static member by its instance id, not knowing its member id.
+        member_id = group.static_members.get(identity.group_instance_id or "", "")
+        if not member_id:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "no member has this group.instance.id")
+    if member_id in group.pending_join_members:
+        group.remove(member_id)
+        return [CancelTimer(session_key(group, member_id))]
+    instance_id = identity.group_instance_id if identity.member_id else None
+    member = group.validate_member(member_id, instance_id)
+    effects = [CancelTimer(session_key(group, member_id)), *answer_removed(group, member)]
+    group.remove(member_id)
+    return effects
+
+
+def _after_leaving(shard: Shard, group: Group, now_ms: int) -> list[Effect]:
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        return prepare_rebalance(shard, group, now_ms)
+    return maybe_complete_join(group, now_ms)

@@ -1,0 +1,46 @@
+"""One member of a classic group."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from groupcoord.commands import Protocol, Token
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A member as it joined.
+
+    Soft state: `protocols` but for the chosen one, the tokens and `is_new` are not in the log; a restart
+    forgets them.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Sequence[Protocol]
+    assignment: bytes = b""
+    join_token: Token | None = None  # its JoinGroup that waits for the others
+    sync_token: Token | None = None  # its SyncGroup that waits for the leader's
+    is_new: bool = False  # waits in its first join: it does not know its id yet and cannot heartbeat
+
+    @property
+    def is_static(self) -> bool:
+        return self.group_instance_id is not None
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """What the member says under that protocol; empty if it does not offer it."""
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        return b""
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """The first of its protocols, in its order of preference, that all members share."""
+        return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
+
+    def offers(self, protocols: Sequence[Protocol]) -> bool:
+        """Whether these are exactly what it offers already, in names, order and bytes."""
+        return tuple(self.protocols) == tuple(protocols)

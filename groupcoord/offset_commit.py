@@ -1,0 +1,88 @@
+"""OffsetCommit: members, and those who manage partitions on their own, have positions kept.
+
+A commit from outside the group's management (generation -1, no member) is taken only while the group has no
+members. Members may commit while a rebalance is being prepared, so that they can hand over what they did; not
+while it completes.
+"""
+
+from groupcoord.commands import OffsetCommit, OffsetToCommit
+from groupcoord.effects import Append, Effect, OffsetCommitResult, Reply
+from groupcoord.group import Group
+from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord, record_size_bytes
+from groupcoord.group_state import GroupState
+from groupcoord.rebalance import start_session
+from groupcoord.shard import Shard
+from logstore.errors import ErrorCode, KafkaError
+
+DEFAULT_RETENTION = -1
+
+
+def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Effect]:
+    group = shard.group(command.group_id)
+    effects: list[Effect] = []
+    if group is None:
+        _check_unknown_group(command)
+    else:
+        _check_committer(group, command)
+        member = group.members.get(command.member_id)
+        if member is not None:
+            effects.append(start_session(group, member))  # a commit is a sign of life
+    expire_ms = NO_TIMESTAMP_MS
+    if command.retention_time_ms != DEFAULT_RETENTION:
+        expire_ms = now_ms + command.retention_time_ms
+    errors: list[ErrorCode] = []
+    records: list[OffsetRecord] = []
+    for offset in command.offsets:
+        if _length(offset.metadata) > shard.config.offset_metadata_max_bytes:
+            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        errors.append(ErrorCode.NONE)
+        records.append(_to_record(command.group_id, offset, now_ms, expire_ms))
+    if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:
+        # One commit is one batch, all or nothing, and the log would refuse this one.
+        raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "more offsets than fit into one batch")
+    if records:
+        effects.append(Append(records))
+    return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
+
+
+def _check_unknown_group(command: OffsetCommit) -> None:
+    """Without a group, only those who are not its members can commit; replaying the record then makes the
+    group.
+    """
+    if command.generation_id >= 0:
+        if command.unknown_group_is_illegal_generation:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+
+
+def _check_committer(group: Group, command: OffsetCommit) -> None:
+    if command.generation_id < 0 and group.state is GroupState.EMPTY:
+        return
+    if command.generation_id >= 0 or command.member_id or command.group_instance_id is not None:
+        group.validate_member(command.member_id, command.group_instance_id)
+        if command.generation_id != group.generation_id:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, f"the group is at generation {group.generation_id}"
+            )
+    elif group.state is not GroupState.EMPTY:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group waits for its leader's assignment")
+
+
+def _to_record(group_id: str, offset: OffsetToCommit, now_ms: int, expire_ms: int) -> OffsetRecord:
+    value = OffsetCommitValue(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        commit_timestamp=now_ms,
+        expire_timestamp=expire_ms,
+        topic_id=offset.topic_id,
+    )
+    return OffsetRecord(group_id, offset.topic, offset.partition, value)
+
+
+def _length(text: str) -> int:
+    """The length as Kafka counts it, in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,150 @@
+"""What is forgotten: offsets that nobody needed for long, groups without offsets, offsets deleted by hand or
+with a topic.
+
+The rules are Kafka's (KIP-211, `offsets.retention.minutes`):
+
+    group                                         an offset of it expires
+    with its own retention (commits v2 to v4)     when that is over
+    empty, with a protocol type                   the retention after the group became empty
+    without a protocol type (never any members)   the retention after its commit
+    stable, of consumers that can be understood   the retention after its commit, if none of them reads the
+    topic any other                                     never
+
+An empty group without offsets goes at the next look.
+"""
+
+from collections.abc import Sequence
+
+from groupcoord.commands import DeleteGroups, ExpireOffsets, ForgetTopics, OffsetDelete
+from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS
+from groupcoord.effects import (
+    CancelTimer,
+    DeleteGroupsResult,
+    Effect,
+    OffsetDeleteResult,
+    Reply,
+    StartTimer,
+    TimerKey,
+)
+from groupcoord.group import CONSUMER_PROTOCOL_TYPE, Group
+from groupcoord.group_records import (
+    NO_TIMESTAMP_MS,
+    GroupMetadataRecord,
+    GroupRecord,
+    OffsetCommitValue,
+    OffsetRecord,
+)
+from groupcoord.group_state import GroupState
+from groupcoord.rebalance import session_key
+from groupcoord.shard import Shard, appends
+from logstore.errors import ErrorCode, KafkaError
+
+EXPIRY_KEY = TimerKey("offsets")
+
+
+def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
+    """One slice of a round over all groups; the timer brings the next slice, or after the last one the next
+    round.
+    """
+    if not shard.expiry_queue:
+        shard.expiry_queue = sorted(shard.groups, reverse=True)
+    records: list[GroupRecord] = []
+    seen = 0
+    while shard.expiry_queue and seen < EXPIRY_SLICE_OFFSETS:
+        group = shard.group(shard.expiry_queue.pop())
+        if group is not None:
+            seen += 1 + _expire_group(shard, group, now_ms, records)
+    delay_ms = 0 if shard.expiry_queue else shard.config.offsets_retention_check_interval_ms
+    timer = StartTimer(EXPIRY_KEY, delay_ms, ExpireOffsets())
+    return [*appends(records, shard.config.max_batch_bytes), timer]
+
+
+def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRecord]) -> int:
+    """Add the tombstones that are due for one group; how many offsets it has."""
+    group_id = group.group_id
+    seen = 0
+    all_expired = True
+    for topic, partitions in shard.offsets.topics_of(group_id).items():
+        is_read = group.is_subscribed_to(topic)
+        for partition, value in partitions.items():
+            seen += 1
+            if not is_read and _is_expired(group, value, now_ms, shard.config.offsets_retention_ms):
+                records.append(OffsetRecord(group_id, topic, partition, None))
+            else:
+                all_expired = False
+    if all_expired and group.state is GroupState.EMPTY and not group.pending_join_members:
+        records.append(GroupMetadataRecord(group_id, None))
+    return seen
+
+
+def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+    since_ms = value.commit_timestamp
+    if group.protocol_type is not None:
+        if group.state is GroupState.EMPTY:
+            if group.state_timestamp_ms != NO_TIMESTAMP_MS:
+                since_ms = group.state_timestamp_ms
+        elif (
+            group.state is not GroupState.STABLE
+            or group.protocol_type != CONSUMER_PROTOCOL_TYPE
+            or group.subscribed_topics is None
+        ):
+            return False
+    if value.expire_timestamp != NO_TIMESTAMP_MS:
+        return now_ms >= value.expire_timestamp
+    return now_ms - since_ms >= retention_ms
+
+
+def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
+    """OffsetDelete (KIP-496): not those of a topic that the group's consumers read."""
+    if not command.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    group = shard.group(command.group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members whose topics are not known")
+    records: list[GroupRecord] = []
+    topics: list[tuple[str, Sequence[tuple[int, ErrorCode]]]] = []
+    for topic, partitions in command.topics:
+        if group.is_subscribed_to(topic):
+            topics.append((topic, [(each, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for each in partitions]))
+            continue
+        topics.append((topic, [(each, ErrorCode.NONE) for each in partitions]))
+        for partition in partitions:
+            if shard.offsets.get(command.group_id, topic, partition) is not None:
+                records.append(OffsetRecord(command.group_id, topic, partition, None))
+    reply = Reply(command.token, OffsetDeleteResult(topics=topics), shows_state=True)
+    return [*appends(records, shard.config.max_batch_bytes), reply]
+
+
+def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
+    """DeleteGroups: empty groups go with their offsets, each for itself."""
+    effects: list[Effect] = []
+    records: list[GroupRecord] = []
+    errors: list[tuple[str, ErrorCode]] = []
+    deleted: set[str] = set()
+    for group_id in command.group_ids:
+        group = shard.group(group_id)
+        if group is None or group_id in deleted:
+            errors.append((group_id, ErrorCode.GROUP_ID_NOT_FOUND))
+        elif group.state is not GroupState.EMPTY:
+            errors.append((group_id, ErrorCode.NON_EMPTY_GROUP))
+        else:
+            errors.append((group_id, ErrorCode.NONE))
+            deleted.add(group_id)
+            records += [*shard.offsets.tombstones(group_id), GroupMetadataRecord(group_id, None)]
+            effects += [CancelTimer(session_key(group, each)) for each in sorted(group.pending_join_members)]
+    reply = Reply(command.token, DeleteGroupsResult(errors=errors), shows_state=True)
+    return [*effects, *appends(records, shard.config.max_batch_bytes), reply]
+
+
+def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
+    """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
+    records: list[GroupRecord] = [
+        OffsetRecord(group_id, topic, partition, None)
+        for group_id in sorted(shard.offsets.groups())
+        for topic, partitions in shard.offsets.topics_of(group_id).items()
+        if topic in command.topics
+        for partition in partitions
+    ]
+    return list(appends(records, shard.config.max_batch_bytes))

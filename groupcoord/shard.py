@@ -1,0 +1,88 @@
+"""The state of one shard: the groups and offsets of one partition of `__consumer_offsets`.
+
+The request modules decide over it; `replay` is what the log does to it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD, CoordinatorConfig
+from groupcoord.effects import Append
+from groupcoord.group import Group
+from groupcoord.group_records import GroupMetadataRecord, GroupRecord, OffsetRecord, record_size_bytes
+from groupcoord.group_state import GroupState
+from groupcoord.offset_store import OffsetStore
+from logstore.errors import ErrorCode, KafkaError
+
+
+class Shard:
+    """Groups and offsets of one partition. `new_uuid` gives the unique part of a member id."""
+
+    def __init__(self, config: CoordinatorConfig, new_uuid: Callable[[], str]) -> None:
+        self.config = config
+        self.new_uuid = new_uuid
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetStore()
+        self.expiry_queue: list[
+            str
+        ] = []  # soft: the groups that this round of the offset expiry has still to visit
+
+    def group(self, group_id: str) -> Group | None:
+        return self.groups.get(group_id)
+
+    def create_group(self, group_id: str, now_ms: int) -> Group:
+        """A new empty group; soft until a record of it, or an offset, is replayed."""
+        if len(self.groups) >= MAX_GROUPS_PER_SHARD:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
+        group = self.groups[group_id] = Group(group_id, now_ms)
+        return group
+
+    def drop_if_hollow(self, group: Group) -> None:
+        """Forget a group that nobody joined in the end, so that failing clients leave nothing behind."""
+        if group.is_hollow() and not self.offsets.topics_of(group.group_id):
+            self.groups.pop(group.group_id, None)
+
+    def replay(self, record: GroupRecord) -> None:
+        """The one place where durable state changes, now and after a restart."""
+        match record:
+            case OffsetRecord():
+                self.offsets.replay(record)
+                if record.value is not None and record.group_id not in self.groups:
+                    # Whoever commits without ever joining has a group all the same, one without a protocol
+                    # type.
+                    self.groups[record.group_id] = Group(record.group_id)
+            case GroupMetadataRecord(group_id, None):
+                group = self.groups.pop(group_id, None)
+                if group is not None:
+                    group.state = GroupState.DEAD
+            case GroupMetadataRecord(group_id, value):
+                assert value is not None
+                self.groups.setdefault(group_id, Group(group_id)).load(value)
+
+    def check_invariants(self) -> None:
+        for group_id, group in self.groups.items():
+            assert group.group_id == group_id
+            group.check_invariants()
+        self.offsets.check_invariants()
+
+
+def check_group_id(group_id: str) -> None:
+    """A group that has members must have a name; offsets alone may live under the empty one, as in old
+    Kafkas.
+    """
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+
+
+def appends(records: Sequence[GroupRecord], max_batch_bytes: int) -> Iterator[Append]:
+    """The records as batches that the log takes; each is atomic, all together are not."""
+    batch: list[GroupRecord] = []
+    size = 0
+    for record in records:
+        record_bytes = record_size_bytes(record)
+        if batch and size + record_bytes > max_batch_bytes:
+            yield Append(batch)
+            batch, size = [], 0
+        batch.append(record)
+        size += record_bytes
+    if batch:
+        yield Append(batch)
