@@ -1,0 +1,37 @@
+"""The wall clock of the process: the one place of `node` that asks what time it is.
+
+Everything below takes the time as an argument, so that a test or a simulation can hand in its own.
+"""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Gives the time in milliseconds since 1970 (UTC), as it stands in records and metadata."""
+
+    def now_ms(self) -> int: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class ManualClock:
+    """A clock that moves only when it is told to; for tests."""
+
+    __slots__ = ("_now_ms",)
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, milliseconds: int) -> None:
+        self._now_ms += milliseconds

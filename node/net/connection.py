@@ -1,0 +1,370 @@
+"""One client's connection: bytes in, requests served one at a time in order, bytes out.
+
+The promise: whatever the peer sends, the connection holds no more than about twice the bytes that really
+arrived (and all connections together no more than `ReceiveMemory` allows), answers in the order of the
+requests, and ends with one line in the log if the bytes are not Kafka's. The peer that does not read its
+answers is not read from.
+
+The receive buffer is one bytearray, parsed in place. While a request waits for its answer, memoryviews of its
+records may still point into the buffer; so nothing received is then moved or overwritten.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from logstore.schema import Buffer
+from node.kafka_api.request_context import ConnectionInfo
+
+if TYPE_CHECKING:
+    from node.net.listener import Listener
+
+INITIAL_BUFFER_BYTES = 8 * 1024  # A few small requests; 5,000 idle clients cost 40 MB.
+# From here on a read stops at the end of the frame, so that the next one starts at the start of the buffer.
+LARGE_FRAME_BYTES = 32 * 1024
+WRITE_HIGH_WATER_BYTES = 256 * 1024  # More unsent than this, and the peer's next request waits.
+MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
+_SIZE = struct.Struct(">i")
+
+Answer = list[Buffer] | None  # The answer as buffers, None for "no answer".
+
+
+class Pending(NamedTuple):
+    """An answer that has to be waited for: a coroutine or a future, and what makes buffers of its result."""
+
+    awaitable: Awaitable[Any]
+    encode: Callable[[Any], Answer]
+
+
+class Service(NamedTuple):
+    """What serves requests: from a frame (without its length) to the answer.
+
+    `fail` gives the answer to a frame whose serving raised, or raises CloseConnection where the protocol
+    has no room for an error.
+    """
+
+    serve: Callable[["Connection", memoryview], Answer | Pending]
+    fail: Callable[["Connection", memoryview, BaseException], Answer]
+
+
+log = logging.getLogger(__name__)
+
+
+class CloseConnection(Exception):
+    """Raised while a request is served: the only fitting answer is to close. The text goes to the log."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket (asyncio demands the base class)."""
+
+    __slots__ = (
+        "_frame_bytes",
+        "_is_busy",
+        "_is_reading",
+        "_is_write_blocked",
+        "_listener",
+        "_peak_bytes",
+        "_read_limit",
+        "_read_position",
+        "_service",
+        "_transport",
+        "_view",
+        "_waiting",
+        "_write_position",
+        "client_software",
+        "info",
+        "is_closed",
+        "last_active_tick",
+    )
+
+    def __init__(self, listener: "Listener") -> None:
+        self._listener = listener
+        self._service = listener.service
+        self._view = memoryview(bytearray(INITIAL_BUFFER_BYTES))
+        self._read_position = 0
+        self._write_position = 0
+        self._read_limit = INITIAL_BUFFER_BYTES
+        self._frame_bytes = 0  # of the frame that is half received, with its length prefix; 0: not known
+        self._peak_bytes = 0  # the most that lay in the buffer since the last sweep
+        self._is_busy = False  # a request waits for its answer, or the rest of the buffer for its turn
+        self._is_write_blocked = False
+        self._is_reading = True
+        self._waiting: asyncio.Future[Any] | None = None
+        self.is_closed = False
+        self.last_active_tick = listener.tick
+        self.client_software = ("unknown", "unknown")
+        self.info: ConnectionInfo = cast(ConnectionInfo, None)  # set by connection_made, before anything else
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+
+    # ---- called by the event loop ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._listener.memory.take(len(self._view))
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.info = self._listener.describe(transport)
+        refusal = self._listener.admit(self)
+        if refusal:
+            self.abort(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        memory = self._listener.memory
+        memory.release(len(self._view))
+        memory.settle(self)
+        self._listener.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view[self._write_position : self._read_limit]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._write_position += nbytes
+        self.last_active_tick = self._listener.tick
+        if self._is_busy or self._is_write_blocked:
+            # One more read is taken while a request waits, not a second.
+            self._pause_reading()
+            return
+        self._serve_frames()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_write_blocked = True
+
+    def resume_writing(self) -> None:
+        self._is_write_blocked = False
+        if not self._is_busy:
+            self._serve_frames()
+
+    # ---- called by the listener ------------------------------------------------------------------
+
+    def abort(self, reason: str) -> None:
+        """Close at once, unsent answers and all, and say why in the log."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._listener.complain(self.info, reason)
+        self._transport.abort()
+
+    def expire(self) -> None:
+        """Close a connection that was idle for too long; Kafka does so without a word, and so do clients."""
+        self.is_closed = True
+        self._transport.abort()
+
+    def close(self) -> None:
+        """Close when all answers are sent."""
+        self.is_closed = True
+        self._transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits for its answer and no answer for being sent."""
+        return not self._is_busy and self._transport.get_write_buffer_size() == 0
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """Whether a frame is half received that is larger than the smallest buffer."""
+        return self._frame_bytes > INITIAL_BUFFER_BYTES
+
+    def shrink(self) -> None:
+        """Give memory back that was not needed since the last sweep."""
+        peak_bytes, self._peak_bytes = self._peak_bytes, 0
+        target_bytes = max(INITIAL_BUFFER_BYTES, peak_bytes)
+        is_empty = self._read_position == self._write_position and not self._is_busy
+        if is_empty and target_bytes * 4 <= len(self._view):
+            self._replace_buffer(target_bytes)
+
+    # ---- serving ---------------------------------------------------------------------------------
+
+    def _serve_frames(self) -> None:
+        """Serve what lies whole in the buffer, then make room for what is to come."""
+        position, end = self._read_position, self._write_position
+        if end - position > self._peak_bytes:
+            self._peak_bytes = end - position
+        view = self._view
+        out: list[Buffer] = []
+        served = 0
+        self._frame_bytes = 0
+        while end - position >= 4 and not self._is_write_blocked:
+            frame_bytes = _SIZE.unpack_from(view, position)[0]
+            if not 0 <= frame_bytes <= self._listener.max_frame_bytes:
+                self._refuse(f"a frame of {frame_bytes} bytes is beyond socket.request.max.bytes", out)
+                return
+            next_position = position + 4 + frame_bytes
+            if next_position > end:
+                self._frame_bytes = 4 + frame_bytes
+                break
+            if served == MAX_REQUESTS_PER_TURN:
+                self._is_busy = True
+                self._listener.loop.call_soon(self._continue)
+                break
+            served += 1
+            frame = view[position + 4 : next_position]
+            self._read_position = position = next_position
+            try:
+                answer = self._service.serve(self, frame)
+            except CloseConnection as refusal:
+                self._refuse(str(refusal), out)
+                return
+            except Exception as error:
+                answer = self._fail(frame, error, out)
+                if self.is_closed:
+                    return
+            if type(answer) is list:
+                out += answer
+                if len(answer) > 1:
+                    # Records: they may fill the peer's window, which must be known before the next request.
+                    self._flush(out)
+                    out = []
+            elif type(answer) is Pending:
+                self._flush(out)
+                out = []
+                self._wait_for(answer, frame)
+                break
+        self._flush(out)
+        self._make_room()
+
+    def _flush(self, out: list[Buffer]) -> None:
+        """Send the answers of one turn together: one write, one packet where they fit."""
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif out:
+            self._transport.writelines(out)
+
+    def _refuse(self, reason: str, out: list[Buffer]) -> None:
+        """Send what was answered before, then close: Kafka has no other answer to senseless bytes."""
+        self._flush(out)
+        self._listener.complain(self.info, reason)
+        self.close()
+
+    def _fail(self, frame: memoryview, error: BaseException, out: list[Buffer]) -> Answer:
+        """The answer to a request that a bug of ours (or a broken disk) keeps from being served."""
+        try:
+            answer = self._service.fail(self, frame, error)
+        except CloseConnection as refusal:
+            self._refuse(str(refusal), out)
+            return None
+        return answer
+
+    def _wait_for(self, pending: Pending, frame: memoryview) -> None:
+        """Serve nothing more of this connection until the answer is there."""
+        awaitable = pending.awaitable
+        future: asyncio.Future[Any]
+        if asyncio.isfuture(awaitable):
+            future = awaitable
+        else:
+            future = self._listener.start_task(cast(Coroutine[Any, Any, Any], awaitable))
+        self._is_busy = True
+        self._waiting = future
+        future.add_done_callback(lambda done: self._answered(done, pending, frame))
+
+    def _answered(self, future: "asyncio.Future[Any]", pending: Pending, frame: memoryview) -> None:
+        self._waiting = None
+        if self.is_closed:
+            if not future.cancelled():
+                future.exception()  # Nobody is left to be told.
+            return
+        if future.cancelled():
+            self.abort("the node stops")
+            return
+        try:
+            answer = pending.encode(future.result())
+        except CloseConnection as refusal:
+            self._refuse(str(refusal), [])
+            return
+        except Exception as error:
+            answer = self._fail(frame, error, [])
+        if answer:
+            self._flush(answer)
+        self._continue()
+
+    def _continue(self) -> None:
+        self._is_busy = False
+        if not self.is_closed and not self._is_write_blocked:
+            self._serve_frames()
+
+    # ---- the receive buffer ----------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """See to it that the next read has room, and the half-received frame a place to end."""
+        capacity = len(self._view)
+        if self._is_busy or self._is_write_blocked:
+            self._read_limit = capacity
+            if self._write_position == capacity:
+                self._pause_reading()
+            return
+        memory = self._listener.memory
+        if memory.owner_in_debt is self:
+            memory.settle(self)
+        received = self._write_position - self._read_position
+        if not received:
+            self._read_position = self._write_position = 0
+            if capacity > INITIAL_BUFFER_BYTES and memory.is_scarce:
+                self._replace_buffer(INITIAL_BUFFER_BYTES)
+        elif self._read_position and self._read_position + max(self._frame_bytes, 4) > capacity:
+            # The frame would end beyond the buffer: to the front with what there is of it.
+            self._view[:received] = self._view[self._read_position : self._write_position]
+            self._read_position, self._write_position = 0, received
+        if self._write_position == capacity:
+            self._grow(received)
+            return
+        self._set_read_limit()
+        self._resume_reading()
+
+    def _set_read_limit(self) -> None:
+        limit = len(self._view)
+        if self._frame_bytes >= LARGE_FRAME_BYTES:
+            limit = min(limit, self._read_position + self._frame_bytes)
+        self._read_limit = limit
+
+    def _grow(self, received: int) -> None:
+        """At most twice the buffer, for it is full: what is announced but not sent is not paid for."""
+        size_bytes = min(2 * received, self._frame_bytes)
+        if self._listener.memory.reserve(self, size_bytes, lambda: self._granted(size_bytes)):
+            self._granted(size_bytes)
+        else:
+            self._pause_reading()
+
+    def _granted(self, size_bytes: int) -> None:
+        if self.is_closed:
+            self._listener.memory.release(size_bytes)
+            return
+        # Both buffers exist while bytes are copied, and the old one for as long as a waiting request uses it.
+        self._listener.memory.release(len(self._view))
+        self._exchange_buffer(size_bytes)
+        self._set_read_limit()
+        self._resume_reading()
+
+    def _replace_buffer(self, size_bytes: int) -> None:
+        memory = self._listener.memory
+        memory.take(size_bytes)
+        memory.release(len(self._view))
+        memory.settle(self)
+        self._exchange_buffer(size_bytes)
+        self._set_read_limit()
+
+    def _exchange_buffer(self, size_bytes: int) -> None:
+        received = self._write_position - self._read_position
+        buffer = bytearray(size_bytes)
+        buffer[:received] = self._view[self._read_position : self._write_position]
+        self._view = memoryview(buffer)
+        self._read_position, self._write_position = 0, received
+
+    def _pause_reading(self) -> None:
+        if self._is_reading and not self.is_closed:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._is_reading and not self.is_closed:
+            self._is_reading = True
+            self._transport.resume_reading()

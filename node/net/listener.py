@@ -1,0 +1,181 @@
+"""A listening socket and the connections that came in through it, with their limits.
+
+Counts connections in all and by address, closes those that sent nothing for `connections.max.idle.ms`, and
+keeps the log short: a flood of bad connections is told in a few lines a second.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from node.kafka_api.request_context import ConnectionInfo
+from node.net.connection import Connection, Service
+from node.net.receive_memory import ReceiveMemory
+
+BACKLOG = 1024  # A whole fleet may reconnect after a restart: below 512 the kernel dropped SYNs.
+COMPLAINTS_PER_SWEEP = 20  # Log lines about bad connections between two sweeps; the rest is counted.
+MAX_SWEEP_SECONDS = 5.0
+STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLimits:
+    """What one listener lets in; names and defaults are Kafka's."""
+
+    socket_request_max_bytes: int = 100 * 1024 * 1024
+    max_connections: int = 2**31 - 1
+    max_connections_per_ip: int = 2**31 - 1
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    connections_max_idle_ms: int = 600_000
+
+
+class Listener:
+    """One `host:port` of `listeners`, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        security_protocol: str = "PLAINTEXT",
+        service: Service,
+        memory: ReceiveMemory,
+        limits: ListenerLimits,
+        start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
+    ) -> None:
+        self.name = name
+        self.security_protocol = security_protocol
+        self.service = service
+        self.memory = memory
+        self.limits = limits
+        self.max_frame_bytes = limits.socket_request_max_bytes
+        self.start_task = start_task
+        self.tick = 0
+        self.connections: set[Connection] = set()
+        self.host = ""
+        self.port = 0
+        self._per_address: dict[str, int] = {}
+        self._accepted = 0
+        self._complaints = 0
+        self._server: asyncio.Server | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._sweep_seconds = min(MAX_SWEEP_SECONDS, limits.connections_max_idle_ms / 1000 / 8)
+        self._idle_ticks = max(1, round(limits.connections_max_idle_ms / 1000 / self._sweep_seconds))
+
+    async def start(self, host: str, port: int) -> None:
+        """Bind and listen; `host` "" or "0.0.0.0" is every address, port 0 any free one."""
+        self.loop = asyncio.get_running_loop()
+        sock = _bound_socket(host, port)
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+        self.host, self.port = host, sock.getsockname()[1]
+        self._server = await self.loop.create_server(lambda: Connection(self), sock=sock, backlog=BACKLOG)
+        self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
+
+    def stop_accepting(self) -> None:
+        """Take no more connections; those that are open go on."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def close_connections(self) -> None:
+        """Close every connection after its last answer is sent."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in list(self.connections):
+            connection.close()
+
+    def abort_connections(self) -> None:
+        """Close every connection now."""
+        for connection in list(self.connections):
+            connection.abort("the node stops")
+
+    # ---- called by connections -------------------------------------------------------------------
+
+    def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo:
+        self._accepted += 1
+        local = transport.get_extra_info("sockname") or ("", 0)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        local_host, client_host = _plain_address(local[0]), _plain_address(peer[0])
+        return ConnectionInfo(
+            connection_id=f"{local_host}:{local[1]}-{client_host}:{peer[1]}-{self._accepted}",
+            listener_name=self.name,
+            security_protocol=self.security_protocol,
+            client_host=client_host,
+            client_port=peer[1],
+            local_host=local_host,
+            local_port=local[1],
+        )
+
+    def admit(self, connection: Connection) -> str:
+        """Count a new connection; a text that says why it is one too many, or ""."""
+        address = connection.info.client_host
+        limits = self.limits
+        self.connections.add(connection)
+        count = self._per_address[address] = self._per_address.get(address, 0) + 1
+        if len(self.connections) > limits.max_connections:
+            return f"max.connections is {limits.max_connections}"
+        allowed = limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip)
+        if count > allowed:
+            return f"max.connections.per.ip is {allowed} for {address}"
+        return ""
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        address = connection.info.client_host
+        count = self._per_address.get(address, 0) - 1
+        if count > 0:
+            self._per_address[address] = count
+        else:
+            self._per_address.pop(address, None)
+
+    def complain(self, info: ConnectionInfo, reason: str) -> None:
+        """One line about a connection that is closed for a reason; a flood of them is only counted."""
+        self._complaints += 1
+        if self._complaints <= COMPLAINTS_PER_SWEEP:
+            log.warning("Closed connection %s: %s", info.connection_id, reason)
+
+    def _sweep(self) -> None:
+        """Close the idle, take memory back, once every few seconds."""
+        self.tick += 1
+        if self._complaints > COMPLAINTS_PER_SWEEP:
+            more = self._complaints - COMPLAINTS_PER_SWEEP
+            log.warning("Closed %d more connections to %s for such reasons.", more, self.name)
+        self._complaints = 0
+        for connection in list(self.connections):
+            idle_ticks = self.tick - connection.last_active_tick
+            if idle_ticks > self._idle_ticks:
+                connection.expire()
+            elif idle_ticks > STALLED_SWEEPS and connection.is_inside_frame and self.memory.is_scarce:
+                connection.abort("its frame does not grow while memory is scarce")
+            else:
+                connection.shrink()
+        self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    """A TCP socket bound to `host`; every address of both families where IPv6 is there, else of IPv4."""
+    if not host and socket.has_dualstack_ipv6():
+        sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        address: tuple[Any, ...] = ("::", port)
+    else:
+        found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _plain_address(address: str) -> str:
+    """An IPv4 client of a dual-stack socket by its IPv4 address, so that it is counted and named as one."""
+    return address.removeprefix("::ffff:") if "." in address else address
