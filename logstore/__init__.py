@@ -4,6 +4,10 @@ The map, bottom-up; a module imports only from lines above its own:
 
 errors              ErrorCode, KafkaError
 topic_partition     the name of a partition; legal topic names; ids as text
+varint              zig-zag varints of the record format
+compression         the five compressions, opened with a bound on what comes out
+record_batch        the 61-byte header: read, check, patch
+record              records inside a batch: build, iterate; transaction markers
 schema              the notation of wire messages and records: field functions, @struct, @message
 schema_source       Python source under construction
 schema_decode       writes the decoder of one version of a message

@@ -1,0 +1,222 @@
+"""The five compressions of a record batch, each opened with a bound on what may come out.
+
+Two framings need care. Snappy arrives raw (librdkafka, franz-go) or in the frames of xerial's Java library
+(magic 0x82 'SNAPPY' 0); both are read, the second is written because it is what Kafka's own clients write.
+LZ4 is the standard frame, but Kafka's Java reader refuses linked blocks, so we write independent ones of 64
+KiB.
+
+A batch of a kilobyte can claim to open into terabytes. Nothing here asks for memory because a header says so:
+output grows as it comes out, and past `max_bytes` the batch is refused.
+"""
+
+import struct
+import zlib
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.varint import ByteSource
+
+# A batch may not open into more than the largest request could have carried without compression
+# (`socket.request.max.bytes`, 100 MiB).
+MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
+# zstd frames name a window that the reader must keep. 128 MiB is the largest that Kafka's Java reader
+# accepts.
+MAX_ZSTD_WINDOW_BYTES: Final = 128 * 1024 * 1024
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, oldest version that can read it
+_XERIAL_BLOCK_BYTES = 32 * 1024  # what xerial's own writer uses
+_BLOCK_LENGTH = struct.Struct(">i")
+_ZSTD_READ_BYTES = 256 * 1024
+_ZSTD_WORD = struct.Struct("<I")
+_ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
+_ZSTD_MAX_HEADER_BYTES = 18
+
+
+class Compression(IntEnum):
+    """How the records of a batch are compressed: bits 0 to 2 of the batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+# Kafka's defaults of compression.gzip.level, compression.lz4.level and compression.zstd.level.
+DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+
+
+def compress(compression: Compression, records: ByteSource, level: int | None = None) -> bytes:
+    """`records` as Kafka's own clients would compress them; `level` as in compression.*.level, None for
+    default.
+    """
+    if compression is Compression.NONE:
+        return bytes(records)
+    if level is None:
+        level = DEFAULT_LEVELS.get(compression, 0)
+    if compression is Compression.GZIP:
+        compressor = zlib.compressobj(level, zlib.DEFLATED, 31)
+        return compressor.compress(records) + compressor.flush()
+    if compression is Compression.SNAPPY:
+        return _compress_xerial(records)
+    if compression is Compression.LZ4:
+        # Kafka takes its level 9, the default, for "fast"; any other level is the high-compression coder's.
+        return bytes(
+            lz4.frame.compress(
+                bytes(records),
+                compression_level=0 if level == DEFAULT_LEVELS[Compression.LZ4] else level,
+                block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+                block_linked=False,
+                store_size=False,
+            )
+        )
+    return zstandard.ZstdCompressor(level=level).compress(records)
+
+
+def decompress(
+    compression: Compression, data: ByteSource, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> ByteSource:
+    """The records inside `data`.
+
+    CORRUPT_MESSAGE when `data` is not what `compression` says, MESSAGE_TOO_LARGE when more than `max_bytes`
+    would come out (a producer answers that by splitting the batch).
+    """
+    try:
+        if compression is Compression.NONE:
+            return data
+        if compression is Compression.GZIP:
+            return _decompress_gzip(data, max_bytes)
+        if compression is Compression.SNAPPY:
+            return _decompress_snappy(data, max_bytes)
+        if compression is Compression.LZ4:
+            return _decompress_lz4(data, max_bytes)
+        return _decompress_zstd(data, max_bytes)
+    except (zlib.error, cramjam.DecompressionError, RuntimeError, EOFError, zstandard.ZstdError) as error:
+        # lz4 reports every malformed frame as RuntimeError or EOFError.
+        problem = f"The records are not valid {compression.name.lower()}: {error}."
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
+
+
+def _too_large(max_bytes: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"The compressed records open into more than {max_bytes} bytes."
+    )
+
+
+def _cut_off(compression: Compression) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE, f"The {compression.name.lower()} data of a batch is cut off."
+    )
+
+
+def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
+    output = bytearray()
+    rest: ByteSource = data
+    while True:  # A gzip file is one member or several, one after the other.
+        member = zlib.decompressobj(31)
+        output += member.decompress(rest, max_bytes + 1 - len(output))
+        if len(output) > max_bytes:
+            raise _too_large(max_bytes)
+        if not member.eof:
+            raise _cut_off(Compression.GZIP)
+        rest = member.unused_data
+        if not rest.startswith(b"\x1f\x8b"):
+            return bytes(output)
+
+
+def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
+    frame = lz4.frame.LZ4FrameDecompressor()
+    output: bytes = frame.decompress(bytes(data), max_bytes + 1)
+    if len(output) > max_bytes:
+        raise _too_large(max_bytes)
+    if not frame.eof:
+        raise _cut_off(Compression.LZ4)
+    return output
+
+
+def _decompress_zstd(data: ByteSource, max_bytes: int) -> bytes:
+    _check_zstd_is_whole(data)
+    opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
+    stream = opener.stream_reader(data, read_across_frames=True)
+    output = stream.read(min(_ZSTD_READ_BYTES, max_bytes + 1))
+    if len(output) == _ZSTD_READ_BYTES:
+        chunks = [output]
+        total = len(output)
+        while total <= max_bytes and (chunk := stream.read(_ZSTD_READ_BYTES)):
+            chunks.append(chunk)
+            total += len(chunk)
+        output = b"".join(chunks)
+    if len(output) > max_bytes:
+        raise _too_large(max_bytes)
+    return output
+
+
+def _check_zstd_is_whole(data: ByteSource) -> None:
+    """Walk the block headers of RFC 8878: the library's stream reader takes a cut-off frame for a short
+    one.
+    """
+    position = 0
+    while position < len(data) or position == 0:
+        (magic,) = _ZSTD_WORD.unpack_from(data, position) if len(data) - position >= 4 else (0,)
+        if magic & 0xFFFFFFF0 == _ZSTD_SKIPPABLE_MAGIC and len(data) - position >= 8:
+            position += 8 + _ZSTD_WORD.unpack_from(data, position + 4)[0]
+            continue
+        has_checksum = position + 4 < len(data) and data[position + 4] & 0x04
+        position += zstandard.frame_header_size(bytes(data[position : position + _ZSTD_MAX_HEADER_BYTES]))
+        is_last = False
+        while not is_last:
+            header = int.from_bytes(data[position : position + 3], "little")
+            is_last = bool(header & 1)
+            is_one_repeated_byte = header >> 1 & 3 == 1
+            position += 3 + (1 if is_one_repeated_byte else header >> 3)
+            if position > len(data):
+                raise _cut_off(Compression.ZSTD)
+        position += 4 if has_checksum else 0
+    if position > len(data):
+        raise _cut_off(Compression.ZSTD)
+
+
+def _compress_xerial(records: ByteSource) -> bytes:
+    view = memoryview(records)
+    parts = [_XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
+    view = memoryview(data)
+    if view[:8] != _XERIAL_MAGIC:
+        return _open_snappy_block(view, max_bytes, max_bytes)
+    blocks: list[bytes] = []
+    position, room = _XERIAL_HEADER.size, max_bytes
+    while position < len(view):
+        if len(view) - position < _BLOCK_LENGTH.size:
+            raise _cut_off(Compression.SNAPPY)
+        (length,) = _BLOCK_LENGTH.unpack_from(view, position)
+        position += _BLOCK_LENGTH.size
+        if not 0 < length <= len(view) - position:
+            raise _cut_off(Compression.SNAPPY)
+        block = _open_snappy_block(view[position : position + length], room, max_bytes)
+        blocks.append(block)
+        room -= len(block)
+        position += length
+    return b"".join(blocks)
+
+
+def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
+    # A block states its size first. Snappy cannot do better than 64 bytes out of 3 in, so a size beyond that
+    # is a lie told to make us allocate.
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > room:
+        raise _too_large(max_bytes)
+    if size > 32 * len(block) + 64:
+        raise _cut_off(Compression.SNAPPY)
+    return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,0 +1,325 @@
+"""Records inside a batch: opened for compaction, time look-up, the control plane and the tools, never per
+produce.
+
+A record is: varint length of the rest, i8 attributes (0), varlong timestamp delta, varint offset delta, key
+and value as varint length (-1 for null) and bytes, varint count of headers, each a key and a nullable value.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import (
+    CONTROL_BIT,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    TimestampType,
+    read_header,
+)
+from logstore.varint import ByteSource, append_varint, read_varint, read_varlong
+
+MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(NamedTuple):
+    """One record with its absolute offset and timestamp (ms since 1970, -1 for none)."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+# What `build_batch` takes besides Record: (key, value, timestamp_ms, headers).
+NewRecord = tuple[bytes | None, bytes | None, int, Headers]
+
+
+class ControlType(IntEnum):
+    """What the key of a control record says; KRaft's own types are above these."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class EndTransactionMarker(NamedTuple):
+    """The one record of the control batch that ends a transaction in a partition."""
+
+    control_type: ControlType
+    coordinator_epoch: int
+
+
+_CONTROL_KEY = struct.Struct(">hh")  # version, type
+_MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
+
+
+def append_record(
+    target: bytearray,
+    *,
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers = (),
+) -> None:
+    """Append the bytes of one record to `target`."""
+    body = bytearray(1)
+    append_varint(body, timestamp_delta)
+    append_varint(body, offset_delta)
+    _append_nullable(body, key)
+    _append_nullable(body, value)
+    append_varint(body, len(headers))
+    for name, content in headers:
+        _append_nullable(body, name.encode("utf-8", "surrogateescape"))
+        _append_nullable(body, content)
+    append_varint(target, len(body))
+    target += body
+
+
+def _append_nullable(target: bytearray, content: bytes | None) -> None:
+    if content is None:
+        target.append(1)  # the varint of -1
+    else:
+        append_varint(target, len(content))
+        target += content
+
+
+def build_batch(
+    records: Iterable[Record | NewRecord],
+    *,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """One batch of `records`, ready to append.
+
+    Tuples (key, value, timestamp_ms, headers) get consecutive offsets from `base_offset` (default 0).
+    `Record`s keep their own, gaps included; `base_offset` is then the first one unless given, and
+    `last_offset` may lie above the last record's, as compaction needs it. A batch may be empty when its
+    offsets are given.
+    """
+    rows = _as_records(records, base_offset or 0)
+    if not rows and (base_offset is None or last_offset is None):
+        raise ValueError("an empty batch needs its first and last offset")
+    first_offset = rows[0].offset if base_offset is None else base_offset
+    if base_timestamp is None:
+        base_timestamp = (
+            delete_horizon_ms if delete_horizon_ms is not None else rows[0].timestamp if rows else -1
+        )
+    body = bytearray()
+    for row in rows:
+        append_record(
+            body,
+            timestamp_delta=row.timestamp - base_timestamp,
+            offset_delta=row.offset - first_offset,
+            key=row.key,
+            value=row.value,
+            headers=row.headers,
+        )
+    if max_timestamp is None:
+        max_timestamp = max((row.timestamp for row in rows), default=base_timestamp)
+    content = body if compression is Compression.NONE else compress(compression, body, level)
+    attributes = (
+        compression
+        | (LOG_APPEND_TIME_BIT if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_BIT if is_transactional else 0)
+        | (CONTROL_BIT if is_control else 0)
+        | (DELETE_HORIZON_BIT if delete_horizon_ms is not None else 0)
+    )
+    return seal_batch(
+        BatchHeader(
+            base_offset=first_offset,
+            batch_length=0,
+            partition_leader_epoch=partition_leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=attributes,
+            last_offset_delta=(rows[-1].offset if last_offset is None else last_offset) - first_offset,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            records_count=len(rows),
+        ),
+        content,
+    )
+
+
+def _as_records(records: Iterable[Record | NewRecord], base_offset: int) -> list[Record]:
+    return [
+        record
+        if isinstance(record, Record)
+        else Record(base_offset + index, record[2], *record[:2], record[3])
+        for index, record in enumerate(records)
+    ]
+
+
+def seal_batch(header: BatchHeader, records: ByteSource) -> bytearray:
+    """Header and (compressed) records as one batch, with batch length and CRC computed."""
+    batch = bytearray(HEADER_SIZE)
+    batch += records
+    header = header._replace(batch_length=len(batch) - LOG_OVERHEAD)
+    HEADER.pack_into(batch, 0, *header)
+    crc = crc32c(memoryview(batch)[CRC_START:])
+    HEADER.pack_into(batch, 0, *header._replace(crc=crc))
+    return batch
+
+
+def build_marker(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """The control batch that ends a transaction of `producer_id`, as the transaction coordinator writes
+    it.
+    """
+    key = _CONTROL_KEY.pack(0, marker.control_type)
+    value = _MARKER_VALUE.pack(0, marker.coordinator_epoch)
+    return build_batch(
+        [(key, value, timestamp_ms, ())],
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def parse_marker(record: Record) -> EndTransactionMarker | None:
+    """The transaction marker in the record of a control batch; None for control types that are not of
+    transactions.
+    """
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The key of a control record is too short.")
+    version, control_type = _CONTROL_KEY.unpack_from(record.key)
+    if version < 0:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A control record has version {version}.")
+    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    if record.value is None or len(record.value) < _MARKER_VALUE.size:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The value of a transaction marker is too short.")
+    version, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
+    if version < 0:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A transaction marker has version {version}.")
+    return EndTransactionMarker(ControlType(control_type), coordinator_epoch)
+
+
+def iterate_records(
+    batch: ByteSource, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> Iterator[Record]:
+    """The records of one batch, in order, with absolute offsets and timestamps.
+
+    CORRUPT_MESSAGE or INVALID_RECORD on bytes that are no batch, MESSAGE_TOO_LARGE when they would open into
+    more than `max_decompressed_bytes`. The CRC is not checked here.
+    """
+    header = read_header(batch)
+    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(batch) - LOG_OVERHEAD:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A batch of {len(batch)} bytes says {header.size_bytes}."
+        )
+    content = decompress(
+        header.compression,
+        memoryview(batch)[HEADER_SIZE : header.size_bytes],
+        max_bytes=max_decompressed_bytes,
+    )
+    if not 0 <= header.records_count <= len(content) // MIN_RECORD_BYTES:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"{header.records_count} records do not fit in {len(content)} bytes."
+        )
+    # bytes indexes faster than memoryview and its slices are what a Record holds.
+    content = bytes(content)
+    is_log_append_time = bool(header.attributes & LOG_APPEND_TIME_BIT)
+    position = 0
+    for _ in range(header.records_count):
+        length, position = read_varint(content, position)
+        end = position + length
+        if length < MIN_RECORD_BYTES - 1 or end > len(content):
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"A record says that it is {length} bytes long.")
+        timestamp_delta, position = read_varlong(content, position + 1)
+        offset_delta, position = read_varint(content, position)
+        key, position = _read_nullable(content, position, end)
+        value, position = _read_nullable(content, position, end)
+        headers, position = _read_headers(content, position, end)
+        if position != end:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, f"A record of {length} bytes ends {end - position} early."
+            )
+        yield Record(
+            header.base_offset + offset_delta,
+            header.max_timestamp if is_log_append_time else header.base_timestamp + timestamp_delta,
+            key,
+            value,
+            headers,
+        )
+    if position != len(content):
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"{len(content) - position} bytes are left after the {header.records_count} records of a batch.",
+        )
+
+
+def _read_nullable(content: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(content, position)
+    if length < 0:
+        return None, position
+    if length > end - position:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"A field of {length} bytes leaves its record.")
+    return content[position : position + length], position + length
+
+
+def _read_headers(content: bytes, position: int, end: int) -> tuple[Headers, int]:
+    count, position = read_varint(content, position)
+    if count == 0:
+        return (), position
+    if not 0 < count <= (end - position) // 2:  # A header is two bytes at least.
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"A record counts {count} headers.")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, position = _read_nullable(content, position, end)
+        if name is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "The key of a record header is null.")
+        content_of_header, position = _read_nullable(content, position, end)
+        headers.append((name.decode("utf-8", "surrogateescape"), content_of_header))
+    return tuple(headers), position
+
+
+def records_of(batches: Sequence[ByteSource]) -> list[Record]:
+    """All data records of `batches`; control batches are left out."""
+    return [
+        record for batch in batches if not read_header(batch).is_control for record in iterate_records(batch)
+    ]

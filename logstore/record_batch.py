@@ -1,0 +1,220 @@
+"""The record batch, format v2: 61 bytes of header, then the records, compressed or not.
+
+The data plane reads and patches headers and never looks behind them. Offsets in bytes, big-endian:
+
+    0 base_offset i64 | 8 batch_length i32 (what follows this field) | 12 partition_leader_epoch i32
+    16 magic i8 (2) | 17 crc u32 | 21 attributes i16 | 23 last_offset_delta i32 | 27 base_timestamp i64
+    35 max_timestamp i64 | 43 producer_id i64 | 51 producer_epoch i16 | 53 base_sequence i32
+    57 records_count i32 | 61 records
+
+The CRC-32C covers everything from the attributes on, so base offset and leader epoch are patched without it.
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.varint import ByteSource
+
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12  # base_offset and batch_length, which batch_length does not count
+CRC_START: Final = 21
+MAGIC: Final = 2
+
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
+MAX_SEQUENCE: Final = 2**31 - 1
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CRC = struct.Struct(">I")
+_OFFSET = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+_MAX_TIMESTAMP_POSITION = 35
+_ATTRIBUTES = struct.Struct(">h")
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps of a batch: its producer or the broker that appended it."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records of one batch."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header and records."""
+        return LOG_OVERHEAD + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record, -1 for a batch without a producer; 2^31-1 is followed by 0."""
+        if self.base_sequence < 0:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression(self) -> Compression:
+        """CORRUPT_MESSAGE for the ids 5 to 7, which mean nothing yet."""
+        return compression_of(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType(bool(self.attributes & LOG_APPEND_TIME_BIT))
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch holds a marker of the protocol (end of a transaction) instead of data."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the batch's tombstones; it then stands where the base timestamp stood."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+
+def increment_sequence(sequence: int, by: int) -> int:
+    """`sequence` + `by`, where 2^31-1 is followed by 0."""
+    return (sequence + by) & MAX_SEQUENCE
+
+
+def compression_of(attributes: int) -> Compression:
+    """The compression that a batch's attributes name; CORRUPT_MESSAGE for an id without meaning."""
+    try:
+        return Compression(attributes & COMPRESSION_MASK)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Compression id {attributes & COMPRESSION_MASK} is unknown."
+        ) from None
+
+
+def read_header(buffer: ByteSource, position: int = 0) -> BatchHeader:
+    """The header at `position`, unchecked; CORRUPT_MESSAGE when fewer than 61 bytes are there."""
+    if len(buffer) - position < HEADER_SIZE or position < 0:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"A batch header needs {HEADER_SIZE} bytes, {len(buffer) - position} are left.",
+        )
+    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+
+
+def computed_crc(buffer: ByteSource, position: int, size_bytes: int) -> int:
+    """The CRC-32C that the batch of `size_bytes` at `position` should carry."""
+    return crc32c(memoryview(buffer)[position + CRC_START : position + size_bytes])
+
+
+def check_batch(buffer: ByteSource, position: int = 0) -> BatchHeader:
+    """The header of the batch at `position` after proving it whole: length, magic, CRC, count against delta.
+
+    CORRUPT_MESSAGE otherwise. This is what a follower and recovery ask of a batch; what a leader asks besides
+    stands in `batch_validator`.
+    """
+    header = read_header(buffer, position)
+    if header.magic != MAGIC:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Batch format {header.magic} is not the supported {MAGIC}."
+        )
+    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(buffer) - position - LOG_OVERHEAD:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"A batch says that it is {header.size_bytes} bytes long, {len(buffer) - position} are there.",
+        )
+    if computed_crc(buffer, position, header.size_bytes) != header.crc:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"The CRC of the batch at offset {header.base_offset} does not match."
+        )
+    # Compaction removes records and keeps the delta, so fewer records than offsets are legal in a log.
+    if header.last_offset_delta < 0 or not 0 <= header.records_count <= header.last_offset_delta + 1:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"The batch at offset {header.base_offset} counts {header.records_count} records"
+            f" for {header.last_offset_delta + 1} offsets.",
+        )
+    return header
+
+
+def iterate_headers(buffer: ByteSource) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch in `buffer`; stops at a torn tail, CORRUPT_MESSAGE on bad
+    lengths.
+    """
+    position, size = 0, len(buffer)
+    while size - position >= HEADER_SIZE:
+        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+        if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"A batch says that {header.batch_length} bytes follow."
+            )
+        if position + header.size_bytes > size:
+            return
+        yield position, header
+        position += header.size_bytes
+
+
+def patch_offset_and_epoch(
+    batch: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0
+) -> None:
+    """Put the batch at its place in the log; the CRC covers neither field."""
+    _OFFSET.pack_into(batch, position, base_offset)
+    _INT32.pack_into(batch, position + 12, leader_epoch)
+
+
+def patch_timestamp(
+    batch: bytearray | memoryview, timestamp_type: TimestampType, max_timestamp: int, position: int = 0
+) -> int:
+    """Set the batch's timestamp type and max timestamp, renew the CRC and return it."""
+    size_bytes = _INT32.unpack_from(batch, position + 8)[0] + LOG_OVERHEAD
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, position + CRC_START)
+    attributes &= ~LOG_APPEND_TIME_BIT
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= LOG_APPEND_TIME_BIT
+    _ATTRIBUTES.pack_into(batch, position + CRC_START, attributes)
+    _OFFSET.pack_into(batch, position + _MAX_TIMESTAMP_POSITION, max_timestamp)
+    crc = computed_crc(batch, position, size_bytes)
+    _CRC.pack_into(batch, position + 17, crc)
+    return crc

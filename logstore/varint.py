@@ -1,0 +1,56 @@
+"""Zig-zag varints: how record batch v2 writes lengths, deltas and counts (as Protocol Buffers' sint32,
+sint64).
+
+Seven bits a byte, least significant first, the high bit says that more follow. Signed numbers are folded so
+that small negative ones stay short: 0 -1 1 -2 2 become 0 1 2 3 4. Bytes that are no varint raise
+INVALID_RECORD.
+"""
+
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+
+MAX_VARINT_BYTES: Final = 5  # 32 bits at 7 bits a byte
+MAX_VARLONG_BYTES: Final = 10  # 64 bits at 7 bits a byte
+
+ByteSource = bytes | bytearray | memoryview
+
+
+def append_varint(target: bytearray, number: int) -> None:
+    """Append `number`, any signed integer of at most 64 bits, to `target`."""
+    folded = (number << 1) ^ (number >> 63)
+    while folded > 0x7F:
+        target.append(folded & 0x7F | 0x80)
+        folded >>= 7
+    target.append(folded)
+
+
+def varint_size(number: int) -> int:
+    """How many bytes `append_varint` spends on `number`."""
+    return max(1, (((number << 1) ^ (number >> 63)).bit_length() + 6) // 7)
+
+
+def read_varint(source: ByteSource, position: int, *, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
+    """The number at `position` and the position after it; INVALID_RECORD when it is cut off or too long."""
+    try:
+        byte = source[position]
+        if byte < 0x80:  # Nearly every varint of a record is one byte long.
+            return (byte >> 1) ^ -(byte & 1), position + 1
+        folded, shift, end = byte & 0x7F, 7, position + 1
+        while True:
+            byte = source[end]
+            end += 1
+            folded |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if end - position >= max_bytes:
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"A varint is longer than {max_bytes} bytes.")
+    except IndexError:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "A varint is cut off.") from None
+    return (folded >> 1) ^ -(folded & 1), end
+
+
+def read_varlong(source: ByteSource, position: int) -> tuple[int, int]:
+    """`read_varint` for 64-bit numbers (timestamp deltas)."""
+    return read_varint(source, position, max_bytes=MAX_VARLONG_BYTES)
