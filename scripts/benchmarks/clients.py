@@ -1,0 +1,155 @@
+"""The same work through confluent-kafka (librdkafka in C): what an application sees, client cost included."""
+
+import struct
+import threading
+import time
+import uuid
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from benchmarks import frames
+from benchmarks.load import Done
+
+CALL_TIMEOUT_S = 60
+POLL_EVERY = 1000
+QUEUE_MESSAGES = 200_000
+CONSUME_AT_ONCE = 5000
+
+
+def create_topic(bootstrap: str, partitions: int, settings: dict[str, str] | None = None) -> str:
+    """A new topic of a random name that its leader already serves."""
+    name = f"bench-{uuid.uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    config = {"file.delete.delay.ms": "1000", **(settings or {})}
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(CALL_TIMEOUT_S)
+    deadline = time.monotonic() + CALL_TIMEOUT_S
+    while time.monotonic() < deadline:
+        # Metadata may name a leader that does not serve yet; only the leader itself answers for offsets.
+        asked = admin.list_offsets(
+            {TopicPartition(name, index): OffsetSpec.latest() for index in range(partitions)}
+        )
+        if all(one.exception(CALL_TIMEOUT_S) is None for one in asked.values()):
+            return name
+        time.sleep(0.05)
+    raise RuntimeError(f"topic {name} got no leaders")
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the future
+    admin.delete_topics([name])[name].result(CALL_TIMEOUT_S)
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    *,
+    partitions: int,
+    record_bytes: int,
+    seconds: float,
+    limit_bytes: int,
+    settings: dict[str, Any],
+) -> Done:
+    """Produce distinct values round the partitions until time or bytes are used up, then flush."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": QUEUE_MESSAGES,
+            "queue.buffering.max.kbytes": 262_144,
+            "batch.num.messages": 100_000,
+            **settings,
+        }
+    )
+    payloads = frames.values(1000, record_bytes)
+    limit = limit_bytes // record_bytes
+    failures: list[Any] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is not None:
+            failures.append(error)
+
+    began = time.perf_counter()
+    count = 0
+    while count < limit and time.perf_counter() - began < seconds:
+        for payload in payloads:
+            while True:
+                try:
+                    producer.produce(topic, payload, partition=count % partitions, on_delivery=None)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+            count += 1
+        producer.poll(0)
+    # One delivery report says that the last are in; reports for all would be measured as the client's cost.
+    for partition in range(partitions):
+        producer.produce(topic, payloads[0], partition=partition, on_delivery=delivered)
+    if producer.flush(CALL_TIMEOUT_S) or failures:
+        raise RuntimeError(f"not delivered: {failures[:1] or 'timeout'}")
+    took = time.perf_counter() - began
+    return Done(seconds=took, requests=0, records=count, payload_bytes=count * record_bytes)
+
+
+def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seconds: float) -> Done:
+    """Read `records` records (or for `seconds`) from the beginning, without a group's rebalance delay."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"bench-{uuid.uuid4().hex[:8]}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    found = consumer.list_topics(topic, CALL_TIMEOUT_S).topics[topic]
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in found.partitions])
+    began = time.perf_counter()
+    count = 0
+    while count < records and time.perf_counter() - began < seconds:
+        count += len(consumer.consume(CONSUME_AT_ONCE, 0.2))
+    took = time.perf_counter() - began
+    consumer.close()
+    return Done(seconds=took, requests=0, records=count, payload_bytes=count * record_bytes)
+
+
+def end_to_end_ms(bootstrap: str, topic: str, *, rate: int, seconds: float) -> list[float]:
+    """Milliseconds from produce() to the consumer's poll() for `rate` records a second, sorted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"bench-{uuid.uuid4().hex[:8]}",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 500,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    taken: list[float] = []
+    total = int(rate * seconds)
+    warm_up = rate // 2  # the first half second fills caches and opens connections
+
+    def read() -> None:
+        while len(taken) < total + warm_up:
+            message = consumer.poll(5)
+            if message is None:
+                return
+            if message.error():
+                raise KafkaException(message.error())
+            taken.append((time.perf_counter() - struct.unpack_from(">d", message.value() or b"")[0]) * 1000)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    padding = b"x" * 92
+    began = time.perf_counter()
+    for number in range(total + warm_up):
+        wait = began + number / rate - time.perf_counter()
+        if wait > 0:
+            time.sleep(wait)
+        producer.produce(topic, struct.pack(">d", time.perf_counter()) + padding, partition=0)
+        producer.poll(0)
+    producer.flush(CALL_TIMEOUT_S)
+    reader.join(CALL_TIMEOUT_S)
+    consumer.close()
+    if len(taken) < total:
+        raise RuntimeError(f"only {len(taken)} of {total} records came back")
+    return sorted(taken[warm_up:])

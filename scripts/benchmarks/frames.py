@@ -1,0 +1,151 @@
+"""Produce and Fetch frames, built once and replayed: a generator that serialises would measure itself.
+
+Written by hand with `struct`, on purpose not with Ottla's codec: the load owes nothing to the code under
+test. Versions are Produce 8 and Fetch 11, the newest non-flexible ones, which every broker serves.
+"""
+
+import random
+import struct
+from dataclasses import dataclass
+
+import lz4.frame
+import zstandard
+from crc32c import crc32c
+
+PRODUCE_VERSION = 8
+FETCH_VERSION = 11
+CLIENT_ID = b"bench"
+COMPRESSIONS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+WORDS = [f"{a}{b}" for a in ("delay", "origin", "carrier", "tail", "gate") for b in range(400)]
+TIMESTAMP_MS = 1_790_000_000_000
+BATCH = struct.Struct(">qiibIhiqqqhii")
+CRC_AT, CRC_FROM, SEQUENCE_AT, PRODUCER_ID_AT = 17, 21, 53, 43
+SIZE_AND_CORRELATION_ID = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One record batch as a producer sends it; `payload_bytes` counts the uncompressed record values."""
+
+    data: bytes
+    records: int
+    payload_bytes: int
+
+
+def varint(value: int) -> bytes:
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def values(count: int, size_bytes: int, seed: int = 1) -> list[bytes]:
+    """Texts that compress about as JSON does (three to one), never two the same."""
+    chance = random.Random(seed)
+    length = size_bytes // 8 + 2
+    return [
+        " ".join(chance.choices(WORDS, k=length)).encode()[:size_bytes].ljust(size_bytes)
+        for _ in range(count)
+    ]
+
+
+def build_batch(
+    record_bytes: int, batch_bytes: int, compression: str = "none", timestamp_ms: int = TIMESTAMP_MS
+) -> Batch:
+    """Records of `record_bytes` each until `batch_bytes` (uncompressed) are full; at least one."""
+    overhead_bytes = 12
+    count = max(1, (batch_bytes - BATCH.size) // (record_bytes + overhead_bytes))
+    distinct = values(min(count, 1000), record_bytes)
+    out = bytearray()
+    for delta in range(count):
+        value = distinct[delta % len(distinct)]
+        body = b"\0\0" + varint(delta) + b"\x01" + varint(len(value)) + value + b"\0"
+        out += varint(len(body)) + body
+    records = bytes(out)
+    if compression == "lz4":
+        records = lz4.frame.compress(records)
+    elif compression == "zstd":
+        records = zstandard.ZstdCompressor(level=3).compress(records)
+    tail = struct.pack(
+        ">hiqqqhii", COMPRESSIONS[compression], count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count
+    )
+    crc = crc32c(tail + records)
+    head = struct.pack(">qiibI", 0, len(tail) + len(records) + 9, -1, 2, crc)
+    return Batch(data=head + tail + records, records=count, payload_bytes=count * record_bytes)
+
+
+def header(api_key: int, version: int) -> bytes:
+    """Request header v1 with correlation id 0, without the size."""
+    return struct.pack(">hhih", api_key, version, 0, len(CLIENT_ID)) + CLIENT_ID
+
+
+def produce_frame(topic: str, partitions: list[int], batch: bytes, acks: int) -> bytearray:
+    """One Produce request that sends `batch` to each of the partitions, with its size."""
+    name = topic.encode()
+    body = struct.pack(">hhiih", -1, acks, 30_000, 1, len(name)) + name + struct.pack(">i", len(partitions))
+    parts = b"".join(struct.pack(">ii", partition, len(batch)) + batch for partition in partitions)
+    frame = header(0, PRODUCE_VERSION) + body + parts
+    return bytearray(struct.pack(">i", len(frame)) + frame)
+
+
+def stamp(frame: bytearray, batch_at: int, producer_id: int, sequence: int) -> None:
+    """Write producer id, epoch 0 and sequence into the batch that starts at `batch_at`; renew its CRC."""
+    struct.pack_into(">qhi", frame, batch_at + PRODUCER_ID_AT, producer_id, 0, sequence)
+    with memoryview(frame) as view:
+        crc = crc32c(view[batch_at + CRC_FROM :])
+    struct.pack_into(">I", frame, batch_at + CRC_AT, crc)
+
+
+def produce_response_bytes(topic: str, partitions: int) -> int:
+    """The size, prefix included, of an answer without errors."""
+    one_partition = 4 + 2 + 8 + 8 + 8 + 4 + 2
+    return SIZE_AND_CORRELATION_ID + 4 + 2 + len(topic) + 4 + partitions * one_partition + 4
+
+
+def produce_error_at(topic: str) -> int:
+    """Where in an answer (prefix included) the first partition's error code stands."""
+    return SIZE_AND_CORRELATION_ID + 4 + 2 + len(topic) + 4 + 4
+
+
+FETCH_OFFSET_FROM_END = 8 + 8 + 4 + 4 + 2  # offset, log start, max bytes, no forgotten topics, empty rack
+
+
+def fetch_frame(topic: str, partition: int, max_wait_ms: int, partition_max_bytes: int) -> bytearray:
+    """A sessionless Fetch of one partition; write the offset at `len(frame) - FETCH_OFFSET_FROM_END`."""
+    name = topic.encode()
+    body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 52_428_800, 0, 0, -1)
+    body += struct.pack(">ih", 1, len(name)) + name
+    body += struct.pack(">iiiqqi", 1, partition, -1, 0, -1, partition_max_bytes) + struct.pack(">ih", 0, 0)
+    frame = header(1, FETCH_VERSION) + body
+    return bytearray(struct.pack(">i", len(frame)) + frame)
+
+
+def records_of(response: memoryview, topic: str) -> tuple[int, memoryview]:
+    """(error code, records) of a one-partition Fetch answer without its size prefix."""
+    at = 4 + 4 + 2 + 4
+    topics = struct.unpack_from(">i", response, at)[0]
+    if topics == 0:
+        return 0, response[:0]
+    at += 4 + 2 + len(topic) + 4 + 4
+    error = struct.unpack_from(">h", response, at)[0]
+    at += 2 + 24
+    aborted = max(0, struct.unpack_from(">i", response, at)[0])
+    at += 4 + 16 * aborted + 4
+    size = max(0, struct.unpack_from(">i", response, at)[0])
+    return error, response[at + 4 : at + 4 + size]
+
+
+def end_of(records: memoryview, offset: int) -> tuple[int, int]:
+    """(next offset, number of records) of the whole batches in `records`; (offset, 0) for none."""
+    at, count = 0, 0
+    while at + BATCH.size <= len(records):
+        base, size = struct.unpack_from(">qi", records, at)
+        if at + 12 + size > len(records):
+            break
+        offset = base + struct.unpack_from(">i", records, at + 23)[0] + 1
+        count += struct.unpack_from(">i", records, at + 57)[0]
+        at += 12 + size
+    return offset, count

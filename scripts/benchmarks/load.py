@@ -1,0 +1,207 @@
+"""Generators that replay prebuilt frames over raw sockets, with pipelining: the client costs next to nothing.
+
+One thread a connection where frames are large (the interpreter lock is free during send and receive), one
+epoll loop where they are small. Every answer is checked for its error code; a wrong one ends the run.
+"""
+
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks import frames
+
+SOCKET_TIMEOUT_S = 60
+IN_FLIGHT = 5  # max.in.flight.requests.per.connection, the default of Java's producer
+RECEIVE_BUFFER_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a run achieved; `payload_bytes` are uncompressed record values."""
+
+    seconds: float
+    requests: int
+    records: int
+    payload_bytes: int
+
+
+def connect(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), SOCKET_TIMEOUT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def receive_exactly(connection: socket.socket, view: memoryview) -> None:
+    got = 0
+    while got < len(view):
+        count = connection.recv_into(view[got:])
+        if count == 0:
+            raise ConnectionError("the server closed the connection")
+        got += count
+
+
+def in_threads(work: list[Callable[[], None]]) -> float:
+    """Run all at once; the seconds from the first start to the last end. The first exception is raised."""
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(len(work) + 1)
+
+    def guarded(one: Callable[[], None]) -> None:
+        barrier.wait()
+        try:
+            one()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(one,), daemon=True) for one in work]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    began = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return time.perf_counter() - began
+
+
+def produce(
+    port: int,
+    topic: str,
+    batch: frames.Batch,
+    *,
+    acks: int,
+    connections: int,
+    seconds: float,
+    limit_bytes: int,
+    producer_ids: list[int] | None = None,
+) -> Done:
+    """Each connection replays `batch` to its own partition, `IN_FLIGHT` requests ahead of the answers."""
+    sent = [0] * connections
+
+    def drive(index: int) -> None:
+        frame = frames.produce_frame(topic, [index], batch.data, acks)
+        batch_at = len(frame) - len(batch.data)
+        answer = bytearray(frames.produce_response_bytes(topic, 1))
+        error_at = frames.produce_error_at(topic)
+        quota = max(1, limit_bytes // connections // len(batch.data))
+        with connect(port) as connection:
+            deadline = time.perf_counter() + seconds
+            started = answered = sequence = 0
+            while True:
+                more = started < quota and time.perf_counter() < deadline
+                if more and started - answered < IN_FLIGHT:
+                    if producer_ids is not None:
+                        frames.stamp(frame, batch_at, producer_ids[index], sequence)
+                        sequence += batch.records
+                    connection.sendall(frame)
+                    started += 1
+                    continue
+                if answered == started:
+                    break
+                receive_exactly(connection, memoryview(answer))
+                check(answer, error_at)
+                answered += 1
+            sent[index] = answered
+
+    took = in_threads([partial(drive, index) for index in range(connections)])
+    total = sum(sent)
+    return Done(
+        seconds=took,
+        requests=total,
+        records=total * batch.records,
+        payload_bytes=total * batch.payload_bytes,
+    )
+
+
+def check(answer: bytes | bytearray, error_at: int) -> None:
+    error = struct.unpack_from(">h", answer, error_at)[0]
+    if error:
+        raise RuntimeError(f"the server answered error {error}")
+
+
+def small_requests(
+    port: int, topic: str, partitions: int, *, connections: int, seconds: float, spread: int = 1
+) -> Done:
+    """Requests of one 100-byte record (to `spread` partitions each), `IN_FLIGHT` on every connection."""
+    batch = frames.build_batch(100, 100)
+    answer_bytes = frames.produce_response_bytes(topic, spread)
+    error_at = frames.produce_error_at(topic)
+    poll = select.epoll()
+    sockets: dict[int, socket.socket] = {}
+    requests: dict[int, bytes] = {}
+    pending: dict[int, bytes] = {}
+    for index in range(connections):
+        connection = connect(port)
+        first = index * spread % partitions
+        chosen = sorted({(first + step) % partitions for step in range(spread)})
+        sockets[connection.fileno()] = connection
+        requests[connection.fileno()] = bytes(frames.produce_frame(topic, chosen, batch.data, 1))
+        pending[connection.fileno()] = b""
+        poll.register(connection.fileno(), select.EPOLLIN)
+    began = time.perf_counter()
+    for number, connection in sockets.items():
+        connection.sendall(requests[number] * IN_FLIGHT)
+    answered, open_requests = 0, connections * IN_FLIGHT
+    while open_requests:
+        for number, _ in poll.poll(SOCKET_TIMEOUT_S):
+            data = pending[number] + sockets[number].recv(1 << 16)
+            count, rest = divmod(len(data), answer_bytes)
+            for at in range(0, count * answer_bytes, answer_bytes):
+                check(data, at + error_at)
+            pending[number] = data[len(data) - rest :] if rest else b""
+            answered += count
+            open_requests -= count
+            if count and time.perf_counter() - began < seconds:
+                sockets[number].sendall(requests[number] * count)
+                open_requests += count
+    took = time.perf_counter() - began
+    for connection in sockets.values():
+        connection.close()
+    poll.close()
+    records = answered * spread
+    return Done(seconds=took, requests=answered, records=records, payload_bytes=100 * records)
+
+
+def consume(
+    port: int,
+    topic: str,
+    *,
+    partitions: int,
+    seconds: float,
+    record_bytes: int,
+    partition_max_bytes: int = 1 << 20,
+) -> Done:
+    """One connection a partition fetches from offset 0 to the end, again and again until time is up."""
+    fetched = [0] * partitions
+    records_read = [0] * partitions
+
+    def drive(index: int) -> None:
+        frame = frames.fetch_frame(topic, index, 0, partition_max_bytes)
+        offset_at = len(frame) - frames.FETCH_OFFSET_FROM_END
+        buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        prefix = memoryview(bytearray(4))
+        with connect(port) as connection:
+            deadline = time.perf_counter() + seconds
+            offset = 0
+            while time.perf_counter() < deadline:
+                struct.pack_into(">q", frame, offset_at, offset)
+                connection.sendall(frame)
+                receive_exactly(connection, prefix)
+                size = struct.unpack(">i", prefix)[0]
+                receive_exactly(connection, buffer[:size])
+                error, records = frames.records_of(buffer[:size], topic)
+                if error:
+                    raise RuntimeError(f"the server answered Fetch with error {error}")
+                following, count = frames.end_of(records, offset)
+                offset = following if count else 0
+                fetched[index] += 1
+                records_read[index] += count
+
+    took = in_threads([partial(drive, index) for index in range(partitions)])
+    total = sum(records_read)
+    return Done(seconds=took, requests=sum(fetched), records=total, payload_bytes=total * record_bytes)

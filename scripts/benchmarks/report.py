@@ -1,0 +1,99 @@
+"""Medians, ratios and goals of a benchmark run: a table to read and a JSON file to keep."""
+
+import json
+import os
+import platform
+import statistics
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.workloads import Workload, lower_is_better
+
+# Absolute promises for one figure of Ottla, Kafka or no Kafka.
+LIMITS = {("start", "first acknowledged record s"): 1.0, ("memory after 1 GB", "MB RSS"): 100.0}
+
+
+@dataclass(slots=True)
+class Report:
+    """All samples by workload, server and figure."""
+
+    samples: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, workload: str, server: str, figures: dict[str, float]) -> None:
+        of_server = self.samples.setdefault(workload, {}).setdefault(server, {})
+        for figure, value in figures.items():
+            of_server.setdefault(figure, []).append(value)
+
+    def median(self, workload: str, server: str, figure: str) -> float | None:
+        values = self.samples.get(workload, {}).get(server, {}).get(figure)
+        return statistics.median(values) if values else None
+
+    def rows(self, workloads: list[Workload]) -> list[dict[str, object]]:
+        """One row a figure: medians, Ottla/Kafka, whether the goal is met (None: no goal or no rival)."""
+        goals = {workload.name: workload.goals for workload in workloads}
+        rows: list[dict[str, object]] = []
+        for name, by_server in self.samples.items():
+            for figure in dict.fromkeys(figure for figures in by_server.values() for figure in figures):
+                ottla, kafka = self.median(name, "ottla", figure), self.median(name, "kafka", figure)
+                ratio = ottla / kafka if ottla is not None and kafka else None
+                goal, limit = goals.get(name, {}).get(figure), LIMITS.get((name, figure))
+                reached: bool | None = None
+                if limit is not None and ottla is not None:
+                    reached = ottla < limit
+                elif goal is not None and ratio is not None:
+                    reached = ratio <= goal if lower_is_better(figure) else ratio >= goal
+                row = {"workload": name, "figure": figure, "ottla": ottla, "kafka": kafka, "ratio": ratio}
+                rows.append({**row, "goal": goal, "limit": limit, "reached": reached})
+        return rows
+
+
+def number(value: object) -> str:
+    if not isinstance(value, float):
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def print_table(report: Report, workloads: list[Workload], console: Console) -> None:
+    table = Table(title="Ottla and Apache Kafka 4.3.1, medians", header_style="bold")
+    for column in ("workload", "figure", "Ottla", "Kafka", "ratio", "goal"):
+        table.add_column(column, justify="left" if column in ("workload", "figure") else "right")
+    last = None
+    for row in report.rows(workloads):
+        name, figure = str(row["workload"]), str(row["figure"])
+        if last not in (None, name):
+            table.add_section()
+        goal = ""
+        if isinstance(row["limit"], float):
+            goal = f"< {row['limit']:g}"
+        elif isinstance(row["goal"], float):
+            goal = f"{'<=' if lower_is_better(figure) else '>='} {row['goal']:.2g}x"
+        if row["reached"] is not None:
+            goal += "  yes" if row["reached"] else "  [bold red]NO[/]"
+        shown = "" if name == last else name
+        ratio = f"{row['ratio']:.2f}x" if isinstance(row["ratio"], float) else "-"
+        table.add_row(shown, figure, number(row["ottla"]), number(row["kafka"]), ratio, goal)
+        last = name
+    console.print(table)
+    for failure in report.failures:
+        console.print(f"[red]failed[/] {failure}")
+
+
+def write_json(report: Report, workloads: list[Workload], path: Path) -> None:
+    machine = {
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    document = {
+        "machine": machine,
+        "rows": report.rows(workloads),
+        "samples": report.samples,
+        "failures": report.failures,
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")

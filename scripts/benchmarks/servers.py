@@ -1,0 +1,118 @@
+"""The two servers as processes: started on a free port of loopback, measured through /proc, stopped."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 40
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Both run with their defaults; only what a single machine dictates and what frees the disk soon differs.
+OVERRIDES = ["num.partitions=1", "log.segment.delete.delay.ms=1000"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Server:
+    """A running server. `pid` is the process that does the work, `process` the one that was started."""
+
+    name: str
+    port: int
+    pid: int
+    process: subprocess.Popen[str]
+    data: Path
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far, all threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def started_at_s(self) -> float:
+        """When the process began, on the clock of time.CLOCK_BOOTTIME (resolution 10 ms)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[19]) / TICKS_PER_S
+
+    def rss_mb(self) -> float:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"^VmRSS:\s+(\d+) kB", status, flags=re.M)
+        assert found is not None
+        return int(found[1]) / 1024
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start(name: str, data: Path) -> Server:
+    """Start `ottla` or `kafka` in `data`; back when it says READY, RuntimeError with its words if not."""
+    port = free_port()
+    data.mkdir(parents=True)
+    overrides = [part for override in OVERRIDES for part in ("--override", override)]
+    if name == "kafka":
+        command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port), "--data", str(data)]
+    else:
+        command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(port)]
+        command += ["--data", str(data)]
+    process = subprocess.Popen(
+        [*command, *overrides], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    words = ""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while time.monotonic() < deadline:
+        line = process.stdout.readline()
+        words += line
+        if line.startswith("READY "):
+            bootstrap = re.search(r"bootstrap=\S+?:(\d+)", line)
+            pid = re.search(r"\bpid=(\d+)", line)
+            served = int(bootstrap[1]) if bootstrap else port
+            worker = int(pid[1]) if pid else listener_of(served, process.pid)
+            return Server(name=name, port=served, pid=worker, process=process, data=data)
+        if not line:
+            break
+    process.kill()
+    raise RuntimeError(f"{name} did not start: {words.strip()[-800:]}")
+
+
+def listener_of(port: int, ancestor: int) -> int:
+    """The process at or below `ancestor` that listens on `port`."""
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for row in Path(table).read_text().splitlines()[1:]:
+            columns = row.split()
+            if columns[3] == "0A" and int(columns[1].rpartition(":")[2], 16) == port:
+                inodes.add(f"socket:[{columns[9]}]")
+    waiting = [ancestor]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            held = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            continue
+        if held & inodes:
+            return pid
+        waiting += [int(child) for child in children]
+    return ancestor

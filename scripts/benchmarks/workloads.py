@@ -1,0 +1,304 @@
+"""What is measured: a table of named workloads, each a function of a running server that returns its figures.
+
+`wire` workloads replay prebuilt frames (the server is the bottleneck), `client` ones run librdkafka (what an
+application sees; the client's own CPU is part of it). Figures are named with their unit; in `BETTER_LOW` less is better.
+"""
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from benchmarks import clients, frames, load
+from benchmarks.servers import Server
+
+Figures = dict[str, float]
+MB = 1_000_000
+KILOBYTE_BATCH, MEGABYTE_BATCH = 64 << 10, 1_000_000  # under the default max.message.bytes of 1,048,588
+PARTITIONS = 4
+SMALL_CONNECTIONS = 32
+IDLE_CONNECTIONS = 200
+MANY_PARTITIONS = 1000
+LATENCY_RATE = 1000
+MEMORY_AFTER_BYTES = 1 << 30
+BETTER_LOW = (" ms", "s/GB", "us/request", " s", "CPU s/s", "MB RSS", "MB RSS more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How long and how much: every run ends after `seconds` or `limit_bytes`, whichever is first."""
+
+    seconds: float = 3.0
+    limit_bytes: int = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """`goals` maps a figure to the ratio that is to be reached: at least it, or at most it where less is better."""
+
+    name: str
+    run: Callable[[Server, Plan], Figures]
+    goals: dict[str, float] = field(default_factory=dict)
+
+
+def throughput(server: Server, cpu_before: float, done: load.Done) -> Figures:
+    cpu = server.cpu_seconds() - cpu_before
+    figures = {
+        "MB/s": done.payload_bytes / MB / done.seconds,
+        "CPU s/GB": cpu / (done.payload_bytes / 1e9),
+    }
+    if done.requests:
+        figures["requests/s"] = done.requests / done.seconds
+    return figures
+
+
+def wire_produce(
+    record_bytes: int, batch_bytes: int, acks: int = 1, compression: str = "none", idempotent: bool = False
+) -> Callable[[Server, Plan], Figures]:
+    batches: list[frames.Batch] = []  # built at the first run, kept for the others
+
+    def run(server: Server, plan: Plan) -> Figures:
+        if not batches:
+            batches.append(
+                frames.build_batch(record_bytes, batch_bytes, compression, int(time.time() * 1000))
+            )
+        topic = clients.create_topic(server.bootstrap, PARTITIONS)
+        ids = [producer_id(server.port) for _ in range(PARTITIONS)] if idempotent else None
+        before = server.cpu_seconds()
+        done = load.produce(
+            server.port,
+            topic,
+            batches[0],
+            acks=acks,
+            connections=PARTITIONS,
+            seconds=plan.seconds,
+            limit_bytes=plan.limit_bytes,
+            producer_ids=ids,
+        )
+        figures = throughput(server, before, done)
+        clients.delete_topic(server.bootstrap, topic)
+        return figures
+
+    return run
+
+
+def producer_id(port: int) -> int:
+    with load.connect(port) as connection:
+        body = frames.header(22, 0) + b"\xff\xff" + (60_000).to_bytes(4)
+        for _ in range(50):
+            connection.sendall(len(body).to_bytes(4) + body)
+            answer = bytearray(4 + 4 + 4 + 2 + 8 + 2)
+            load.receive_exactly(connection, memoryview(answer))
+            if answer[12:14] == b"\0\0":
+                return int.from_bytes(answer[14:22])
+            time.sleep(0.1)  # a fresh broker may still be loading its coordinators
+    raise RuntimeError("InitProducerId is refused")
+
+
+def client_produce(record_bytes: int, batch_bytes: int, **settings: Any) -> Callable[[Server, Plan], Figures]:
+    def run(server: Server, plan: Plan) -> Figures:
+        topic = clients.create_topic(server.bootstrap, PARTITIONS)
+        before = server.cpu_seconds()
+        done = clients.produce(
+            server.bootstrap,
+            topic,
+            partitions=PARTITIONS,
+            record_bytes=record_bytes,
+            seconds=plan.seconds,
+            limit_bytes=plan.limit_bytes,
+            settings={
+                "batch.size": batch_bytes,
+                **{name.replace("_", "."): value for name, value in settings.items()},
+            },
+        )
+        figures = throughput(server, before, done)
+        clients.delete_topic(server.bootstrap, topic)
+        return figures
+
+    return run
+
+
+def filled_topic(server: Server, record_bytes: int, limit_bytes: int) -> tuple[str, int]:
+    """A topic with `limit_bytes` of records in 64 KB batches, and how many records that are."""
+    topic = clients.create_topic(server.bootstrap, PARTITIONS)
+    batch = frames.build_batch(record_bytes, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
+    done = load.produce(
+        server.port, topic, batch, acks=1, connections=PARTITIONS, seconds=60, limit_bytes=limit_bytes
+    )
+    return topic, done.records
+
+
+def wire_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
+    def run(server: Server, plan: Plan) -> Figures:
+        topic, _ = filled_topic(server, record_bytes, plan.limit_bytes // 2)
+        before = server.cpu_seconds()
+        done = load.consume(
+            server.port, topic, partitions=PARTITIONS, seconds=plan.seconds, record_bytes=record_bytes
+        )
+        figures = throughput(server, before, done)
+        clients.delete_topic(server.bootstrap, topic)
+        return figures
+
+    return run
+
+
+def client_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
+    def run(server: Server, plan: Plan) -> Figures:
+        topic, records = filled_topic(server, record_bytes, plan.limit_bytes // 2)
+        before = server.cpu_seconds()
+        done = clients.consume(
+            server.bootstrap, topic, records=records, record_bytes=record_bytes, seconds=2 * plan.seconds
+        )
+        figures = throughput(server, before, done)
+        clients.delete_topic(server.bootstrap, topic)
+        return figures
+
+    return run
+
+
+def small_requests(server: Server, plan: Plan) -> Figures:
+    topic = clients.create_topic(server.bootstrap, PARTITIONS)
+    before = server.cpu_seconds()
+    done = load.small_requests(
+        server.port, topic, PARTITIONS, connections=SMALL_CONNECTIONS, seconds=plan.seconds
+    )
+    figures = per_request(server, before, done)
+    clients.delete_topic(server.bootstrap, topic)
+    return figures
+
+
+def per_request(server: Server, cpu_before: float, done: load.Done) -> Figures:
+    cpu = server.cpu_seconds() - cpu_before
+    return {"requests/s": done.requests / done.seconds, "CPU us/request": cpu * 1e6 / done.requests}
+
+
+def idle_clients(server: Server, plan: Plan) -> Figures:
+    """Small requests while 200 others are connected and silent, and what those cost in memory."""
+    rss = server.rss_mb()
+    idle: list[socket.socket] = []
+    try:
+        for _ in range(IDLE_CONNECTIONS):
+            connection = load.connect(server.port)
+            question = frames.header(18, 0)
+            connection.sendall(len(question).to_bytes(4) + question)
+            answer = bytearray(4)
+            load.receive_exactly(connection, memoryview(answer))
+            load.receive_exactly(connection, memoryview(bytearray(int.from_bytes(answer))))
+            idle.append(connection)
+        return {**small_requests(server, plan), "MB RSS more": max(0.0, server.rss_mb() - rss)}
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def many_partitions(server: Server, plan: Plan) -> Figures:
+    """A topic of 1000 partitions: its creation, its metadata, and requests that write to 100 of them at once."""
+    began = time.perf_counter()
+    topic = clients.create_topic(server.bootstrap, MANY_PARTITIONS)
+    created = time.perf_counter() - began
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    began = time.perf_counter()
+    for _ in range(10):
+        admin.list_topics(topic, timeout=clients.CALL_TIMEOUT_S)
+    listed = (time.perf_counter() - began) / 10
+    before = server.cpu_seconds()
+    done = load.small_requests(
+        server.port, topic, MANY_PARTITIONS, connections=10, seconds=plan.seconds, spread=100
+    )
+    cpu = server.cpu_seconds() - before
+    began = time.perf_counter()
+    clients.delete_topic(server.bootstrap, topic)
+    return {
+        "create s": created,
+        "metadata ms": listed * 1000,
+        "partition writes/s": done.records / done.seconds,
+        "CPU us/request": cpu * 1e6 / done.requests,
+        "delete s": time.perf_counter() - began,
+    }
+
+
+def latency(server: Server, plan: Plan) -> Figures:
+    topic = clients.create_topic(server.bootstrap, 1)
+    before = server.cpu_seconds()
+    began = time.perf_counter()
+    taken = clients.end_to_end_ms(server.bootstrap, topic, rate=LATENCY_RATE, seconds=max(5.0, plan.seconds))
+    busy = (server.cpu_seconds() - before) / (time.perf_counter() - began)
+    clients.delete_topic(server.bootstrap, topic)
+
+    def percentile(share: float) -> float:
+        return taken[min(len(taken) - 1, int(len(taken) * share))]
+
+    return {
+        "p50 ms": percentile(0.5),
+        "p99 ms": percentile(0.99),
+        "p99.9 ms": percentile(0.999),
+        "CPU s/s": busy,
+    }
+
+
+def memory(server: Server, plan: Plan) -> Figures:
+    """Resident memory when 1 GB has been produced and read once."""
+    topic = clients.create_topic(server.bootstrap, PARTITIONS)
+    batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
+    load.produce(
+        server.port, topic, batch, acks=1, connections=PARTITIONS, seconds=120, limit_bytes=MEMORY_AFTER_BYTES
+    )
+    load.consume(server.port, topic, partitions=PARTITIONS, seconds=plan.seconds, record_bytes=1000)
+    figures = {"MB RSS": server.rss_mb()}
+    clients.delete_topic(server.bootstrap, topic)
+    return figures
+
+
+PRODUCE_GOALS = {"MB/s": 1.5, "CPU s/GB": 0.5}
+CONSUME_GOALS = {"MB/s": 1.0, "CPU s/GB": 0.5}
+SMALL_GOALS = {"requests/s": 2.0, "CPU us/request": 0.5}
+B64, B1M = KILOBYTE_BATCH, MEGABYTE_BATCH
+
+
+def produces(name: str, run: Callable[[Server, Plan], Figures]) -> Workload:
+    return Workload(name=f"wire produce {name}", run=run, goals=PRODUCE_GOALS)
+
+
+WORKLOADS = [
+    produces("100 B, 64 KB, acks=1", wire_produce(100, B64)),
+    produces("100 B, 64 KB, acks=all", wire_produce(100, B64, -1)),
+    produces("100 B, 1 MB, acks=all", wire_produce(100, B1M, -1)),
+    produces("1 KB, 64 KB, acks=1", wire_produce(1000, B64)),
+    produces("1 KB, 64 KB, acks=all", wire_produce(1000, B64, -1)),
+    produces("1 KB, 1 MB, acks=1", wire_produce(1000, B1M)),
+    produces("1 KB, 1 MB, acks=all", wire_produce(1000, B1M, -1)),
+    produces("1 KB, 64 KB, idempotent", wire_produce(1000, B64, -1, idempotent=True)),
+    produces("1 KB, 64 KB, lz4", wire_produce(1000, B64, -1, "lz4")),
+    produces("1 KB, 64 KB, zstd", wire_produce(1000, B64, -1, "zstd")),
+    Workload(name="client produce 100 B, 64 KB, acks=1", run=client_produce(100, B64, acks="1")),
+    Workload(name="client produce 1 KB, 64 KB, acks=1", run=client_produce(1000, B64, acks="1")),
+    Workload(name="client produce 1 KB, 64 KB, acks=all", run=client_produce(1000, B64, acks="all")),
+    Workload(name="client produce 1 KB, 1 MB, acks=all", run=client_produce(1000, B1M, acks="all")),
+    Workload(
+        name="client produce 1 KB, 64 KB, idempotent",
+        run=client_produce(1000, B64, enable_idempotence=True),
+    ),
+    Workload(
+        name="client produce 1 KB, 64 KB, lz4",
+        run=client_produce(1000, B64, acks="all", compression_type="lz4"),
+    ),
+    Workload(
+        name="client produce 1 KB, 64 KB, zstd",
+        run=client_produce(1000, B64, acks="all", compression_type="zstd"),
+    ),
+    Workload(name="wire consume 1 KB", run=wire_consume(1000), goals=CONSUME_GOALS),
+    Workload(name="client consume 1 KB", run=client_consume(1000)),
+    Workload(name="client consume 100 B", run=client_consume(100)),
+    Workload(name="small requests", run=small_requests, goals=SMALL_GOALS),
+    Workload(name="small requests, 200 idle clients", run=idle_clients, goals={"requests/s": 2.0}),
+    Workload(name="1000 partitions", run=many_partitions),
+    Workload(name="end to end, 1000 records/s", run=latency, goals={"p99 ms": 1 / 3}),
+    Workload(name="memory after 1 GB", run=memory),
+]
+
+
+def lower_is_better(figure: str) -> bool:
+    return figure.endswith(BETTER_LOW)

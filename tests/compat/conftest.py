@@ -1,0 +1,110 @@
+"""Fixtures of the compatibility tests.
+
+`OTTLA_TEST_BOOTSTRAP=host:port` runs the trap tests against any running server instead of a node of their own
+(Apache Kafka 4.3.1 passes them, too: that is how they were made).
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.servers import Server, start_kafka, start_ottla
+from tests.compat.wire_client import WireClient, eventually, only
+
+# What the tests need of a server in order to be quick: no three seconds of grace for a new group.
+OVERRIDES = ("group.initial.rebalance.delay.ms=0", "log.segment.delete.delay.ms=1000")
+
+
+@pytest.fixture(scope="session")
+def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A node of Ottla of the session's own."""
+    server = start_ottla(tmp_path_factory.mktemp("ottla"), *OVERRIDES)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Apache Kafka 4.3.1, or a skip that says what is missing."""
+    reason = why_no_java()
+    if reason is None and kafka_classpath() is None:
+        reason = "Maven does not resolve Apache Kafka 4.3.1"
+    if reason is not None:
+        pytest.skip(reason)
+    server = start_kafka(tmp_path_factory.mktemp("kafka"), *OVERRIDES)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address under test."""
+    given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+    if given:
+        return given
+    server: Server = request.getfixturevalue("ottla")
+    return server.bootstrap
+
+
+@pytest.fixture(scope="session")
+def is_reference() -> bool:
+    """Whether the address under test was given, and so may be Apache Kafka."""
+    return "OTTLA_TEST_BOOTSTRAP" in os.environ
+
+
+@pytest.fixture
+def connect(bootstrap: str) -> Iterator[Callable[..., WireClient]]:
+    """More connections than one; all are closed at the end."""
+    opened: list[WireClient] = []
+
+    def one(**options: str | float | None) -> WireClient:
+        opened.append(WireClient(bootstrap, **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield one
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def client(connect: Callable[..., WireClient]) -> WireClient:
+    return connect()
+
+
+@pytest.fixture
+def topic(client: WireClient) -> Iterator[str]:
+    """A topic of one partition that its leader serves, deleted afterwards."""
+    name = create_topic(client)
+    yield name
+    with WireClient(client.bootstrap) as closer:
+        closer.call("delete_topics", 6, topics=[{"name": name}], timeout_ms=5000)
+
+
+def create_topic(client: WireClient, partitions: int = 1, **configs: str) -> str:
+    """A new topic (underscores in config names stand for dots) whose every partition answers."""
+    name = f"trap-{uuid4().hex[:10]}"
+    settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": settings}
+    answer = only(client.call("create_topics", 7, topics=[wanted], timeout_ms=10000).topics)
+    assert answer.error_code == 0, answer
+    indexes = [{"partition_index": index, "timestamp": -1} for index in range(partitions)]
+    eventually(
+        lambda: client.call("list_offsets", 5, replica_id=-1, topics=[{"name": name, "partitions": indexes}]),
+        lambda found: all(one.error_code == 0 for one in only(found.topics).partitions),
+    )
+    return name
+
+
+def topic_id_of(client: WireClient, name: str) -> bytes:
+    found = only(client.call("metadata", 12, topics=[{"name": name}]).topics)
+    assert found.error_code == 0
+    return bytes(found.topic_id)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return Path(__file__).resolve().parents[2]

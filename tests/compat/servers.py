@@ -1,0 +1,106 @@
+"""Servers for the tests as processes: a node of Ottla, and Apache Kafka 4.3.1 through scripts/kafka-reference."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 40.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Server:
+    """A process that said READY; `log` is the file with everything it printed."""
+
+    bootstrap: str
+    process: subprocess.Popen[bytes]
+    data: Path
+    log: Path
+    words: str = field(default="")
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self) -> int:
+        """SIGTERM and wait; the exit code."""
+        if self.is_running():
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """SIGKILL, to the process and its children."""
+        for pid in [self.process.pid, *children_of(self.process.pid)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    direct = [int(child) for child in children]
+    return direct + [grandchild for child in direct for grandchild in children_of(child)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
+    """A node of Ottla in `data`, settings as `name=value`."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(port)]
+    command += ["--data", str(data / "ottla")]
+    return start(command, data, overrides)
+
+
+def start_kafka(data: Path, *overrides: str) -> Server:
+    return start([str(ROOT / "scripts" / "kafka-reference"), "--data", str(data / "kafka")], data, overrides)
+
+
+def start(command: list[str], data: Path, overrides: tuple[str, ...]) -> Server:
+    """Run until READY; RuntimeError with what it printed if it ends or stays silent."""
+    data.mkdir(parents=True, exist_ok=True)
+    log = data / f"out-{time.monotonic_ns()}.log"
+    for override in overrides:
+        command += ["--override", override]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while time.monotonic() < deadline:
+        text = log.read_text(errors="replace")
+        ready = re.search(r"^READY .*bootstrap=(\S+)", text, flags=re.M)
+        if ready:
+            return Server(
+                bootstrap=ready[1].split(",")[0], process=process, data=data, log=log, words=ready[0]
+            )
+        if process.poll() is not None:
+            break
+        time.sleep(0.02)
+    if process.poll() is None:
+        process.kill()
+    raise RuntimeError(f"{command[:4]} did not become ready: {log.read_text(errors='replace')[-2000:]}")
