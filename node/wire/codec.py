@@ -1,0 +1,130 @@
+"""Whole frames: header and body of a request or a response, to objects and back.
+
+A node reads requests and writes responses; a client (our command line, followers, the tests) does the
+reverse. Frames are read without their length prefix and written with it. Modules of messages are imported
+when their API is first used.
+"""
+
+import struct
+from importlib import import_module
+from typing import Any
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer, schema_of
+from logstore.schema_compiler import decoder, encoder
+from node.wire.api_keys import ApiKey
+from node.wire.headers import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    peek_api,
+)
+from node.wire.headers import decode_request_header as decode_header
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
+_NO_LENGTH_YET = bytes(_LENGTH.size)
+
+_classes: dict[int, tuple[type[Any], type[Any], int]] = {}  # request, response, first flexible version
+_NEVER_FLEXIBLE = 2**15
+
+
+def _classes_of(api_key: int) -> tuple[type[Any], type[Any], int]:
+    known = _classes.get(api_key)
+    if known is None:
+        known = _classes[api_key] = _import_classes(api_key)
+    return known
+
+
+def _import_classes(api_key: int) -> tuple[type[Any], type[Any], int]:
+    unknown = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no API has the key {api_key}")
+    try:
+        api = ApiKey(api_key)
+    except ValueError:
+        raise unknown from None
+    name = f"node.wire.messages.{api.name.lower()}"
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name != name:
+            raise
+        raise unknown from None
+    request: type[Any] = getattr(module, f"{api.api_name}Request")
+    response: type[Any] = getattr(module, f"{api.api_name}Response")
+    flexible_since = schema_of(request).flexible_since
+    return request, response, _NEVER_FLEXIBLE if flexible_since is None else flexible_since
+
+
+def request_class(api_key: int) -> type[Any]:
+    """The class of an API's requests; KafkaError(UNSUPPORTED_VERSION) where there is none."""
+    return _classes_of(api_key)[0]
+
+
+def response_class(api_key: int) -> type[Any]:
+    """The class of an API's responses; KafkaError(UNSUPPORTED_VERSION) where there is none."""
+    return _classes_of(api_key)[1]
+
+
+def request_header_version(api_key: int, api_version: int) -> int:
+    """2 for flexible versions (KIP-482), 1 for others; also for versions beyond the last known."""
+    return 2 if api_version >= _classes_of(api_key)[2] else 1
+
+
+def response_header_version(api_key: int, api_version: int) -> int:
+    """1 for flexible versions, else 0; always 0 for ApiVersions (KIP-511)."""
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if api_version >= _classes_of(api_key)[2] else 0
+
+
+# ---- the node's side ----------------------------------------------------------------------------
+
+
+def decode_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
+    """The header of a request and the position of its body.
+
+    KafkaError(UNSUPPORTED_VERSION) for an unknown API, INVALID_REQUEST for malformed bytes.
+    """
+    api_key, api_version = peek_api(frame, position)
+    return decode_header(frame, position, header_version=request_header_version(api_key, api_version))
+
+
+def decode_request(api_key: int, api_version: int, frame: Buffer, position: int) -> Any:
+    """The body of a request. Bytes behind it are ignored: librdkafka sends some (map of the protocol,
+    trap 1).
+    """
+    value, _ = decoder(_classes_of(api_key)[0], api_version)(frame, position)
+    return value
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, response: object) -> list[Buffer]:
+    """The frame of a response, with its length: one buffer, or several where records go uncopied."""
+    cls = _classes_of(api_key)[1]
+    writer = bytearray(8 + response_header_version(api_key, api_version))
+    buffers = encoder(cls, api_version)(response, writer)
+    length = len(writer) if len(buffers) == 1 else sum(map(len, buffers))
+    _LENGTH_AND_CORRELATION_ID.pack_into(writer, 0, length - _LENGTH.size, correlation_id)
+    return buffers
+
+
+# ---- the client's side --------------------------------------------------------------------------
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
+) -> list[Buffer]:
+    """The frame of a request, with its length: one buffer, or several where records go uncopied."""
+    header = RequestHeader(api_key, api_version, correlation_id, client_id)
+    writer = bytearray(_NO_LENGTH_YET)
+    writer += encode_request_header(header, header_version=request_header_version(api_key, api_version))
+    buffers = encoder(_classes_of(api_key)[0], api_version)(request, writer)
+    _LENGTH.pack_into(writer, 0, sum(map(len, buffers)) - _LENGTH.size)
+    return buffers
+
+
+def decode_response(api_key: int, api_version: int, frame: Buffer, position: int = 0) -> tuple[int, Any]:
+    """The correlation id and the body of a response."""
+    header_version = response_header_version(api_key, api_version)
+    correlation_id, position = decode_response_header(frame, position, header_version=header_version)
+    value, _ = decoder(_classes_of(api_key)[1], api_version)(frame, position)
+    return correlation_id, value

@@ -1,0 +1,91 @@
+"""What stands before every body: version 1 or 2 of the request header, version 0 or 1 of the response header.
+
+Which one is `codec`'s to say. `client_id` is never compact, not even in the flexible header 2, because a
+broker must find it before it knows the API's version. The tagged fields of both headers are empty today;
+what a peer puts there is skipped.
+"""
+
+import struct
+from typing import NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer
+from logstore.schema_decode import malformed, read_uvarint
+
+_REQUEST = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
+_RESPONSE = struct.Struct(">i")  # correlation id
+_NO_LENGTH = -1
+
+
+class RequestHeader(NamedTuple):
+    """Whose request of which API it is; `client_id` is None where the client gave none."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def peek_api(frame: Buffer, position: int = 0) -> tuple[int, int]:
+    """The api key and version of a request, which decide how its header goes on; KafkaError if cut short."""
+    if len(frame) - position < 4:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed request header: it ends too early")
+    api_key, api_version = struct.unpack_from(">hh", frame, position)
+    return api_key, api_version
+
+
+def decode_request_header(
+    frame: Buffer, position: int = 0, *, header_version: int
+) -> tuple[RequestHeader, int]:
+    """The header of a request and the position of its body; KafkaError(INVALID_REQUEST) if malformed."""
+    try:
+        api_key, api_version, correlation_id, length = _REQUEST.unpack_from(frame, position)
+        position += _REQUEST.size
+        client_id = None
+        if length >= 0:
+            stop = position + length
+            client_id = str(frame[position:stop], "utf-8")
+            position = stop
+        if header_version >= 2:
+            position = _skip_tags(frame, position)
+    except (struct.error, IndexError, ValueError) as fault:
+        raise malformed("request header", header_version, fault) from None
+    if position > len(frame):
+        raise malformed("request header", header_version, None)
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def encode_request_header(header: RequestHeader, *, header_version: int) -> bytearray:
+    """The header, to which a body can be appended."""
+    text = b"" if header.client_id is None else header.client_id.encode()
+    length = _NO_LENGTH if header.client_id is None else len(text)
+    encoded = bytearray(_REQUEST.pack(header.api_key, header.api_version, header.correlation_id, length))
+    encoded += text
+    if header_version >= 2:
+        encoded.append(0)
+    return encoded
+
+
+def decode_response_header(frame: Buffer, position: int = 0, *, header_version: int) -> tuple[int, int]:
+    """The correlation id of a response and the position of its body."""
+    try:
+        (correlation_id,) = _RESPONSE.unpack_from(frame, position)
+        position += _RESPONSE.size
+        if header_version >= 1:
+            position = _skip_tags(frame, position)
+    except (struct.error, IndexError, ValueError) as fault:
+        raise malformed("response header", header_version, fault) from None
+    if position > len(frame):
+        raise malformed("response header", header_version, None)
+    return correlation_id, position
+
+
+def _skip_tags(frame: Buffer, position: int) -> int:
+    if not frame[position]:
+        return position + 1
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):  # ends with an IndexError at the end of the frame, whatever the count
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+    return position
