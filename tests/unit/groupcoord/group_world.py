@@ -1,0 +1,222 @@
+"""A shard with a virtual clock, a log that is a list, and timers that fire when time is told to pass.
+
+Invariants are checked after every command; that no token is answered twice, and that replaying the log gives the state
+that the live shard has, too.
+"""
+
+import itertools
+from collections.abc import Sequence
+
+from groupcoord.commands import Command, Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
+from groupcoord.coordinator import Coordinator
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.effects import (
+    Append,
+    CancelTimer,
+    Effect,
+    HeartbeatResult,
+    JoinGroupResult,
+    LeaveGroupResult,
+    Refuse,
+    Reply,
+    Result,
+    StartTimer,
+    SyncGroupResult,
+    TimerKey,
+)
+from groupcoord.group_records import GroupRecord, decode_record, encode_key, encode_value
+from groupcoord.group_state import GroupState
+from logstore.errors import ErrorCode
+
+START_MS = 1_700_000_000_000
+
+
+class GroupWorld:
+    def __init__(self, config: CoordinatorConfig | None = None) -> None:
+        self.config = config or CoordinatorConfig()
+        self.now_ms = START_MS
+        self.log: list[GroupRecord] = []
+        self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
+        self.answers: dict[int, Result | Refuse] = {}
+        self.asked: set[int] = set()
+        self._tokens = itertools.count(1)
+        self._sequence = itertools.count()
+        self._uuids = itertools.count(1)
+        self.coordinator = self._new_coordinator()
+        self._carry_out(self.coordinator.start(self.now_ms))
+
+    def _new_coordinator(self) -> Coordinator:
+        return Coordinator(self.config, lambda: f"u{next(self._uuids)}")
+
+    def token(self) -> int:
+        token = next(self._tokens)
+        self.asked.add(token)
+        return token
+
+    def handle(self, command: Command) -> list[Effect]:
+        effects = self.coordinator.handle(command, self.now_ms)
+        self._carry_out(effects)
+        self.coordinator.check_invariants()
+        return effects
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Append(records):
+                    # Through bytes, as the real log: what cannot be read back is a fault here already.
+                    for record in records:
+                        assert decode_record(encode_key(record), encode_value(record)) == record
+                        self.log.append(record)
+                case Reply(token, result, _):
+                    assert token in self.asked and token not in self.answers, f"token {token} answered twice"
+                    self.answers[token] = result
+                case Refuse(token, _, _):
+                    assert token in self.asked and token not in self.answers, f"token {token} answered twice"
+                    self.answers[token] = effect
+                case StartTimer(key, delay_ms, command):
+                    assert delay_ms >= 0
+                    self.timers[key] = (self.now_ms + delay_ms, next(self._sequence), command)
+                case CancelTimer(key):
+                    self.timers.pop(key, None)
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass; timers fire in their order."""
+        until_ms = self.now_ms + milliseconds
+        while self.timers:
+            key, (deadline_ms, _, command) = min(self.timers.items(), key=lambda item: item[1][:2])
+            if deadline_ms > until_ms:
+                break
+            del self.timers[key]
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.handle(command)
+        self.now_ms = until_ms
+
+    def waiting(self) -> set[int]:
+        return self.asked - self.answers.keys()
+
+    def restart(self) -> None:
+        """Lose the process, keep the log."""
+        self._carry_out(self.coordinator.stop(ErrorCode.NOT_COORDINATOR))
+        self.timers.clear()
+        self.coordinator = self._new_coordinator()
+        for record in self.log:
+            self.coordinator.replay(record)
+        self.coordinator.check_invariants()
+        self._carry_out(self.coordinator.start(self.now_ms))
+
+    # ---- what clients do --------------------------------------------------------------------------------
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group_id: str = "g",
+        instance: str | None = None,
+        protocols: Sequence[tuple[str, bytes]] = (("range", b""),),
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        member_id_required: bool = False,
+        can_skip_assignment: bool = True,
+        client_id: str = "c",
+    ) -> int:
+        token = self.token()
+        self.handle(
+            JoinGroup(
+                token=token,
+                group_id=group_id,
+                member_id=member_id,
+                group_instance_id=instance,
+                client_id=client_id,
+                client_host="/127.0.0.1",
+                protocol_type=protocol_type,
+                protocols=[Protocol(*each) for each in protocols],
+                session_timeout_ms=session_ms,
+                rebalance_timeout_ms=rebalance_ms,
+                member_id_required=member_id_required,
+                can_skip_assignment=can_skip_assignment,
+            )
+        )
+        return token
+
+    def joined(self, token: int) -> JoinGroupResult:
+        answer = self.answers[token]
+        assert isinstance(answer, JoinGroupResult), answer
+        return answer
+
+    def sync(
+        self,
+        member_id: str,
+        generation_id: int,
+        assignments: Sequence[tuple[str, bytes]] = (),
+        *,
+        group_id: str = "g",
+        instance: str | None = None,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+    ) -> int:
+        token = self.token()
+        self.handle(
+            SyncGroup(
+                token=token,
+                group_id=group_id,
+                generation_id=generation_id,
+                member_id=member_id,
+                group_instance_id=instance,
+                protocol_type=protocol_type,
+                protocol_name=protocol_name,
+                assignments=assignments,
+            )
+        )
+        return token
+
+    def synced(self, token: int) -> SyncGroupResult:
+        answer = self.answers[token]
+        assert isinstance(answer, SyncGroupResult), answer
+        return answer
+
+    def heartbeat(
+        self, member_id: str, generation_id: int, *, group_id: str = "g", instance: str | None = None
+    ) -> ErrorCode:
+        token = self.token()
+        self.handle(
+            Heartbeat(
+                token=token,
+                group_id=group_id,
+                generation_id=generation_id,
+                member_id=member_id,
+                group_instance_id=instance,
+            )
+        )
+        answer = self.answers[token]
+        assert isinstance(answer, HeartbeatResult | Refuse)
+        return answer.error
+
+    def leave(self, *members: MemberIdentity | str, group_id: str = "g") -> list[ErrorCode]:
+        token = self.token()
+        identities = [MemberIdentity(each) if isinstance(each, str) else each for each in members]
+        self.handle(LeaveGroup(token=token, group_id=group_id, members=identities))
+        answer = self.answers[token]
+        assert isinstance(answer, LeaveGroupResult), answer
+        return [member.error for member in answer.members]
+
+    def ask(self, command: Command) -> Result | Refuse:
+        """A command whose answer comes at once; its token is to come from `token()`."""
+        self.handle(command)
+        return self.answers[command.token]  # type: ignore[union-attr]
+
+    def state(self, group_id: str = "g") -> GroupState:
+        group = self.coordinator.shard.group(group_id)
+        return group.state if group is not None else GroupState.DEAD
+
+    def stable_group(self, size: int = 2, **how: object) -> list[str]:
+        """A stable group with that many members, the leader first; generation 1."""
+        tokens = [self.join(**how) for _ in range(size)]  # type: ignore[arg-type]
+        self.advance(self.config.group_initial_rebalance_delay_ms * size + 1)
+        members = [self.joined(token).member_id for token in tokens]
+        generation_id = self.joined(tokens[0]).generation_id
+        for member_id in members[1:]:
+            self.sync(member_id, generation_id)
+        self.sync(members[0], generation_id, [(member_id, member_id.encode()) for member_id in members])
+        assert self.state() is GroupState.STABLE
+        return members
