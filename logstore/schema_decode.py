@@ -171,9 +171,10 @@ class _DecoderWriter:
         source = self.source
         if field.kind is Kind.STRUCT:
             assert field.of is not None
-            inner = source.variable()
+            inner = out if out.isidentifier() else source.variable()
             self.write_struct(depth, field.of, schema_of(field.of), inner)
-            source.line(depth, f"{out} = {inner}")
+            if inner != out:
+                source.line(depth, f"{out} = {inner}")
         elif is_fixed(field.kind):
             code = field.kind.value
             source.line(depth, f"{out}, = {source.bind_packer('unpack_from', code)}(b, p)")

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from logstore.schema import Buffer, Field, Kind, Records, Schema, schema_of
+from logstore.schema import Field, Kind, Schema, schema_of
 from logstore.schema_source import (
     READY_LENGTHS,
     STRING_MAX_BYTES,
@@ -32,12 +32,11 @@ def build_encoder(cls: type, version: int) -> Callable[..., Any]:
     source.names.update(
         uvarint=uvarint,
         string_length=string_length,
-        append_records=append_records,
-        records_bytes=records_bytes,
         tagged_section=tagged_section,
         checked_uuid=checked_uuid,
         unfit=unfit,
         schema=schema,
+        sequences=(list, tuple),
         pack=struct.pack,
         faults=(TypeError, AttributeError, ValueError, struct.error),
     )
@@ -74,21 +73,6 @@ def checked_uuid(value: bytes) -> bytes:
     if len(value) != UUID_BYTES:
         raise ValueError(f"a UUID has {UUID_BYTES} bytes, not {len(value)}")
     return value
-
-
-def records_bytes(records: Records) -> int:
-    """The size of record batches in one buffer or several."""
-    return sum(map(len, records)) if isinstance(records, list | tuple) else len(records)
-
-
-def append_records(chunks: list[Buffer], w: bytearray, records: Records) -> bytearray:
-    """Put the bytes written so far and the records behind the finished chunks; returns a new writer."""
-    chunks.append(w)
-    if isinstance(records, list | tuple):
-        chunks.extend(records)
-    else:
-        chunks.append(records)  # type: ignore[arg-type]
-    return bytearray()
 
 
 def tagged_section(tags: Sequence[tuple[int, bytearray]]) -> bytearray:
@@ -140,7 +124,8 @@ def _find_unfit_value(field: Field, version: int, value: object, where: str) -> 
         elif field.kind is Kind.BYTES:
             assert isinstance(value, bytes | bytearray | memoryview)
         else:
-            records_bytes(value)  # type: ignore[arg-type]
+            for buffer in value if isinstance(value, list | tuple) else [value]:
+                assert isinstance(buffer, bytes | bytearray | memoryview)
     except (AssertionError, TypeError, ValueError, struct.error) as fault:
         return f"{where} is of kind {field.kind.name.lower()} and cannot hold {value!r:.100} ({fault})"
     return None
@@ -247,9 +232,21 @@ class _EncoderWriter:
             self._write_length(depth, f"len({held})")
             source.line(depth, f"w += {held}")
         else:
-            self._write_length(depth, f"records_bytes({held})")
-            source.line(depth, "if n:" if not self.flexible else "if n > 1:")
-            source.line(depth + 1, f"w = append_records(chunks, w, {held})")
+            self._write_records(depth, held)
+
+    def _write_records(self, depth: int, held: str) -> None:
+        """Finish the buffer at hand, let the records follow as they are, and go on in a new one."""
+        source = self.source
+        several = source.variable()
+        source.line(depth, f"{several} = type({held}) in sequences")
+        self._write_length(depth, f"(sum(map(len, {held})) if {several} else len({held}))")
+        source.line(depth, f"if {held}:")
+        source.line(depth + 1, "chunks.append(w)")
+        source.line(depth + 1, f"if {several}:")
+        source.line(depth + 2, f"chunks += {held}")
+        source.line(depth + 1, "else:")
+        source.line(depth + 2, f"chunks.append({held})")
+        source.line(depth + 1, "w = bytearray()")
 
     def _write_length(self, depth: int, length: str) -> None:
         """The length of bytes, records or an array, left in `n` as it goes on the wire."""
