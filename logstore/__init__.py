@@ -4,6 +4,9 @@ The map, bottom-up; a module imports only from lines above its own:
 
 errors              ErrorCode, KafkaError
 topic_partition     the name of a partition; legal topic names; ids as text
+config_def          a table of settings: types, limits, parsing by Kafka's rules
+config_documentation  what each topic setting is for
+log_config          the topic settings a log obeys, and the broker settings behind them
 varint              zig-zag varints of the record format
 compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch

@@ -1,0 +1,362 @@
+"""The topic settings that a log obeys, and the broker settings from which they take their defaults.
+
+`LogConfig` is what a log sees: every topic config of Kafka 4.4 as a typed attribute, its defaults Kafka's.
+`TOPIC_CONFIG_DEF` is the table behind CreateTopics, AlterConfigs and DescribeConfigs; `BROKER_SYNONYMS` tells
+which broker settings stand behind a topic setting, the first that is set wins (`log.retention.ms`, then
+`.minutes`, then `.hours`); `BROKER_LOG_KEYS` are those broker settings, for the broker's own table.
+
+There is no tiered storage here, so `remote.storage.enable=true` is refused as Kafka refuses it where tiered
+storage is off; the other remote settings are accepted, shown and without effect, as they are there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from logstore.config_def import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigDef,
+    ConfigKey,
+    ConfigScope,
+    ConfigType,
+    ConfigValue,
+    Importance,
+    Validator,
+    at_least,
+    between,
+    between_or,
+    invalid_value,
+    list_of,
+    one_of,
+)
+from logstore.config_documentation import TOPIC_CONFIG_DOCUMENTATION
+from logstore.errors import ErrorCode, KafkaError
+
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
+VALIDATE_RECORDS = "validate.records"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """The settings of one topic. Attribute and config name differ by '_' for '.' only."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_type: str = "producer"
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 24 * HOUR_MS
+    errors_deadletterqueue_group_enable: bool = False
+    file_delete_delay_ms: int = MINUTE_MS
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
+    index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
+    local_retention_bytes: int = -2
+    local_retention_ms: int = -2
+    max_compaction_lag_ms: int = LONG_MAX
+    max_decompressed_message_bytes: int = INT_MAX - 8
+    max_message_bytes: int = 1024 * 1024 + 12
+    message_timestamp_after_max_ms: int = HOUR_MS
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    remote_copy_lag_bytes: int = -1
+    remote_copy_lag_ms: int = 0
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    remote_storage_enable: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 7 * 24 * HOUR_MS
+    segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10 << 20
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * 24 * HOUR_MS
+    unclean_leader_election_enable: bool = False
+    # A broker-level switch of ours, no topic config: open and check every record that is produced.
+    validate_records: bool = False
+
+    @property
+    def compact(self) -> bool:
+        """Whether the cleaner keeps only the last record of each key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        """Whether old segments go by time and size."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether the broker stamps batches with its own clock."""
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def max_segment_ms(self) -> int:
+        """The age at which a segment is rolled: lower where the cleaner must get at its records in time."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+
+    @classmethod
+    def from_configs(
+        cls,
+        topic_overrides: Mapping[str, str] | None = None,
+        broker_values: Mapping[str, ConfigValue] | None = None,
+    ) -> "LogConfig":
+        """The settings of a topic with these overrides (texts) on a broker with these settings (typed).
+
+        INVALID_CONFIG for an unknown name or a refused value. Overrides are taken as they are stored;
+        what a request must not ask for is `check_topic_configs`' business.
+        """
+        broker_values = broker_values or {}
+        values = topic_defaults(broker_values)
+        for name, text in (topic_overrides or {}).items():
+            values[name] = TOPIC_CONFIG_DEF.parse(name, text)
+        segment_bytes = values.pop(INTERNAL_SEGMENT_BYTES)
+        if segment_bytes is not None:
+            values["segment.bytes"] = segment_bytes
+        values[VALIDATE_RECORDS] = bool(broker_values.get(VALIDATE_RECORDS, False))
+        arguments: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
+        return cls(**arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSynonym:
+    """A broker setting from which a topic setting takes its default, and the factor between their units."""
+
+    name: str
+    factor: int = 1
+
+
+def topic_defaults(broker_values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Each topic config's value on a broker with these typed settings, for a topic without overrides."""
+    return {key.name: _default_of(key, broker_values) for key in TOPIC_CONFIG_DEF}
+
+
+def check_topic_configs(
+    overrides: Mapping[str, str], broker_values: Mapping[str, ConfigValue] | None = None
+) -> dict[str, ConfigValue]:
+    """The typed overrides, or INVALID_CONFIG if no topic may have them, all of them together."""
+    for name, text in overrides.items():
+        if text is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+    typed = {name: TOPIC_CONFIG_DEF.parse(name, text) for name, text in overrides.items()}
+    check_compaction_lags({**topic_defaults(broker_values or {}), **typed})
+    if typed.get("remote.storage.enable"):
+        raise invalid_value(
+            "remote.storage.enable", "true", "this cluster has no tiered storage, leave it at false."
+        )
+    return typed
+
+
+def check_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
+    """Refuse a minimum compaction lag above the maximum; `values` are typed, by topic config name."""
+    low, high = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    if isinstance(low, int) and isinstance(high, int) and low > high:
+        raise invalid_value(
+            "min.compaction.lag.ms", low, f"it must be at most max.compaction.lag.ms, which is {high}."
+        )
+
+
+def _default_of(key: ConfigKey, broker_values: Mapping[str, ConfigValue]) -> ConfigValue:
+    for synonym in BROKER_SYNONYMS.get(key.name, ()):
+        value = broker_values.get(synonym.name)
+        if value is None:
+            continue
+        if synonym.factor != 1 and isinstance(value, int):
+            value = value * synonym.factor
+        # Kafka reads every negative log.retention.* as "no limit".
+        if key.name == "retention.ms" and isinstance(value, int):
+            value = max(value, -1)
+        return value
+    return key.default
+
+
+_THROTTLED_REPLICA = re.compile(r"\d+:\d+")
+
+
+def _throttled_replicas_problem(value: ConfigValue) -> str | None:
+    if isinstance(value, tuple) and (
+        value == ("*",) or all(_THROTTLED_REPLICA.fullmatch(entry) for entry in value)
+    ):
+        return None
+    return "it must be '*' or a list of PARTITION:BROKER pairs such as 0:1,1:2."
+
+
+_THROTTLED = Validator(
+    allowed="[partitionId]:[brokerId],[partitionId]:[brokerId],... or *",
+    problem_of=_throttled_replicas_problem,
+)
+_DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(LogConfig)}
+
+
+def _topic_key(name: str, type_: ConfigType, validator: Validator | None) -> ConfigKey:
+    return ConfigKey(
+        name=name,
+        type=type_,
+        default=_DEFAULTS[name.replace(".", "_")],
+        validator=validator,
+        documentation=TOPIC_CONFIG_DOCUMENTATION[name],
+        scope=ConfigScope.CLUSTER_WIDE,
+    )
+
+
+_BOOLEAN, _STRING, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
+_LIST, _DOUBLE = ConfigType.LIST, ConfigType.DOUBLE
+
+TOPIC_CONFIG_DEF = ConfigDef(
+    "topic",
+    (
+        _topic_key("cleanup.policy", _LIST, list_of("compact", "delete")),
+        _topic_key("compression.gzip.level", _INT, between_or(1, 9, -1)),
+        _topic_key("compression.lz4.level", _INT, between(1, 17)),
+        _topic_key(
+            "compression.type", _STRING, one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+        ),
+        _topic_key("compression.zstd.level", _INT, between(-131072, 22)),
+        _topic_key("delete.retention.ms", _LONG, at_least(0)),
+        _topic_key("errors.deadletterqueue.group.enable", _BOOLEAN, None),
+        _topic_key("file.delete.delay.ms", _LONG, at_least(0)),
+        _topic_key("flush.messages", _LONG, at_least(1)),
+        _topic_key("flush.ms", _LONG, at_least(0)),
+        _topic_key("follower.replication.throttled.replicas", _LIST, _THROTTLED),
+        _topic_key("index.interval.bytes", _INT, at_least(0)),
+        _topic_key("leader.replication.throttled.replicas", _LIST, _THROTTLED),
+        _topic_key("local.retention.bytes", _LONG, at_least(-2)),
+        _topic_key("local.retention.ms", _LONG, at_least(-2)),
+        _topic_key("max.compaction.lag.ms", _LONG, at_least(1)),
+        _topic_key("max.decompressed.message.bytes", _INT, at_least(1)),
+        _topic_key("max.message.bytes", _INT, at_least(0)),
+        _topic_key("message.timestamp.after.max.ms", _LONG, at_least(0)),
+        _topic_key("message.timestamp.before.max.ms", _LONG, at_least(0)),
+        _topic_key("message.timestamp.type", _STRING, one_of("CreateTime", "LogAppendTime")),
+        _topic_key("min.cleanable.dirty.ratio", _DOUBLE, between(0, 1)),
+        _topic_key("min.compaction.lag.ms", _LONG, at_least(0)),
+        _topic_key("min.insync.replicas", _INT, at_least(1)),
+        _topic_key("preallocate", _BOOLEAN, None),
+        _topic_key("remote.copy.lag.bytes", _LONG, at_least(-1)),
+        _topic_key("remote.copy.lag.ms", _LONG, at_least(-1)),
+        _topic_key("remote.log.copy.disable", _BOOLEAN, None),
+        _topic_key("remote.log.delete.on.disable", _BOOLEAN, None),
+        _topic_key("remote.storage.enable", _BOOLEAN, None),
+        _topic_key("retention.bytes", _LONG, None),
+        _topic_key("retention.ms", _LONG, at_least(-1)),
+        _topic_key("segment.bytes", _INT, at_least(1 << 20)),
+        _topic_key("segment.index.bytes", _INT, at_least(4)),
+        _topic_key("segment.jitter.ms", _LONG, at_least(0)),
+        _topic_key("segment.ms", _LONG, at_least(1)),
+        _topic_key("unclean.leader.election.enable", _BOOLEAN, None),
+        ConfigKey(
+            name=INTERNAL_SEGMENT_BYTES,
+            type=_INT,
+            default=None,
+            documentation="A segment.bytes without its lower limit, for tests; never shown.",
+            internal=True,
+        ),
+    ),
+)
+
+
+def _synonyms(*names: str | tuple[str, int]) -> tuple[BrokerSynonym, ...]:
+    return tuple(
+        BrokerSynonym(name=name) if isinstance(name, str) else BrokerSynonym(name=name[0], factor=name[1])
+        for name in names
+    )
+
+
+BROKER_SYNONYMS: Mapping[str, tuple[BrokerSynonym, ...]] = {
+    "cleanup.policy": _synonyms("log.cleanup.policy"),
+    "compression.gzip.level": _synonyms("compression.gzip.level"),
+    "compression.lz4.level": _synonyms("compression.lz4.level"),
+    "compression.type": _synonyms("compression.type"),
+    "compression.zstd.level": _synonyms("compression.zstd.level"),
+    "delete.retention.ms": _synonyms("log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": _synonyms("log.segment.delete.delay.ms"),
+    "flush.messages": _synonyms("log.flush.interval.messages"),
+    "flush.ms": _synonyms("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    "index.interval.bytes": _synonyms("log.index.interval.bytes"),
+    "local.retention.bytes": _synonyms("log.local.retention.bytes"),
+    "local.retention.ms": _synonyms("log.local.retention.ms"),
+    "max.compaction.lag.ms": _synonyms("log.cleaner.max.compaction.lag.ms"),
+    "max.decompressed.message.bytes": _synonyms("max.decompressed.message.bytes"),
+    "max.message.bytes": _synonyms("message.max.bytes"),
+    "message.timestamp.after.max.ms": _synonyms("log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": _synonyms("log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": _synonyms("log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": _synonyms("log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": _synonyms("log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": _synonyms("min.insync.replicas"),
+    "preallocate": _synonyms("log.preallocate"),
+    "remote.copy.lag.bytes": _synonyms("log.remote.copy.lag.bytes"),
+    "remote.copy.lag.ms": _synonyms("log.remote.copy.lag.ms"),
+    "retention.bytes": _synonyms("log.retention.bytes"),
+    "retention.ms": _synonyms(
+        "log.retention.ms", ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)
+    ),
+    "segment.bytes": _synonyms("log.segment.bytes"),
+    "segment.index.bytes": _synonyms("log.index.size.max.bytes"),
+    "segment.jitter.ms": _synonyms("log.roll.jitter.ms", ("log.roll.jitter.hours", HOUR_MS)),
+    "segment.ms": _synonyms("log.roll.ms", ("log.roll.hours", HOUR_MS)),
+    "unclean.leader.election.enable": _synonyms("unclean.leader.election.enable"),
+}
+
+# Where the broker setting is not simply the topic setting under another name.
+_BROKER_OWN = {
+    "log.retention.ms": (_LONG, None, None),
+    "log.retention.minutes": (_INT, None, None),
+    "log.retention.hours": (_INT, 168, None),
+    "log.roll.ms": (_LONG, None, at_least(1)),
+    "log.roll.hours": (_INT, 168, at_least(1)),
+    "log.roll.jitter.ms": (_LONG, None, at_least(0)),
+    "log.roll.jitter.hours": (_INT, 0, at_least(0)),
+    "log.flush.interval.ms": (_LONG, None, None),
+    "log.flush.scheduler.interval.ms": (_LONG, LONG_MAX, None),
+}
+# Read once at start: Kafka lets only the first of several synonyms change while it runs.
+_BROKER_READ_ONLY = {
+    "log.retention.minutes",
+    "log.retention.hours",
+    "log.roll.hours",
+    "log.roll.jitter.hours",
+    "log.flush.scheduler.interval.ms",
+}
+
+
+def _broker_key(topic_key: ConfigKey, synonym: BrokerSynonym) -> ConfigKey:
+    type_, default, validator = _BROKER_OWN.get(
+        synonym.name, (topic_key.type, topic_key.default, topic_key.validator)
+    )
+    unit = {1: "", MINUTE_MS: ", in minutes", HOUR_MS: ", in hours"}[synonym.factor]
+    return ConfigKey(
+        name=synonym.name,
+        type=type_,
+        default=default,
+        validator=validator,
+        documentation=f"The {topic_key.name} of topics without their own{unit}. {topic_key.documentation}",
+        importance=Importance.HIGH if topic_key.name.startswith("retention") else Importance.MEDIUM,
+        scope=ConfigScope.READ_ONLY if synonym.name in _BROKER_READ_ONLY else ConfigScope.CLUSTER_WIDE,
+    )
+
+
+BROKER_LOG_KEYS: tuple[ConfigKey, ...] = (
+    *(
+        _broker_key(TOPIC_CONFIG_DEF.key(topic), entry)
+        for topic, all_ in BROKER_SYNONYMS.items()
+        for entry in all_
+    ),
+    ConfigKey(
+        name=VALIDATE_RECORDS,
+        type=_BOOLEAN,
+        default=False,
+        documentation="Whether a leader opens every batch and checks each record, as Apache Kafka does. "
+        "Without it the batch header is believed once its checksum and sizes agree.",
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+)
