@@ -1,6 +1,10 @@
 """What a handler knows about a request beside its body: which API and version, and from whom."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from logstore.schema import Buffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,19 @@ class RequestContext:
     correlation_id: int
     client_id: str | None
     connection: ConnectionInfo
-    # What the client called itself in ApiVersions (KIP-511); "unknown" as in Kafka's metrics.
-    client_software_name: str = "unknown"
-    client_software_version: str = "unknown"
+
+
+class Delayed(NamedTuple):
+    """What a handler returns whose answer waits for an event: a future, and what then makes the answer.
+
+    Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn.
+    """
+
+    future: Awaitable[Any]
+    answer: Callable[[Any], Any]
+
+
+class EncodedBody(NamedTuple):
+    """What a handler returns that keeps its answers ready-made: the body in the request's version."""
+
+    buffers: list[Buffer]

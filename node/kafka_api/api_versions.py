@@ -1,0 +1,64 @@
+"""ApiVersions: what this node serves, and which features the cluster has finalized.
+
+0 to 5. Since 3 a client names itself (KIP-511) and sees features (KIP-584); 3 must not show a feature whose
+minimum is 0, which would confuse old parsers (4 may); since 5 a client says which cluster and node it means
+to talk to and is told to start over if it reached another one (KIP-1242).
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode
+from logstore.topic_partition import uuid_to_text
+from node.kafka_api.request_context import RequestContext
+from node.kafka_api.served_apis import SERVED
+from node.wire.api_keys import ApiKey
+from node.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: "Broker", context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.api_version >= 3 and not (
+        _SOFTWARE_NAME.fullmatch(request.client_software_name)
+        and _SOFTWARE_NAME.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    image = broker.metadata.image
+    is_other_cluster = request.cluster_id not in (None, uuid_to_text(image.cluster_id))
+    if is_other_cluster or request.node_id not in (-1, broker.config.node_id):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=first, max_version=last)
+            for key, (first, last) in sorted(SERVED.items())
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=first, max_version=last)
+            for name, (first, last) in sorted(broker.supported_features.items())
+            if first > 0 or context.api_version >= 4
+        ],
+        finalized_features_epoch=image.version,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in sorted(image.features.items())
+        ],
+    )
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """KIP-511's answer, in version 0, to a version that is not known: the versions of this one API."""
+    first, last = SERVED[ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=first, max_version=last)],
+    )

@@ -1,0 +1,141 @@
+"""From a frame to its handler and back: one table of routes.
+
+What is not in `served_apis` is neither advertised nor answered: unknown keys, versions and bytes that do not
+parse close the connection, as in Apache Kafka. Handlers and codecs are loaded when they are first needed.
+"""
+
+import importlib
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer, schema_of
+from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
+from node.kafka_api import api_versions
+from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
+from node.kafka_api.served_apis import SERVED, is_advertised
+from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.headers import decode_request_header
+from node.wire.messages.api_versions import ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+__all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
+
+# A handler's answer: the response, None for none at all, or something to wait for.
+Result = Any | None | Awaitable[Any] | Delayed | EncodedBody
+Handler = Callable[["Broker", RequestContext, Any], Result]
+
+_HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
+_PREFIX = struct.Struct(">ii")  # size, correlation_id
+
+log = logging.getLogger(__name__)
+
+
+class Route(NamedTuple):
+    """How one version of one API is read, served and written."""
+
+    decode: Decoder[Any]
+    encode: Encoder[Any]
+    handle: Handler
+    response_class: type
+    header_version: int  # of the request
+    prefix_bytes: int  # of the response: size, correlation id and, in flexible headers, the empty tag section
+
+
+class Dispatcher:
+    """Serves the frames of all connections of one broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._routes: dict[tuple[int, int], Route] = {}
+        self.service = Service(serve=self.serve, fail=self.fail)
+
+    def serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
+        """The answer to one request; CloseConnection if the frame is not one that this node serves."""
+        try:
+            api_key, version, correlation_id = _HEADER.unpack_from(frame)
+        except struct.error:
+            raise CloseConnection(f"a frame of {len(frame)} bytes has no request header") from None
+        route = self._routes.get((api_key, version))
+        if route is None:
+            if api_key == ApiKey.API_VERSIONS and not is_advertised(ApiKey.API_VERSIONS, version):
+                return _refuse_api_versions(correlation_id)
+            route = self._load_route(api_key, version)
+        try:
+            header, position = decode_request_header(frame, 0, header_version=route.header_version)
+            request, _ = route.decode(frame, position)
+        except KafkaError as error:
+            name = ApiKey(api_key).api_name
+            raise CloseConnection(f"{name} of version {version} does not parse: {error.detail}") from None
+        context = RequestContext(api_key, version, correlation_id, header.client_id, connection.info)
+        return self._answer(route, correlation_id, route.handle(self._broker, context, request))
+
+    def _answer(self, route: Route, correlation_id: int, result: Result) -> Answer | Pending:
+        if type(result) is route.response_class:
+            return _finish(route.encode(result, bytearray(route.prefix_bytes)), correlation_id)
+        if result is None:
+            return None
+        if type(result) is Delayed:
+            build = result.answer
+            return Pending(result.future, lambda outcome: self._answer(route, correlation_id, build(outcome)))
+        if type(result) is EncodedBody:
+            return _finish([bytearray(route.prefix_bytes), *result.buffers], correlation_id)
+        assert isinstance(result, Awaitable), f"a handler returned {type(result).__name__}"
+        return Pending(result, lambda outcome: self._answer(route, correlation_id, outcome))
+
+    def fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
+        """The answer to a request whose handler raised: its error code, if the response has room for it."""
+        api_key, version, correlation_id = _HEADER.unpack_from(frame)
+        name = ApiKey(api_key).api_name
+        if isinstance(error, KafkaError):
+            code = error.code
+        else:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            log.error("%s v%d of %s failed.", name, version, connection.info.connection_id, exc_info=error)
+        route = self._routes.get((api_key, version))
+        fields = schema_of(route.response_class).plain_fields(version) if route else []
+        if route is None or not any(field.name == "error_code" for field in fields):
+            raise CloseConnection(f"{name} failed ({code.name}) and its answer has no place for an error")
+        response = route.response_class(error_code=int(code))
+        return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
+
+    def _load_route(self, api_key: int, version: int) -> Route:
+        if api_key not in SERVED:
+            raise CloseConnection(f"API key {api_key} is not served")
+        key = ApiKey(api_key)
+        request_class, response_class = codec.request_class(key), codec.response_class(key)
+        if not is_advertised(key, version):
+            raise CloseConnection(f"version {version} of {key.api_name} is not served")
+        try:
+            decode, encode = decoder(request_class, version), encoder(response_class, version)
+        except KafkaError:
+            raise CloseConnection(f"version {version} of {key.api_name} is not served") from None
+        module = importlib.import_module(f"node.kafka_api.{key.name.lower()}")
+        route = self._routes[api_key, version] = Route(
+            decode=decode,
+            encode=encode,
+            handle=module.handle,
+            response_class=response_class,
+            header_version=codec.request_header_version(key, version),
+            prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
+        )
+        return route
+
+
+def _refuse_api_versions(correlation_id: int) -> Answer:
+    """KIP-511: an unknown version of ApiVersions is answered in version 0, naming the known ones."""
+    response = api_versions.unsupported_version()
+    return _finish(encoder(ApiVersionsResponse, 0)(response, bytearray(8)), correlation_id)
+
+
+def _finish(buffers: list[Buffer], correlation_id: int) -> list[Buffer]:
+    """Write size and correlation id into the prefix that the first buffer starts with."""
+    size = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+    _PREFIX.pack_into(buffers[0], 0, size - 4, correlation_id)
+    return buffers

@@ -1,0 +1,21 @@
+"""The APIs that this node serves, with the versions that it advertises.
+
+They are Apache Kafka 4.4's, key by key as they are really served: clients switch features on by what stands
+here. `node/kafka_api/<api>.py` has the `handle` of each.
+"""
+
+from node.wire.api_keys import ApiKey
+
+SERVED: dict[ApiKey, tuple[int, int]] = {
+    # Served from 3 on. With a higher minimum librdkafka before 2.11.1 would not compress (KAFKA-18659).
+    ApiKey.PRODUCE: (0, 13),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 11),
+    ApiKey.API_VERSIONS: (0, 5),
+}
+
+
+def is_advertised(key: ApiKey, version: int) -> bool:
+    """Whether a client was told that it may send this version."""
+    first, last = SERVED[key]
+    return first <= version <= last
