@@ -11,6 +11,9 @@ varint              zig-zag varints of the record format
 compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch
 record              records inside a batch: build, iterate; transaction markers
+disk                the door to files, the operating system's or one in memory
+checkpoint          small text files: offsets of partitions, epochs, topic ids
+meta_properties     which cluster and node a log directory belongs to
 schema              the notation of wire messages and records: field functions, @struct, @message
 schema_source       Python source under construction
 schema_decode       writes the decoder of one version of a message

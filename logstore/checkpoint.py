@@ -1,0 +1,160 @@
+"""Kafka's small text files: offsets of all partitions of a log directory, epochs of one, ids.
+
+    0                      the version
+    2                      how many lines follow
+    flights 0 1200         topic, partition, offset   (leader-epoch-checkpoint: epoch, start offset)
+    flights 1 900
+
+Each file is replaced as a whole, so a reader sees the old or the new one. What cannot be read is named in the
+error: KAFKA_STORAGE_ERROR. The caller decides whether the content can be made again from the log.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from logstore.disk import Disk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
+
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT: Final = "replication-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+VERSION: Final = 0
+
+# A million partitions with names of the greatest length; a larger file is not one that a node wrote.
+MAX_CHECKPOINT_BYTES: Final = 300 * 1024 * 1024
+_INT64 = range(-(2**63), 2**63)
+_NUMBER = re.compile(rb"[+-]?[0-9]{1,19}")
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """The content of an offset checkpoint, in order of topic and partition."""
+    return _encode(f"{name.topic} {name.partition} {offset}" for name, offset in sorted(offsets.items()))
+
+
+def decode_offsets(content: bytes, path: Path) -> dict[TopicPartition, int]:
+    """The offsets in an offset checkpoint; an empty file holds none."""
+    offsets: dict[TopicPartition, int] = {}
+    for number, line in _decode(content, path):
+        fields = line.split()
+        if len(fields) != 3:
+            raise _malformed(path, number)
+        offset = _integer(fields[2], path, number)
+        offsets[TopicPartition(_text(fields[0], path, number), _integer(fields[1], path, number))] = offset
+    return offsets
+
+
+def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """The content of a leader-epoch-checkpoint of (epoch, start offset), in the order given."""
+    return _encode(f"{epoch} {start_offset}" for epoch, start_offset in epochs)
+
+
+def decode_epochs(content: bytes, path: Path) -> list[tuple[int, int]]:
+    """(epoch, start offset) of each line of a leader-epoch-checkpoint."""
+    epochs: list[tuple[int, int]] = []
+    for number, line in _decode(content, path):
+        fields = line.split()
+        if len(fields) != 2:
+            raise _malformed(path, number)
+        epochs.append((_integer(fields[0], path, number), _integer(fields[1], path, number)))
+    return epochs
+
+
+def write_offsets(disk: Disk, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace the offset checkpoint at `path` and force it to disk; OSError when that fails."""
+    disk.write_file(path, encode_offsets(offsets), sync=True)
+
+
+def read_offsets(disk: Disk, path: Path) -> dict[TopicPartition, int]:
+    """The offsets in the checkpoint at `path`, none where there is no file."""
+    content = _read(disk, path)
+    return decode_offsets(content, path) if content is not None else {}
+
+
+def encode_partition_metadata(topic_id: bytes) -> bytes:
+    """The content of a partition directory's partition.metadata file."""
+    return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(content: bytes, path: Path) -> bytes:
+    """The topic id in a partition.metadata file."""
+    fields = dict(line.split(b":", 1) for line in content.splitlines() if b":" in line)
+    if fields.get(b"version", b"").strip() != b"0":
+        raise _malformed(path, 1)
+    try:
+        topic_id = uuid_from_text(fields.get(b"topic_id", b"").strip().decode("ascii", "replace"))
+    except KafkaError:
+        raise _malformed(path, 2) from None
+    if topic_id == ZERO_UUID:
+        raise _malformed(path, 2)
+    return topic_id
+
+
+def write_partition_metadata(disk: Disk, directory: Path, topic_id: bytes) -> None:
+    """Put the topic's id into a partition directory."""
+    disk.write_file(directory / PARTITION_METADATA, encode_partition_metadata(topic_id), sync=True)
+
+
+def read_partition_metadata(disk: Disk, directory: Path) -> bytes | None:
+    """The topic id in a partition directory, None where no file says it."""
+    path = directory / PARTITION_METADATA
+    content = _read(disk, path)
+    return decode_partition_metadata(content, path) if content is not None else None
+
+
+def _encode(lines: Iterable[str]) -> bytes:
+    rows = list(lines)
+    return "".join(f"{row}\n" for row in (str(VERSION), str(len(rows)), *rows)).encode()
+
+
+def _decode(content: bytes, path: Path) -> list[tuple[int, bytes]]:
+    """(line number, line) of each entry, once version and count agree."""
+    lines = content.splitlines()
+    if len(lines) < 2:  # Kafka makes a checkpoint empty before it first writes one.
+        if content.strip() not in (b"", b"0"):
+            raise _malformed(path, 1)
+        return []
+    if not content.endswith(b"\n"):  # A number without its last digits would still be a number.
+        raise _corrupt(path, "is cut off")
+    version = _integer(lines[0], path, 1)
+    if version != VERSION:
+        raise _corrupt(path, f"has version {version}, and only {VERSION} is known")
+    count = _integer(lines[1], path, 2)
+    if count != len(lines) - 2:
+        raise _corrupt(path, f"announces {count} entries and holds {len(lines) - 2}")
+    return [(number, line) for number, line in enumerate(lines[2:], 3)]
+
+
+def _read(disk: Disk, path: Path) -> bytes | None:
+    try:
+        if disk.file_size(path) > MAX_CHECKPOINT_BYTES:
+            raise _corrupt(path, f"is larger than {MAX_CHECKPOINT_BYTES} bytes")
+        return disk.read_file(path)
+    except FileNotFoundError:
+        return None
+
+
+def _text(field: bytes, path: Path, number: int) -> str:
+    try:
+        return field.decode()
+    except UnicodeDecodeError:
+        raise _malformed(path, number) from None
+
+
+def _integer(field: bytes, path: Path, number: int) -> int:
+    if not _NUMBER.fullmatch(field) or (value := int(field)) not in _INT64:
+        raise _malformed(path, number)
+    return value
+
+
+def _malformed(path: Path, number: int) -> KafkaError:
+    return _corrupt(path, f"cannot be read at line {number}")
+
+
+def _corrupt(path: Path, problem: str) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The file {path} {problem}.")

@@ -1,0 +1,113 @@
+"""Kafka's text checkpoints: the bytes it writes, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from logstore.checkpoint import (
+    decode_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_epochs,
+    encode_offsets,
+    encode_partition_metadata,
+    read_offsets,
+    read_partition_metadata,
+    write_offsets,
+    write_partition_metadata,
+)
+from logstore.disk import MemoryDisk, OsDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+
+PATH = Path("/data/replication-offset-checkpoint")
+OFFSETS = {TopicPartition("b", 1): 2**62, TopicPartition("a", 10): 0, TopicPartition("a", 2): 7}
+
+
+def test_offsets_stand_in_kafkas_format() -> None:
+    content = encode_offsets(OFFSETS)
+
+    assert content == b"0\n3\na 2 7\na 10 0\nb 1 4611686018427387904\n"
+    assert decode_offsets(content, PATH) == OFFSETS
+
+
+def test_epochs_stand_in_kafkas_format() -> None:
+    content = encode_epochs([(0, 0), (3, 120)])
+
+    assert content == b"0\n2\n0 0\n3 120\n"
+    assert decode_epochs(content, PATH) == [(0, 0), (3, 120)]
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n", b"0\n0\n"])
+def test_an_empty_checkpoint_holds_nothing(content: bytes) -> None:
+    assert decode_offsets(content, PATH) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1\n0\n",
+        b"0\n2\na 1 1\n",
+        b"0\n1\na 1 1\nb 1 1\n",
+        b"0\n1\na 1\n",
+        b"0\n1\na 1 x\n",
+        b"0\n1\na 1 9223372036854775808\n",
+        b"0\n1\na 1 " + b"9" * 10_000 + b"\n",
+        b"0\nx\n",
+        b"x",
+        b"\0" * 50,
+        b"0\n1\n\xff\xfe 1 1\n",
+        b"0\n-1\n",
+    ],
+)
+def test_a_corrupt_checkpoint_is_named(content: bytes) -> None:
+    with pytest.raises(KafkaError, match=r"/data/replication-offset-checkpoint") as caught:
+        decode_offsets(content, PATH)
+
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_checkpoint_cut_anywhere_is_whole_or_refused() -> None:
+    content = encode_offsets(OFFSETS)
+
+    for size in range(len(content) - 2):
+        try:
+            assert decode_offsets(content[:size], PATH) == {}
+        except KafkaError:
+            pass
+
+
+def test_a_failed_write_leaves_the_old_checkpoint() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(PATH.parent)
+    write_offsets(disk, PATH, OFFSETS)
+    disk.fail_at = disk.steps + 1
+
+    with pytest.raises(OSError):
+        write_offsets(disk, PATH, {})
+
+    disk.repair()
+    assert read_offsets(disk, PATH) == OFFSETS
+
+
+def test_partition_metadata_stands_in_kafkas_format(tmp_path: Path) -> None:
+    topic_id = bytes(range(16))
+    write_partition_metadata(OsDisk(), tmp_path, topic_id)
+
+    assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert read_partition_metadata(OsDisk(), tmp_path) == topic_id
+    assert read_partition_metadata(OsDisk(), tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw", b"version: 0\n", b"version: 0\ntopic_id: short"],
+)
+def test_partition_metadata_that_names_no_topic_is_refused(content: bytes) -> None:
+    with pytest.raises(KafkaError):
+        decode_partition_metadata(content, PATH)
+
+
+def test_partition_metadata_with_the_zero_id_is_refused() -> None:
+    with pytest.raises(KafkaError):
+        decode_partition_metadata(encode_partition_metadata(bytes(16)), PATH)

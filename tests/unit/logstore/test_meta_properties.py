@@ -1,0 +1,52 @@
+"""meta.properties: whose directory it is."""
+
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.meta_properties import (
+    MetaProperties,
+    check_owner,
+    decode_meta_properties,
+    read_meta_properties,
+    write_meta_properties,
+)
+
+DIRECTORY = Path("/data")
+OWNER = MetaProperties(cluster_id=bytes(range(16)), node_id=3, directory_id=bytes(range(1, 17)))
+
+
+def test_it_comes_back_as_written() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(DIRECTORY)
+
+    assert read_meta_properties(disk, DIRECTORY) is None
+    write_meta_properties(disk, DIRECTORY, OWNER)
+    assert read_meta_properties(disk, DIRECTORY) == OWNER
+
+
+def test_a_file_that_kafka_wrote_is_understood() -> None:
+    content = (
+        b"#\n#Sat Nov 21 10:00:48 UTC 2026\nnode.id=1\ndirectory.id=Pgcl1v9vkbFSfl9YCKXGMg\nversion=1\n"
+        b"cluster.id=8cIgDh9dQHenaoZ-MMcbpQ\n"
+    )
+
+    assert decode_meta_properties(content, DIRECTORY).node_id == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"version=0\nbroker.id=1\n", b"version=1\nnode.id=1\n", b"\xff\0"])
+def test_what_cannot_be_read_is_named(content: bytes) -> None:
+    with pytest.raises(KafkaError, match="/data"):
+        decode_meta_properties(content, DIRECTORY)
+
+
+def test_another_cluster_or_node_is_refused() -> None:
+    check_owner(OWNER, DIRECTORY, cluster_id=OWNER.cluster_id, node_id=3)
+
+    with pytest.raises(KafkaError) as caught:
+        check_owner(OWNER, DIRECTORY, cluster_id=bytes(range(2, 18)), node_id=3)
+    assert caught.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    with pytest.raises(KafkaError, match="belongs to node 3, this is node 4"):
+        check_owner(OWNER, DIRECTORY, cluster_id=OWNER.cluster_id, node_id=4)
