@@ -1,8 +1,8 @@
 """kio as judge: what our encoders write, kio reads, writes again, and the bytes are the same.
 
-kio has a class for every version of every message, generated from Apache Kafka's definitions by other people. It
-follows 4.3, so what 4.4 brought is missing; and it turns some numbers into richer types, which not every number
-fits.
+kio has a class for every version of every message, generated from Apache Kafka's definitions by other
+people. It follows 4.3, so what 4.4 brought is missing; and it turns some numbers into richer types, which
+not every number fits.
 """
 
 import importlib
