@@ -1,7 +1,7 @@
 """A shard with a virtual clock, a log that is a list, and timers that fire when time is told to pass.
 
-Invariants are checked after every command; that no token is answered twice, and that replaying the log gives the state
-that the live shard has, too.
+Invariants are checked after every command; that no token is answered twice, and that replaying the log gives
+the state that the live shard has, too.
 """
 
 import itertools

@@ -79,7 +79,9 @@ def test_members_must_share_type_and_a_protocol(how: dict[str, object]) -> None:
     world = GroupWorld()
     world.stable_group(1)
 
-    assert world.joined(world.join(**how)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
+    token = world.join(**how)  # type: ignore[arg-type]
+
+    assert world.joined(token).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_any_protocol_type_can_have_groups() -> None:

@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets, against bytes that Apache Kafka 4.3.1's own GroupCoordinatorRecordSerde wrote."""
+"""The records of __consumer_offsets, against bytes of Apache Kafka 4.3.1's GroupCoordinatorRecordSerde."""
 
 import pytest
 

@@ -1,0 +1,107 @@
+"""Timers by name: one heap, one wake-up of the loop for the earliest, no polling.
+
+Timers that are moved back again and again (a member's session at each heartbeat) cost no heap operation: the
+heap keeps the old deadline, and what comes up too early is put back.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Hashable
+
+# Entries of the heap that no timer owns any more are swept when they outnumber the living by this much.
+MAX_STALE_ENTRIES = 1_000
+
+
+class _Timer:
+    __slots__ = ("callback", "deadline_s", "entry")
+
+    def __init__(self, deadline_s: float, callback: Callable[[], None], entry: int) -> None:
+        self.deadline_s = deadline_s
+        self.callback = callback
+        self.entry = entry  # the number of its entry in the heap
+
+
+class TimerQueue:
+    """Calls back on the loop, once, when a timer's delay is over. Delays are on the loop's monotonic
+    clock.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or asyncio.get_running_loop()
+        self._timers: dict[Hashable, _Timer] = {}
+        self._heap: list[tuple[float, int, Hashable]] = []
+        self._numbers = itertools.count()
+        self._handle: asyncio.TimerHandle | None = None
+        self._wake_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def start(self, key: Hashable, delay_ms: float, callback: Callable[[], None]) -> None:
+        """Start the timer `key`, or move it if it runs already."""
+        deadline_s = self._loop.time() + delay_ms / 1000
+        timer = self._timers.get(key)
+        if timer is not None and deadline_s >= timer.deadline_s:
+            timer.deadline_s = deadline_s
+            timer.callback = callback
+            return
+        number = next(self._numbers)
+        self._timers[key] = _Timer(deadline_s, callback, number)
+        self._push(deadline_s, number, key)
+
+    def cancel(self, key: Hashable) -> None:
+        """Stop the timer `key`; nothing happens if there is none."""
+        self._timers.pop(key, None)
+
+    def close(self) -> None:
+        """Cancel all."""
+        self._timers.clear()
+        self._heap.clear()
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _push(self, deadline_s: float, number: int, key: Hashable) -> None:
+        if len(self._heap) > 2 * len(self._timers) + MAX_STALE_ENTRIES:
+            self._sweep()
+        heapq.heappush(self._heap, (deadline_s, number, key))
+        if self._handle is None or deadline_s < self._wake_s:
+            self._arm()
+
+    def _sweep(self) -> None:
+        # The timer just made is pushed by the caller, after this.
+        newest = max((timer.entry for timer in self._timers.values()), default=-1)
+        self._heap = [
+            (timer.deadline_s, timer.entry, key)
+            for key, timer in self._timers.items()
+            if timer.entry != newest
+        ]
+        heapq.heapify(self._heap)
+
+    def _arm(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        if self._heap:
+            self._wake_s = self._heap[0][0]
+            self._handle = self._loop.call_at(self._wake_s, self._wake)
+
+    def _wake(self) -> None:
+        self._handle = None
+        # The loop may call a little early; what it called for is due.
+        now_s = max(self._loop.time(), self._wake_s)
+        due: list[Callable[[], None]] = []
+        while self._heap and self._heap[0][0] <= now_s:
+            _, number, key = heapq.heappop(self._heap)
+            timer = self._timers.get(key)
+            if timer is None or timer.entry != number:
+                continue
+            if timer.deadline_s > now_s:
+                heapq.heappush(self._heap, (timer.deadline_s, number, key))
+                continue
+            del self._timers[key]
+            due.append(timer.callback)
+        self._arm()
+        for callback in due:
+            callback()
