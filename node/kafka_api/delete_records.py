@@ -1,0 +1,51 @@
+"""DeleteRecords: let a partition begin at a later offset (KIP-107). 0 to 2.
+
+Only topics with `cleanup.policy` delete can be cut: a compacted one promises the last value of each key.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.internal_topics import is_internal_topic
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+NO_LOW_WATERMARK = -1
+
+
+def handle(broker: "Broker", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    try:
+        if is_internal_topic(topic):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        partition = broker.replica_manager.partition((topic, wanted.partition_index))
+        partition.check_leader()
+        config = partition.log.config
+        if config.compact and not config.delete:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION)
+        low_watermark = partition.delete_records_before(wanted.offset)
+    except KafkaError as error:
+        return DeleteRecordsPartitionResult(
+            partition_index=wanted.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=error.code
+        )
+    return DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)

@@ -1,0 +1,39 @@
+"""Where the leader of a partition is now, told with the error, so that clients need not ask (KIP-951)."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from logstore.errors import ErrorCode
+from node.kafka_api.request_context import ConnectionInfo
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+# The errors that mean "this client's idea of the leader is old".
+WRONG_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class LeaderHint(NamedTuple):
+    """A leader, its epoch, and where a client of this connection reaches it."""
+
+    leader_id: int
+    leader_epoch: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def leader_hint(
+    broker: "Broker", connection: ConnectionInfo, topic: str, partition: int
+) -> LeaderHint | None:
+    """The present leader of a partition, None while there is none that can be reached."""
+    image = broker.metadata.image
+    topic_image = image.topics.by_name.get(topic)
+    if topic_image is None or not 0 <= partition < len(topic_image.partitions):
+        return None
+    partition_image = topic_image.partitions[partition]
+    leader_id = partition_image.leader
+    leader = image.brokers.get(leader_id)
+    endpoint = broker.endpoint_of(leader_id, connection)
+    if leader is None or endpoint is None:
+        return None
+    return LeaderHint(leader_id, partition_image.leader_epoch, endpoint.host, endpoint.port, leader.rack)

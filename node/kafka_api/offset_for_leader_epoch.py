@@ -1,0 +1,45 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended, so that a reader can tell whether its log parted from ours.
+
+2 to 4. Only the leader answers. An epoch that it never saw is answered with -1, -1 and no error.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end_of_epoch(broker, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_of_epoch(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = broker.replica_manager.partition((topic, wanted.partition))
+        partition.check_leader(wanted.current_leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=wanted.partition, error_code=error.code)
+    found = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    return EpochEndOffset(
+        partition=wanted.partition, leader_epoch=found.leader_epoch, end_offset=found.end_offset
+    )

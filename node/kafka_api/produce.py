@@ -1,0 +1,196 @@
+"""Produce: append batches as the leader and tell where they stand.
+
+3 to 13; 0 to 2 are advertised and close the connection. zstd needs 7; since 10 a wrong leader is answered
+with the right one (KIP-951); since 11 a client knows TRANSACTION_ABORTABLE; since 13 topics go by id.
+acks=0 is never answered: an error closes the connection, so that the client notices.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import TRANSACTIONAL_BIT
+from logstore.schema import Buffer
+from node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
+from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
+from node.kafka_api.request_context import Delayed, RequestContext
+from node.net.connection import CloseConnection
+from node.replica.partition import Partition
+from node.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+NO_OFFSET = -1
+_ATTRIBUTES_LOW_BYTE = 22
+_ZERO_RESPONSE = PartitionProduceResponse()
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Delayed | None:
+    acks = request.acks
+    append = _Append(broker, context, request)
+    responses = []
+    for topic in request.topic_data:
+        name: str | None = topic.name
+        if context.api_version >= 13:
+            topic_image = broker.metadata.image.topics.by_id.get(topic.topic_id)
+            name = topic_image.name if topic_image is not None else None
+        responses.append(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    append.partition(name, data.index, data.records) for data in topic.partition_data
+                ],
+            )
+        )
+    if acks == 0:
+        if append.first_error is not None:
+            raise CloseConnection(f"Produce with acks=0 failed: {append.first_error}")
+        return None
+    response = ProduceResponse(responses=responses, node_endpoints=list(append.endpoints.values()))
+    if append.places:
+        future = broker.replica_manager.delay_produce(append.places, request.timeout_ms)
+        return Delayed(future, lambda codes: _with_codes(response, append.located, codes))
+    return response
+
+
+class _Append:
+    """One produce request while its partitions are appended to."""
+
+    __slots__ = (
+        "_acks",
+        "_broker",
+        "_context",
+        "_now_ms",
+        "_transactional_id",
+        "endpoints",
+        "first_error",
+        "located",
+        "places",
+    )
+
+    def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
+        self._broker = broker
+        self._context = context
+        self._acks = request.acks
+        self._transactional_id = request.transactional_id
+        self._now_ms = broker.clock.now_ms()
+        self.first_error: KafkaError | None = None
+        self.endpoints: dict[int, NodeEndpoint] = {}
+        # Where acks=all has to wait: the offset behind the last record, by partition.
+        self.places: dict[Partition, int] = {}
+        self.located: list[tuple[Partition, PartitionProduceResponse]] = []
+
+    def partition(self, topic: str | None, index: int, records: Buffer | None) -> PartitionProduceResponse:
+        try:
+            return self._append(topic, index, records)
+        except KafkaError as error:
+            return self._failed(topic, index, error)
+
+    def _append(self, topic: str | None, index: int, records: Buffer | None) -> PartitionProduceResponse:
+        if self._acks not in (-1, 0, 1):
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {self._acks}, not -1, 0 or 1.")
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if is_internal_topic(topic) and self._context.client_id != ADMIN_CLIENT_ID:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
+        partition = self._broker.replica_manager.partition((topic, index))
+        if records is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "The records of the partition are null.")
+        if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+            self._check_transaction()
+        result = partition.append_as_leader(
+            records,
+            required_acks=self._acks,
+            now_ms=self._now_ms,
+            produce_version=self._context.api_version,
+        )
+        response = PartitionProduceResponse(
+            index=index,
+            base_offset=result.base_offset,
+            log_append_time_ms=result.log_append_time_ms,
+            log_start_offset=result.log_start_offset,
+        )
+        if self._acks == -1 and partition.log.high_watermark <= result.last_offset:
+            self.places[partition] = result.last_offset + 1
+            self.located.append((partition, response))
+        return response
+
+    def _check_transaction(self) -> None:
+        """No partition is part of a transaction, for no coordinator is served that would add it to one."""
+        if not self._transactional_id:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "The batch is transactional and the request has no transactional id.",
+            )
+        knows_abortable = self._context.api_version >= 11
+        raise KafkaError(
+            ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
+            f"The partition was not added to a transaction of {self._transactional_id!r}.",
+        )
+
+    def _failed(self, topic: str | None, index: int, error: KafkaError) -> PartitionProduceResponse:
+        if self.first_error is None:
+            self.first_error = error
+        current_leader = _ZERO_RESPONSE.current_leader
+        if error.code in WRONG_LEADER and topic is not None:
+            hint = leader_hint(self._broker, self._context.connection, topic, index)
+            if hint is not None:
+                current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
+                self.endpoints[hint.leader_id] = NodeEndpoint(
+                    node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack
+                )
+        record_errors = [
+            BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
+            for batch_index, message in getattr(error, "record_errors", ())
+        ]
+        return PartitionProduceResponse(
+            index=index,
+            error_code=error.code,
+            base_offset=NO_OFFSET,
+            record_errors=record_errors,
+            error_message=error.detail or None,
+            current_leader=current_leader,
+        )
+
+
+def _with_codes(
+    response: ProduceResponse,
+    located: list[tuple[Partition, PartitionProduceResponse]],
+    codes: Mapping[Partition, ErrorCode],
+) -> ProduceResponse:
+    """The answer after waiting: what was not replicated in time says so."""
+    failed = {
+        id(partition_response): codes[partition]
+        for partition, partition_response in located
+        if codes.get(partition, ErrorCode.NONE) is not ErrorCode.NONE
+    }
+    return ProduceResponse(
+        node_endpoints=response.node_endpoints,
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=one.index, error_code=failed[id(one)], base_offset=NO_OFFSET
+                    )
+                    if id(one) in failed
+                    else one
+                    for one in topic.partition_responses
+                ],
+            )
+            for topic in response.responses
+        ],
+    )
