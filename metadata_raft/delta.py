@@ -1,0 +1,343 @@
+"""From one image to the next: what records change, and what a broker must look at.
+
+`replay(record)` is the one place where durable metadata changes. A delta collects the changes of any number
+of batches over an image and makes the next image from them in one go: one batch when the cluster runs, the
+whole journal at start. Dicts are copied shallow, once a delta and only those that change; partitions and
+topics that stay are shared.
+"""
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import (
+    BrokerImage,
+    ConfigsImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+    normalized_name,
+)
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import (
+    NO_LEADER_CHANGE,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    ConfigResourceType,
+    FeatureLevelRecord,
+    FencingChange,
+    MetadataRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+
+class ChangedTopic(NamedTuple):
+    """A topic before and after; None where it did not exist."""
+
+    before: TopicImage | None
+    after: TopicImage | None
+
+
+class MetadataChanges(NamedTuple):
+    """What differs between two images, for those that act on it."""
+
+    topics: tuple[ChangedTopic, ...]  # a topic that was deleted and created again is there twice, in order
+    configs: frozenset[tuple[int, str]]  # (ConfigResourceType, resource name)
+    brokers: frozenset[int]
+    features: bool
+
+
+class MetadataDelta:
+    """Changes over `base`, which stays as it is."""
+
+    def __init__(self, base: MetadataImage) -> None:
+        self.base = base
+        self._topics: dict[bytes, _TopicDelta | None] = {}  # None: removed
+        self._created_names: dict[str, bytes] = {}
+        self._configs: dict[tuple[int, str], dict[str, str]] = {}
+        self._brokers: dict[int, BrokerImage | None] = {}
+        self._features: dict[str, int] | None = None
+        self._next_producer_id = base.next_producer_id
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Take in one record; CORRUPT_MESSAGE if it contradicts what was there before it."""
+        match record:
+            case PartitionRecord():
+                self._topic(record.topic_id).put(_partition_image(record))
+            case PartitionChangeRecord():
+                self._topic(record.topic_id).change(record)
+            case TopicRecord():
+                self._create_topic(record)
+            case RemoveTopicRecord():
+                self._remove_topic(record.topic_id)
+            case ConfigRecord():
+                self._replay_config(record)
+            case RegisterBrokerRecord():
+                self._brokers[record.broker_id] = _broker_image(record)
+            case BrokerRegistrationChangeRecord():
+                self._change_broker(record)
+            case UnregisterBrokerRecord():
+                self._brokers[record.broker_id] = None
+            case FeatureLevelRecord():
+                features = self._features = dict(self._features or self.base.features)
+                features[record.name] = record.feature_level
+                if not record.feature_level:
+                    del features[record.name]
+            case ProducerIdsRecord():
+                self._next_producer_id = record.next_producer_id
+            case NoOpRecord():
+                pass
+
+    def changes(self) -> MetadataChanges:
+        """What a broker must look at, after all records were replayed."""
+        topics = [
+            ChangedTopic(self.base.topics.by_id.get(topic_id), None if topic is None else topic.image())
+            for topic_id, topic in self._topics.items()
+        ]
+        return MetadataChanges(
+            # A topic that came and went within one delta never was.
+            topics=tuple(topic for topic in topics if topic.before is not topic.after),
+            configs=frozenset(self._configs),
+            brokers=frozenset(self._brokers),
+            features=self._features is not None,
+        )
+
+    def apply(self, *, version: int, epoch: int, timestamp_ms: int) -> MetadataImage:
+        """The image that has all changes; its last record stands at the offset `version`."""
+        base = self.base
+        return replace(
+            base,
+            version=version,
+            epoch=epoch,
+            timestamp_ms=timestamp_ms,
+            brokers=self._next_brokers(),
+            topics=self._next_topics(),
+            configs=self._next_configs(),
+            features=base.features if self._features is None else MappingProxyType(self._features),
+            next_producer_id=self._next_producer_id,
+        )
+
+    # ---- topics ----------------------------------------------------------------------------------------
+
+    def _topic(self, topic_id: bytes) -> "_TopicDelta":
+        topic = self._topics.get(topic_id)
+        if topic is None:
+            image = None if topic_id in self._topics else self.base.topics.by_id.get(topic_id)
+            if image is None:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"A metadata record names the unknown topic {topic_id.hex()}."
+                )
+            topic = self._topics[topic_id] = _TopicDelta(image)
+        return topic
+
+    def _create_topic(self, record: TopicRecord) -> None:
+        known = self._created_names.get(record.name)
+        old = self.base.topics.by_name.get(record.name)
+        if known is not None or (old is not None and self._topics.get(old.topic_id, old) is not None):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"A metadata record creates the topic {record.name} again."
+            )
+        self._created_names[record.name] = record.topic_id
+        self._topics[record.topic_id] = _TopicDelta(TopicImage(record.name, record.topic_id, ()))
+
+    def _remove_topic(self, topic_id: bytes) -> None:
+        name = self._topic(topic_id).base.name
+        if topic_id in self.base.topics.by_id:
+            self._topics[topic_id] = None
+        else:
+            del self._topics[topic_id]
+        self._created_names.pop(name, None)
+        resource = (ConfigResourceType.TOPIC, name)
+        if resource in self._configs or resource in self.base.configs.by_resource:
+            self._configs[resource] = {}
+
+    def _next_topics(self) -> TopicsImage:
+        base = self.base.topics
+        if not self._topics:
+            return base
+        by_name, by_id = dict(base.by_name), dict(base.by_id)
+        collisions = dict(base.by_collision_name)
+        count = base.partition_count
+        for topic_id, topic in self._topics.items():
+            old = base.by_id.get(topic_id)
+            if old is not None:
+                count -= len(old.partitions)
+            if topic is None and old is not None:
+                del by_id[topic_id]
+                # The name may already belong to a new topic with another id.
+                if by_name[old.name].topic_id == topic_id:
+                    del by_name[old.name]
+                    collisions.pop(normalized_name(old.name) or "", None)
+        for topic_id, topic in self._topics.items():
+            if topic is None:
+                continue
+            image = topic.image()
+            by_id[topic_id] = by_name[image.name] = image
+            count += len(image.partitions)
+            collision = normalized_name(image.name)
+            if collision is not None:
+                collisions[collision] = image.name
+        return TopicsImage(by_name=by_name, by_id=by_id, by_collision_name=collisions, partition_count=count)
+
+    # ---- configs and brokers ---------------------------------------------------------------------------
+
+    def _replay_config(self, record: ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        configs = self._configs.get(resource)
+        if configs is None:
+            configs = self._configs[resource] = dict(self.base.configs.by_resource.get(resource, {}))
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    def _next_configs(self) -> ConfigsImage:
+        if not self._configs:
+            return self.base.configs
+        by_resource = dict(self.base.configs.by_resource)
+        for resource, configs in self._configs.items():
+            if configs:
+                by_resource[resource] = configs
+            else:
+                by_resource.pop(resource, None)
+        return ConfigsImage(by_resource=by_resource)
+
+    def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
+        broker = self._brokers.get(record.broker_id) or self.base.brokers.get(record.broker_id)
+        if broker is None:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"A metadata record changes the unknown broker {record.broker_id}."
+            )
+        if record.fenced != FencingChange.NONE:
+            broker = broker._replace(fenced=record.fenced == FencingChange.FENCE)
+        if record.in_controlled_shutdown:
+            broker = broker._replace(in_controlled_shutdown=True)
+        if record.log_dirs:
+            broker = broker._replace(log_dirs=tuple(record.log_dirs))
+        self._brokers[record.broker_id] = broker
+
+    def _next_brokers(self) -> MappingProxyType[int, BrokerImage] | dict[int, BrokerImage]:
+        brokers = dict(self.base.brokers)
+        for broker_id, broker in self._brokers.items():
+            if broker is None:
+                brokers.pop(broker_id, None)
+            else:
+                brokers[broker_id] = broker
+        return brokers
+
+
+class _TopicDelta:
+    """A topic whose partitions change."""
+
+    __slots__ = ("_image", "base", "partitions")
+
+    def __init__(self, base: TopicImage) -> None:
+        self.base = base
+        self.partitions = list(base.partitions)
+        self._image: TopicImage | None = None
+
+    def put(self, partition: PartitionImage) -> None:
+        self._image = None
+        if partition.partition == len(self.partitions):
+            self.partitions.append(partition)
+        elif 0 <= partition.partition < len(self.partitions):
+            self.partitions[partition.partition] = partition
+        else:
+            raise self._out_of_order(partition.partition)
+
+    def change(self, record: PartitionChangeRecord) -> None:
+        if not 0 <= record.partition_id < len(self.partitions):
+            raise self._out_of_order(record.partition_id)
+        self._image = None
+        self.partitions[record.partition_id] = _changed(self.partitions[record.partition_id], record)
+
+    def image(self) -> TopicImage:
+        if self._image is None:
+            self._image = TopicImage(self.base.name, self.base.topic_id, tuple(self.partitions))
+        return self._image
+
+    def _out_of_order(self, partition: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"A metadata record names partition {partition} of {self.base.name},"
+            f" which has {len(self.partitions)}.",
+        )
+
+
+def _partition_image(record: PartitionRecord) -> PartitionImage:
+    replicas = tuple(record.replicas)
+    return PartitionImage(
+        record.partition_id,
+        replicas,
+        tuple(record.isr),
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        tuple(record.directories) or (bytes(16),) * len(replicas),
+        tuple(record.adding_replicas),
+        tuple(record.removing_replicas),
+        record.leader_recovery_state,
+        tuple(record.eligible_leader_replicas or ()),
+        tuple(record.last_known_elr or ()),
+    )
+
+
+def _changed(old: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
+    # The same leader named again is a new reign too: its predecessor's process may be another one.
+    if record.leader != NO_LEADER_CHANGE:
+        changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
+    if record.leader_recovery_state != -1:
+        changes["leader_recovery_state"] = record.leader_recovery_state
+    for name in (
+        "isr",
+        "replicas",
+        "removing_replicas",
+        "adding_replicas",
+        "directories",
+        "eligible_leader_replicas",
+        "last_known_elr",
+    ):
+        value = getattr(record, name)
+        if value is not None:
+            changes[name] = tuple(value)
+    return old._replace(**changes)
+
+
+def _broker_image(record: RegisterBrokerRecord) -> BrokerImage:
+    return BrokerImage(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        listeners={
+            point.name: Endpoint(point.host, point.port, point.security_protocol)
+            for point in record.end_points
+        },
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        log_dirs=tuple(record.log_dirs),
+        features={
+            feature.name: (feature.min_supported_version, feature.max_supported_version)
+            for feature in record.features
+        },
+    )
+
+
+def replay_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataImage, MetadataChanges]:
+    """The image after one more batch, and what it changed."""
+    delta = MetadataDelta(image)
+    for record in batch.records:
+        delta.replay(record)
+    after = delta.apply(version=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms)
+    return after, delta.changes()

@@ -1,0 +1,181 @@
+"""The cluster's metadata as brokers see it at one offset of the log.
+
+An image never changes: `delta` makes the next one, which shares with the last whatever stayed the same, so an
+old image may be held for as long as somebody needs it. Ids of topics, directories and the cluster are 16
+bytes; offsets and epochs as in Kafka.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from logstore.topic_partition import ZERO_UUID, TopicPartition
+from metadata_raft.records import NO_LEADER, ConfigResourceType
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+METADATA_TOPIC: Final = "__cluster_metadata"
+EVERY_BROKER: Final = ""  # the resource name under which the defaults of all brokers stand
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class PartitionImage(NamedTuple):
+    """One partition: who holds it, who leads, who is in sync."""
+
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int  # -1 for none
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[bytes, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_LEADER
+
+
+class TopicImage(NamedTuple):
+    """One topic; `partitions[n].partition == n`."""
+
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionImage, ...]
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def topic_partitions(self) -> Iterator[TopicPartition]:
+        """The names of its partitions."""
+        for index in range(len(self.partitions)):
+            yield TopicPartition(self.name, index)
+
+
+class Endpoint(NamedTuple):
+    """Where a broker can be reached over one of its listeners."""
+
+    host: str
+    port: int
+    security_protocol: int = 0  # PLAINTEXT 0, SSL 1, SASL_PLAINTEXT 2, SASL_SSL 3
+
+
+class BrokerImage(NamedTuple):
+    """One registered broker."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    listeners: Mapping[str, Endpoint]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: tuple[bytes, ...]
+    features: Mapping[str, tuple[int, int]]  # name -> lowest and highest level supported
+
+    @property
+    def is_active(self) -> bool:
+        """Whether replicas may be placed on it and lead."""
+        return not (self.fenced or self.in_controlled_shutdown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsImage:
+    """All topics."""
+
+    by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    by_id: Mapping[bytes, TopicImage] = field(default_factory=dict)
+    # Names without '.' and '_' confusion -> the topic that has one of these characters.
+    by_collision_name: Mapping[str, str] = field(default_factory=dict)
+    partition_count: int = 0
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        """One partition by name."""
+        topic = self.by_name.get(topic_partition.topic)
+        if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[topic_partition.partition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsImage:
+    """The settings that were altered, by resource."""
+
+    by_resource: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
+
+    def of(self, resource_type: ConfigResourceType, name: str) -> Mapping[str, str]:
+        """What was set for one resource, empty if nothing."""
+        return self.by_resource.get((resource_type, name), _NOTHING)
+
+    def topic(self, name: str) -> Mapping[str, str]:
+        """What was set for a topic."""
+        return self.of(ConfigResourceType.TOPIC, name)
+
+    def broker(self, broker_id: int | None) -> Mapping[str, str]:
+        """What was set for one broker, or with None for all of them."""
+        return self.of(ConfigResourceType.BROKER, EVERY_BROKER if broker_id is None else str(broker_id))
+
+    def group(self, group_id: str) -> Mapping[str, str]:
+        """What was set for a consumer group."""
+        return self.of(ConfigResourceType.GROUP, group_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    """Everything that the metadata log says up to the offset `version`."""
+
+    version: int = -1  # the offset of the last record in it
+    epoch: int = 0  # the quorum's epoch of that record
+    timestamp_ms: int = -1  # when the controller decided it
+    cluster_id: bytes = ZERO_UUID
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics: TopicsImage = field(default_factory=TopicsImage)
+    configs: ConfigsImage = field(default_factory=ConfigsImage)
+    features: Mapping[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+
+    def active_brokers(self) -> list[BrokerImage]:
+        """The brokers that are up, by id."""
+        return [broker for _, broker in sorted(self.brokers.items()) if broker.is_active]
+
+    def offline_replicas(self, partition: PartitionImage) -> list[int]:
+        """The replicas of a partition whose broker is not up."""
+        brokers = self.brokers
+        return [
+            replica
+            for replica in partition.replicas
+            if (broker := brokers.get(replica)) is None or broker.fenced
+        ]
+
+
+def normalized_name(name: str) -> str | None:
+    """What a topic name with '.' or '_' collides under, None for a name that cannot collide."""
+    return name.replace(".", "_") if "." in name or "_" in name else None
+
+
+def check_invariants(image: MetadataImage) -> None:
+    """Assert what holds in every image; for tests."""
+    topics = image.topics
+    assert len(topics.by_name) == len(topics.by_id)
+    assert topics.partition_count == sum(len(topic.partitions) for topic in topics.by_name.values())
+    for name, topic in topics.by_name.items():
+        assert topic.name == name and topics.by_id[topic.topic_id] is topic
+        collision = normalized_name(name)
+        assert collision is None or topics.by_collision_name[collision] == name
+        assert topic.partitions, f"{name} has no partitions"
+        for index, partition in enumerate(topic.partitions):
+            assert partition.partition == index
+            assert set(partition.isr) <= set(partition.replicas)
+            assert partition.leader == NO_LEADER or partition.leader in partition.isr
+            assert len(partition.directories) == len(partition.replicas)
+            assert len(set(partition.replicas)) == len(partition.replicas)
+    for (kind, name), configs in image.configs.by_resource.items():
+        assert configs, f"empty configs of {name}"
+        if kind == ConfigResourceType.TOPIC:
+            assert name in topics.by_name, f"configs of the missing topic {name}"

@@ -1,0 +1,181 @@
+"""Metadata records as bytes: Kafka's frame around each, and the batch around those of one command.
+
+A record's value is `frame version 1 | api key | record version`, each an unsigned varint, and the record
+(KIP-746). The batch is logstore's record batch v2, without keys, CRC-framed, its leader epoch the quorum's:
+one command is one batch, so it is read whole or not at all. Snapshots begin and end with a control batch of
+KRaft's own types. Anything malformed is CORRUPT_MESSAGE; a record of an unknown type or version is
+UNSUPPORTED_VERSION, because to skip it would be to forget what it said.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import build_batch, iterate_records
+from logstore.record_batch import BatchHeader, check_batch
+from logstore.schema import schema_of
+from logstore.schema_compiler import decoder, encoder
+from logstore.varint import ByteSource
+from metadata_raft.records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+FRAME_VERSION: Final = 1
+# A batch this large holds some 200,000 partitions, twice what a cluster is built for; see D4 of DESIGN.md.
+MAX_BATCH_BYTES: Final = 32 * 1024 * 1024
+SNAPSHOT_HEADER_TYPE: Final = 3
+SNAPSHOT_FOOTER_TYPE: Final = 4
+_MAX_VARINT_BYTES = 5
+
+# The version in which each record is written; older ones are read too.
+_WRITTEN: dict[type[MetadataRecord], int] = {
+    RegisterBrokerRecord: 3,
+    UnregisterBrokerRecord: 0,
+    TopicRecord: 0,
+    PartitionRecord: 1,
+    ConfigRecord: 0,
+    PartitionChangeRecord: 1,
+    RemoveTopicRecord: 0,
+    FeatureLevelRecord: 0,
+    ProducerIdsRecord: 0,
+    BrokerRegistrationChangeRecord: 2,
+    NoOpRecord: 0,
+}
+_CLASS_OF: dict[int, type[MetadataRecord]] = {schema_of(cls).api_key or 0: cls for cls in _WRITTEN}
+_FRAME: dict[type[MetadataRecord], bytes] = {
+    cls: bytes((FRAME_VERSION, schema_of(cls).api_key or 0, version)) for cls, version in _WRITTEN.items()
+}
+
+
+class MetadataBatch(NamedTuple):
+    """The records of one command as they stand in the log."""
+
+    base_offset: int
+    epoch: int
+    timestamp_ms: int
+    records: Sequence[MetadataRecord]
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + len(self.records) - 1
+
+
+def encode_record(record: MetadataRecord) -> bytes:
+    """One record with its frame."""
+    cls = type(record)
+    writer = bytearray(_FRAME[cls])
+    encoder(cls, _WRITTEN[cls])(record, writer)
+    return bytes(writer)
+
+
+def decode_record(value: ByteSource | None) -> MetadataRecord:
+    """The inverse of `encode_record`."""
+    if value is None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A metadata record has no value.")
+    frame_version, position = _read_unsigned_varint(value, 0)
+    if frame_version != FRAME_VERSION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"A metadata record has the unknown frame {frame_version}."
+        )
+    api_key, position = _read_unsigned_varint(value, position)
+    version, position = _read_unsigned_varint(value, position)
+    cls: type[MetadataRecord] | None = _CLASS_OF.get(api_key)
+    if cls is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Metadata records of type {api_key} are unknown.")
+    try:
+        record, end = decoder(cls, version)(value, position)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        problem = f"A {cls.__name__} is malformed: {error.detail}"
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
+    if end != len(value):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(value) - end} bytes too many")
+    return record
+
+
+def encode_batch(batch: MetadataBatch) -> bytearray:
+    """One command's records as a record batch; POLICY_VIOLATION when it is larger than a log may hold."""
+    encoded = build_batch(
+        [(None, encode_record(record), batch.timestamp_ms, ()) for record in batch.records],
+        base_offset=batch.base_offset,
+        partition_leader_epoch=batch.epoch,
+    )
+    if len(encoded) > MAX_BATCH_BYTES:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The change needs {len(encoded)} bytes of metadata, {MAX_BATCH_BYTES} are allowed at once.",
+        )
+    return encoded
+
+
+def decode_batch(buffer: ByteSource, position: int = 0) -> tuple[MetadataBatch, BatchHeader]:
+    """The batch at `position`, proven whole by its length and CRC; control batches have no records."""
+    header = check_batch(buffer, position)
+    if header.size_bytes > MAX_BATCH_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A metadata batch says {header.size_bytes} bytes.")
+    records: list[MetadataRecord] = []
+    if not header.is_control:
+        whole = memoryview(buffer)[position : position + header.size_bytes]
+        records = [decode_record(record.value) for record in iterate_records(whole)]
+        if header.last_offset_delta != len(records) - 1:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"The metadata batch at offset {header.base_offset} has gaps."
+            )
+    return (
+        MetadataBatch(header.base_offset, header.partition_leader_epoch, header.max_timestamp, records),
+        header,
+    )
+
+
+def encode_control_batch(
+    kind: int,
+    value: SnapshotHeaderRecord | SnapshotFooterRecord,
+    *,
+    base_offset: int,
+    epoch: int,
+    timestamp_ms: int,
+) -> bytearray:
+    """The batch that begins (type 3) or ends (type 4) a snapshot."""
+    content = bytearray()
+    encoder(type(value), 0)(value, content)
+    return build_batch(
+        [(b"\0\0" + kind.to_bytes(2, "big"), bytes(content), timestamp_ms, ())],
+        base_offset=base_offset,
+        partition_leader_epoch=epoch,
+        is_control=True,
+    )
+
+
+def control_type_of(buffer: ByteSource, position: int, header: BatchHeader) -> int:
+    """The type of the control batch at `position`."""
+    for record in iterate_records(memoryview(buffer)[position : position + header.size_bytes]):
+        if record.key is not None and len(record.key) >= 4:
+            return int.from_bytes(record.key[2:4], "big")
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The control batch at {header.base_offset} has no type.")
+
+
+def _read_unsigned_varint(buffer: ByteSource, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
+        if position >= len(buffer):
+            break
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The frame of a metadata record is cut off.")

@@ -1,0 +1,223 @@
+"""The records of which the cluster's metadata consists, in Apache Kafka's own schemas.
+
+Everything durable that the controller knows is a sequence of these; `delta` says what each of them changes.
+Names, fields, keys and tags are those of Kafka 4.3's metadata log (KIP-500 and the KIPs that each class
+names), so that `kafka-dump-log --cluster-metadata-decoder` reads ours. Ids of topics, incarnations and
+directories are 16 bytes.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from logstore import schema
+from logstore.schema import message, struct
+
+NO_LEADER: Final = -1
+NO_LEADER_CHANGE: Final = -2
+# KIP-858's name for "some directory of that broker": one is chosen by the broker, nobody else needs to know.
+UNASSIGNED_DIRECTORY: Final = bytes(16)
+
+
+class ConfigResourceType(IntEnum):
+    """What a ConfigRecord configures, numbered as in the requests that alter configs (int8)."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class FencingChange(IntEnum):
+    """What a BrokerRegistrationChangeRecord says of a broker's fence (int8)."""
+
+    UNFENCE = -1
+    NONE = 0
+    FENCE = 1
+
+
+@struct
+class BrokerEndpoint:
+    name: str = schema.string()
+    host: str = schema.string()
+    port: int = schema.uint16()
+    security_protocol: int = schema.int16()
+
+
+@struct
+class BrokerFeature:
+    name: str = schema.string()
+    min_supported_version: int = schema.int16()
+    max_supported_version: int = schema.int16()
+
+
+@message(api_key=0, versions=(0, 4), flexible_since=0)
+class RegisterBrokerRecord:
+    """A broker process came up; its epoch is the offset of this record."""
+
+    broker_id: int = schema.int32()
+    is_migrating_zk_broker: bool = schema.boolean(since=2)
+    incarnation_id: bytes = schema.uuid()
+    broker_epoch: int = schema.int64()
+    end_points: Sequence[BrokerEndpoint] = schema.array(BrokerEndpoint)
+    features: Sequence[BrokerFeature] = schema.array(BrokerFeature)
+    rack: str | None = schema.string(nullable_since=0)
+    fenced: bool = schema.boolean(default=True)
+    in_controlled_shutdown: bool = schema.boolean(since=1)
+    log_dirs: Sequence[bytes] = schema.array(schema.uuid, since=3, tag=0)
+    cordoned_log_dirs: Sequence[bytes] | None = schema.array(
+        schema.uuid, since=4, tag=1, nullable_since=4, default=None
+    )
+
+
+@message(api_key=1, versions=(0, 0), flexible_since=0)
+class UnregisterBrokerRecord:
+    """A broker left the cluster for good."""
+
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+
+
+@message(api_key=2, versions=(0, 0), flexible_since=0)
+class TopicRecord:
+    """A topic exists; its partitions follow in the same batch."""
+
+    name: str = schema.string()
+    topic_id: bytes = schema.uuid()
+
+
+@message(api_key=3, versions=(0, 2), flexible_since=0)
+class PartitionRecord:
+    """The whole state of one partition."""
+
+    partition_id: int = schema.int32(default=-1)
+    topic_id: bytes = schema.uuid()
+    replicas: Sequence[int] = schema.array(schema.int32)
+    isr: Sequence[int] = schema.array(schema.int32)
+    removing_replicas: Sequence[int] = schema.array(schema.int32)
+    adding_replicas: Sequence[int] = schema.array(schema.int32)
+    leader: int = schema.int32(default=NO_LEADER)
+    leader_recovery_state: int = schema.int8(tag=0)
+    leader_epoch: int = schema.int32(default=-1)
+    partition_epoch: int = schema.int32(default=-1)
+    directories: Sequence[bytes] = schema.array(schema.uuid, since=1)
+    eligible_leader_replicas: Sequence[int] | None = schema.array(
+        schema.int32, since=2, tag=1, nullable_since=2, default=None
+    )
+    last_known_elr: Sequence[int] | None = schema.array(
+        schema.int32, since=2, tag=2, nullable_since=2, default=None
+    )
+
+
+@message(api_key=4, versions=(0, 0), flexible_since=0)
+class ConfigRecord:
+    """One setting of one resource; a null value removes it."""
+
+    resource_type: int = schema.int8()
+    resource_name: str = schema.string()
+    name: str = schema.string()
+    value: str | None = schema.string(nullable_since=0)
+
+
+@message(api_key=5, versions=(0, 2), flexible_since=0)
+class PartitionChangeRecord:
+    """What changed of one partition; the partition epoch goes up by one, a named leader raises the leader
+    epoch.
+    """
+
+    partition_id: int = schema.int32(default=-1)
+    topic_id: bytes = schema.uuid()
+    isr: Sequence[int] | None = schema.array(schema.int32, tag=0, nullable_since=0, default=None)
+    leader: int = schema.int32(tag=1, default=NO_LEADER_CHANGE)
+    replicas: Sequence[int] | None = schema.array(schema.int32, tag=2, nullable_since=0, default=None)
+    removing_replicas: Sequence[int] | None = schema.array(
+        schema.int32, tag=3, nullable_since=0, default=None
+    )
+    adding_replicas: Sequence[int] | None = schema.array(schema.int32, tag=4, nullable_since=0, default=None)
+    leader_recovery_state: int = schema.int8(tag=5, default=-1)
+    directories: Sequence[bytes] | None = schema.array(
+        schema.uuid, since=1, tag=8, nullable_since=1, default=None
+    )
+    eligible_leader_replicas: Sequence[int] | None = schema.array(
+        schema.int32, since=2, tag=6, nullable_since=2, default=None
+    )
+    last_known_elr: Sequence[int] | None = schema.array(
+        schema.int32, since=2, tag=7, nullable_since=2, default=None
+    )
+
+
+@message(api_key=9, versions=(0, 0), flexible_since=0)
+class RemoveTopicRecord:
+    """A topic is gone, with its partitions and its configs."""
+
+    topic_id: bytes = schema.uuid()
+
+
+@message(api_key=12, versions=(0, 0), flexible_since=0)
+class FeatureLevelRecord:
+    """The finalized level of a feature (KIP-584); 0 removes it."""
+
+    name: str = schema.string()
+    feature_level: int = schema.int16()
+
+
+@message(api_key=15, versions=(0, 0), flexible_since=0)
+class ProducerIdsRecord:
+    """A block of producer ids went to a broker (KIP-730); `next_producer_id` is the first that did not."""
+
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64(default=-1)
+    next_producer_id: int = schema.int64()
+
+
+@message(api_key=17, versions=(0, 3), flexible_since=0)
+class BrokerRegistrationChangeRecord:
+    """A broker was fenced, unfenced or begins a controlled shutdown."""
+
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+    fenced: int = schema.int8(tag=0)
+    in_controlled_shutdown: int = schema.int8(since=1, tag=1)
+    log_dirs: Sequence[bytes] = schema.array(schema.uuid, since=2, tag=2)
+    cordoned_log_dirs: Sequence[bytes] | None = schema.array(
+        schema.uuid, since=3, tag=3, nullable_since=3, default=None
+    )
+
+
+@message(api_key=20, versions=(0, 0), flexible_since=0)
+class NoOpRecord:
+    """Says nothing; marks progress."""
+
+
+MetadataRecord: TypeAlias = (
+    RegisterBrokerRecord
+    | UnregisterBrokerRecord
+    | TopicRecord
+    | PartitionRecord
+    | ConfigRecord
+    | PartitionChangeRecord
+    | RemoveTopicRecord
+    | FeatureLevelRecord
+    | ProducerIdsRecord
+    | BrokerRegistrationChangeRecord
+    | NoOpRecord
+)
+
+# ---- what stands around the records in a log or snapshot of Kafka's ---------------------------------------
+
+
+@message(versions=(0, 0), flexible_since=0)
+class SnapshotHeaderRecord:
+    """The first record of a snapshot (a control record of type 3)."""
+
+    version: int = schema.int16()
+    last_contained_log_timestamp: int = schema.int64()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class SnapshotFooterRecord:
+    """The last record of a snapshot (a control record of type 4); without it the snapshot is not whole."""
+
+    version: int = schema.int16()
