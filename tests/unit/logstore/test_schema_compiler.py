@@ -347,5 +347,5 @@ def test_a_value_that_its_field_cannot_hold_is_named(value: Everything, said: st
 
 
 def test_a_uuid_of_another_size_is_named() -> None:
-    with pytest.raises(ValueError, match="Everything.topic_id is of kind uuid and cannot hold b'short'"):
+    with pytest.raises(ValueError, match=r"Everything\.topic_id is of kind uuid and cannot hold b'short'"):
         encode(Everything(topic_id=b"short"), 3)

@@ -1,0 +1,76 @@
+"""Messages in words."""
+
+import json
+
+from logstore.topic_partition import uuid_to_text
+from node.wire.describe import MAX_BYTES, MAX_ELEMENTS, MAX_LINE_CHARACTERS, describe, describe_line
+from node.wire.messages.fetch import FetchRequest, FetchTopic
+from node.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from node.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+
+TOPIC_ID = bytes(range(16))
+
+
+def test_a_message_becomes_json_with_readable_ids_and_sizes() -> None:
+    partition = PartitionProduceData(index=1, records=memoryview(bytes(500)))
+    request = ProduceRequest(
+        acks=-1, topic_data=[TopicProduceData(topic_id=TOPIC_ID, partition_data=[partition])]
+    )
+
+    described = describe(request, 13)
+
+    assert json.loads(json.dumps(described)) == {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout_ms": 0,
+        "topic_data": [
+            {
+                "topic_id": uuid_to_text(TOPIC_ID),
+                "partition_data": [{"index": 1, "records": "500 bytes of records"}],
+            }
+        ],
+    }
+
+
+def test_without_a_version_all_fields_are_shown() -> None:
+    assert describe(FetchTopic(topic="t")) == {
+        "topic": "t",
+        "topic_id": uuid_to_text(bytes(16)),
+        "partitions": [],
+    }
+
+
+def test_a_line_has_what_differs_from_the_defaults() -> None:
+    response = FindCoordinatorResponse(
+        coordinators=[Coordinator(key="g", node_id=1, host="h"), Coordinator()]
+    )
+
+    assert describe_line(response, 4) == (
+        'FindCoordinatorResponse v4 (coordinators=[(key="g" node_id=1 host="h"), ()])'
+    )
+    assert describe_line(FetchRequest(topics=[])) == "FetchRequest ()"
+
+
+def test_fields_of_other_versions_are_left_out_of_a_line() -> None:
+    assert describe_line(FetchTopic(topic="t", topic_id=TOPIC_ID), 12) == 'FetchTopic v12 (topic="t")'
+
+
+def test_long_values_are_cut() -> None:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\xab" * 1000)
+    topics = [FetchTopic(topic=str(index)) for index in range(MAX_ELEMENTS + 5)]
+    found = describe(FetchRequest(topics=topics))["topics"]
+
+    metadata = describe(JoinGroupRequest(protocols=[protocol]))["protocols"]
+
+    assert metadata == [{"name": "range", "metadata": "ab" * MAX_BYTES + "... 1000 bytes"}]
+    assert isinstance(found, list) and (len(found), found[-1]) == (MAX_ELEMENTS + 1, "... 5 more")
+    assert len(describe_line(FetchRequest(topics=topics))) == MAX_LINE_CHARACTERS
+
+
+def test_secrets_are_not_shown() -> None:
+    request = SaslAuthenticateRequest(auth_bytes=b"\x00alice\x00alice-secret")
+
+    assert describe(request) == {"auth_bytes": "(secret)"}
+    assert b"alice".hex() not in describe_line(request)
