@@ -1,6 +1,7 @@
-"""The topics that brokers keep for themselves: clients may read them, and only admin tools may write them."""
+"""Who may write the topics that brokers keep for themselves."""
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+from metadata_raft.image import INTERNAL_TOPICS
+
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's sign of a tool that may write internal topics.
 
 

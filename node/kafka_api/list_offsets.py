@@ -1,7 +1,7 @@
 """ListOffsets: the offset at a special place of a log, or the first at or after a timestamp.
 
 1 to 11. read_committed since 2, leader epochs since 4; the special timestamps came one by one: -3 (the newest
-timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (earliest not yet tiered) with 11.
+timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (earliest not tiered) with 11.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, so that a reader can tell whether its log parted from ours.
+"""OffsetForLeaderEpoch: where a leader epoch ended, by which a reader tells if its log parted from ours.
 
 2 to 4. Only the leader answers. An epoch that it never saw is answered with -1, -1 and no error.
 """

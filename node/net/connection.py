@@ -33,10 +33,13 @@ Answer = list[Buffer] | None  # The answer as buffers, None for "no answer".
 
 
 class Pending(NamedTuple):
-    """An answer that has to be waited for: a coroutine or a future, and what makes buffers of its result."""
+    """An answer that has to be waited for: a coroutine or a future, and what makes the answer of its result.
+
+    `encode` may find that there is more to wait for.
+    """
 
     awaitable: Awaitable[Any]
-    encode: Callable[[Any], Answer]
+    encode: "Callable[[Any], Answer | Pending]"
 
 
 class Service(NamedTuple):
@@ -74,7 +77,6 @@ class Connection(asyncio.BufferedProtocol):
         "_view",
         "_waiting",
         "_write_position",
-        "client_software",
         "info",
         "is_closed",
         "last_active_tick",
@@ -95,7 +97,6 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: asyncio.Future[Any] | None = None
         self.is_closed = False
         self.last_active_tick = listener.tick
-        self.client_software = ("unknown", "unknown")
         self.info: ConnectionInfo = cast(ConnectionInfo, None)  # set by connection_made, before anything else
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
 
@@ -276,6 +277,7 @@ class Connection(asyncio.BufferedProtocol):
         if future.cancelled():
             self.abort("the node stops")
             return
+        answer: Answer | Pending
         try:
             answer = pending.encode(future.result())
         except CloseConnection as refusal:
@@ -283,8 +285,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         except Exception as error:
             answer = self._fail(frame, error, [])
+        if type(answer) is Pending:
+            self._wait_for(answer, frame)
+            return
         if answer:
-            self._flush(answer)
+            self._flush(cast(list[Buffer], answer))
         self._continue()
 
     def _continue(self) -> None:
@@ -303,13 +308,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._pause_reading()
             return
         memory = self._listener.memory
-        if memory.owner_in_debt is self:
-            memory.settle(self)
         received = self._write_position - self._read_position
+        if capacity > INITIAL_BUFFER_BYTES and memory.is_scarce and self._read_position:
+            # A frame was served: what it took goes to others, and the next one asks for its own.
+            self._replace_buffer(max(INITIAL_BUFFER_BYTES, received))
+            capacity = len(self._view)
         if not received:
             self._read_position = self._write_position = 0
-            if capacity > INITIAL_BUFFER_BYTES and memory.is_scarce:
-                self._replace_buffer(INITIAL_BUFFER_BYTES)
         elif self._read_position and self._read_position + max(self._frame_bytes, 4) > capacity:
             # The frame would end beyond the buffer: to the front with what there is of it.
             self._view[:received] = self._view[self._read_position : self._write_position]

@@ -1,0 +1,329 @@
+"""A connection without a socket: a fake transport takes what it sends, the test plays the event loop."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from node.kafka_api.request_context import ConnectionInfo
+from node.net import connection as module
+from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.net.receive_memory import ReceiveMemory
+
+INFO = ConnectionInfo(
+    connection_id="127.0.0.1:9092-127.0.0.1:50000-1",
+    listener_name="PLAINTEXT",
+    security_protocol="PLAINTEXT",
+    client_host="127.0.0.1",
+    client_port=50000,
+    local_host="127.0.0.1",
+    local_port=9092,
+)
+
+
+class FakeTransport:
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.writes = 0
+        self.is_reading = True
+        self.is_closed = False
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes) -> None:
+        self.writelines([data])
+
+    def writelines(self, buffers: list[bytes]) -> None:
+        self.writes += 1
+        self.sent += [bytes(buffer) for buffer in buffers]
+
+    def pause_reading(self) -> None:
+        assert self.is_reading
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading
+        self.is_reading = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+
+class FakeListener:
+    """Stands in for the listener: answers every frame with itself, or as the test says."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory) -> None:
+        self.loop = loop
+        self.memory = memory
+        self.service = Service(serve=self._serve, fail=self._fail)
+        self.max_frame_bytes = 100 * 1024 * 1024
+        self.tick = 0
+        self.complaints: list[str] = []
+        self.frames: list[bytes] = []
+        self.answer: Callable[[memoryview], Answer | Pending] = lambda frame: [bytes(frame)]
+
+    def _serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
+        self.frames.append(bytes(frame))
+        return self.answer(frame)
+
+    def _fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
+        if bytes(frame) == b"hopeless":
+            raise CloseConnection("no room for an error")
+        return [b"failed"]
+
+    def describe(self, transport: Any) -> ConnectionInfo:
+        return INFO
+
+    def admit(self, connection: Connection) -> str:
+        return ""
+
+    def forget(self, connection: Connection) -> None: ...
+
+    def complain(self, info: ConnectionInfo, reason: str) -> None:
+        self.complaints.append(reason)
+
+
+class Peer:
+    """A connection under test with all its fakes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory | None = None) -> None:
+        self.loop = loop
+        self.memory = memory if memory is not None else ReceiveMemory()
+        self.listener = FakeListener(loop, self.memory)
+        self.connection = Connection(self.listener)  # type: ignore[arg-type]
+        self.transport = FakeTransport()
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def send(self, data: bytes) -> int:
+        """Hand bytes over as the loop would; returns how many were taken before reading was paused."""
+        taken = 0
+        while taken < len(data) and self.transport.is_reading and not self.transport.is_closed:
+            room = self.connection.get_buffer(-1)
+            assert len(room) > 0
+            count = min(len(room), len(data) - taken)
+            room[:count] = data[taken : taken + count]
+            taken += count
+            self.connection.buffer_updated(count)
+        return taken
+
+    def turn(self) -> None:
+        """Let the event loop run what is ready, and what that makes ready."""
+        for _ in range(4):
+            self.loop.run_until_complete(asyncio.sleep(0))
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def peer(loop: asyncio.AbstractEventLoop) -> Peer:
+    return Peer(loop)
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def test_frames_are_served_in_order_and_answered_in_one_write(peer: Peer) -> None:
+    peer.send(frame(b"one") + frame(b"two") + frame(b"three"))
+
+    assert peer.transport.sent == [b"one", b"two", b"three"]
+    assert peer.transport.writes == 1
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7])
+def test_frames_that_arrive_in_pieces_are_served_whole(peer: Peer, step: int) -> None:
+    stream = b"".join(frame(bytes([index]) * index) for index in range(40))
+
+    for start in range(0, len(stream), step):
+        peer.send(stream[start : start + step])
+
+    assert peer.listener.frames == [bytes([index]) * index for index in range(40)]
+
+
+@pytest.mark.parametrize("size", [8_188, 8_189, 20_000, 65_536, 300_000])
+def test_large_frames_are_served_whole_and_leave_nothing_behind(peer: Peer, size: int) -> None:
+    bodies = [bytes([index]) * (size + index) for index in range(4)]
+
+    peer.send(b"".join(frame(body) for body in bodies))
+
+    assert peer.listener.frames == bodies
+
+
+def test_a_frame_that_is_announced_costs_only_what_arrived(loop: asyncio.AbstractEventLoop) -> None:
+    memory = ReceiveMemory()
+    peers = [Peer(loop, memory) for _ in range(50)]
+
+    for peer in peers:
+        peer.send(struct.pack(">i", 100_000_000) + bytes(1024))
+
+    assert memory.used_bytes == 50 * module.INITIAL_BUFFER_BYTES
+
+
+def test_memory_is_at_most_twice_what_arrived(peer: Peer) -> None:
+    peer.send(struct.pack(">i", 50_000_000))
+    for _ in range(20):
+        peer.send(bytes(50_000))
+
+    assert peer.memory.used_bytes <= 2 * 20 * 50_000
+
+
+def test_all_connections_together_stay_within_the_budget_and_one_frame(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    memory = ReceiveMemory(1_000_000)
+    peers = [Peer(loop, memory) for _ in range(10)]
+    body = bytes(600_000)
+    rest = {peer: frame(body) for peer in peers}
+
+    for _ in range(1000):
+        for peer in peers:
+            taken = peer.send(rest[peer][:10_000])
+            rest[peer] = rest[peer][taken:]
+            assert memory.used_bytes <= 1_000_000 + 2 * 600_004
+
+    assert [peer.listener.frames for peer in peers] == [[body]] * 10, "every frame got through in the end"
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 100 * 1024 * 1024 + 1, 2**31 - 1])
+def test_a_frame_of_impossible_size_closes_with_one_line(peer: Peer, size: int) -> None:
+    peer.send(frame(b"fine") + struct.pack(">i", size))
+
+    assert peer.transport.is_closed
+    assert len(peer.listener.complaints) == 1
+    assert peer.transport.sent == [b"fine"]
+
+
+def test_a_request_that_waits_holds_up_those_behind_it(peer: Peer) -> None:
+    future: asyncio.Future[bytes] = peer.loop.create_future()
+    peer.listener.answer = lambda body: (
+        Pending(future, lambda answer: [answer]) if bytes(body) == b"slow" else [bytes(body)]
+    )
+
+    peer.send(frame(b"fast") + frame(b"slow") + frame(b"behind"))
+
+    assert peer.transport.sent == [b"fast"]
+    future.set_result(b"at last")
+    peer.turn()
+    assert peer.transport.sent == [b"fast", b"at last", b"behind"]
+
+
+def test_what_arrives_meanwhile_does_not_overwrite_the_waiting_request(peer: Peer) -> None:
+    future: asyncio.Future[bytes] = peer.loop.create_future()
+    held: list[memoryview] = []
+
+    def hold(body: memoryview) -> Answer | Pending:
+        held.append(body)
+        return Pending(future, lambda answer: [answer]) if len(held) == 1 else [bytes(body)]
+
+    peer.listener.answer = hold
+    peer.send(frame(b"x" * 8000))
+    more = b"".join(frame(b"y" * 100) for _ in range(100))
+    taken = peer.send(more)
+
+    assert bytes(held[0]) == b"x" * 8000
+    assert not peer.transport.is_reading
+    future.set_result(b"done")
+    peer.turn()
+    assert peer.transport.is_reading
+    peer.send(more[taken:])
+    peer.turn()
+    assert peer.listener.frames == [b"x" * 8000] + [b"y" * 100] * 100
+
+
+def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
+    peer.listener.answer = lambda body: [bytes(body), b"records"]
+    peer.connection.pause_writing()
+
+    peer.send(frame(b"one"))
+
+    assert peer.listener.frames == []
+    assert not peer.transport.is_reading
+    peer.connection.resume_writing()
+    assert peer.listener.frames == [b"one"]
+    assert peer.transport.is_reading
+
+
+def test_many_small_requests_take_turns_with_others(peer: Peer) -> None:
+    count = 3 * module.MAX_REQUESTS_PER_TURN
+
+    peer.send(b"".join(frame(b"a") for _ in range(count)))
+
+    assert len(peer.listener.frames) == module.MAX_REQUESTS_PER_TURN
+    peer.turn()
+    assert len(peer.listener.frames) == count
+
+
+def test_a_request_that_is_refused_closes_after_the_answers_before_it(peer: Peer) -> None:
+    def refuse(body: memoryview) -> Answer:
+        if bytes(body) == b"bad":
+            raise CloseConnection("it is bad")
+        return [bytes(body)]
+
+    peer.listener.answer = refuse
+
+    peer.send(frame(b"good") + frame(b"bad") + frame(b"never"))
+
+    assert peer.transport.sent == [b"good"]
+    assert peer.transport.is_closed
+    assert peer.listener.complaints == ["it is bad"]
+    assert peer.listener.frames == [b"good", b"bad"]
+
+
+def test_an_error_of_ours_is_answered_where_the_protocol_has_room(peer: Peer) -> None:
+    def fail(body: memoryview) -> Answer:
+        raise RuntimeError("a bug")
+
+    peer.listener.answer = fail
+
+    peer.send(frame(b"first") + frame(b"hopeless") + frame(b"never"))
+
+    assert peer.transport.sent == [b"failed"]
+    assert peer.transport.is_closed
+
+
+def test_a_peer_that_goes_cancels_what_it_waited_for(peer: Peer) -> None:
+    future: asyncio.Future[bytes] = peer.loop.create_future()
+    peer.listener.answer = lambda body: Pending(future, lambda answer: [answer])
+    peer.send(frame(b"slow"))
+
+    peer.connection.connection_lost(None)
+    peer.turn()
+
+    assert future.cancelled()
+    assert peer.memory.used_bytes == 0
+
+
+def test_a_buffer_that_grew_shrinks_when_it_is_not_needed(peer: Peer) -> None:
+    peer.send(frame(bytes(200_000)))
+    peer.connection.shrink()
+    peer.send(frame(b"small"))
+
+    peer.connection.shrink()
+
+    assert peer.memory.used_bytes == module.INITIAL_BUFFER_BYTES
+    peer.send(frame(b"still served"))
+    assert peer.transport.sent[-1] == b"still served"
+
+
+def test_no_answer_is_no_bytes(peer: Peer) -> None:
+    peer.listener.answer = lambda body: None if bytes(body) == b"acks=0" else [bytes(body)]
+
+    peer.send(frame(b"acks=0") + frame(b"after"))
+
+    assert peer.transport.sent == [b"after"]
