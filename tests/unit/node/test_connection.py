@@ -241,8 +241,9 @@ def test_what_arrives_meanwhile_does_not_overwrite_the_waiting_request(peer: Pee
     future.set_result(b"done")
     peer.turn()
     assert peer.transport.is_reading
-    peer.send(more[taken:])
-    peer.turn()
+    while taken < len(more):
+        taken += peer.send(more[taken:])
+        peer.turn()
     assert peer.listener.frames == [b"x" * 8000] + [b"y" * 100] * 100
 
 
