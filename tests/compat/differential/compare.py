@@ -1,0 +1,194 @@
+"""Ask two servers the same and compare the answers, but for what each server may choose itself.
+
+    python -m tests.compat.differential.compare OTTLA:PORT KAFKA:PORT [API [TEXT]]
+prints every difference of the API's cases whose name has TEXT; allowed ones only with `-v`.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from logstore.schema import schema_of
+from tests.compat.differential.table import ALLOWED, CASES, Case, Context
+from tests.compat.wire_client import Closed, WireClient, eventually, message_class, only, plain
+
+ANSWER_TIMEOUT_S = 6.0
+SOFTWARE = {"client_software_name": "differ", "client_software_version": "1"}
+# Numbers and names that a server gives out; equal only by chance. What is left of them: given, or not.
+OWN = {
+    "cluster_id": (None, ""),
+    "topic_id": (bytes(16),),
+    "host": (None, ""),
+    "port": (-1, 0),
+    "session_id": (0,),
+    "member_id": (None, ""),
+    "leader": (None, ""),
+    "log_append_time_ms": (-1,),
+    "producer_id": (-1,),
+    "total_bytes": (-1,),
+    "usable_bytes": (-1,),
+    "log_dir": (None, ""),
+    "error_message": (None, ""),
+    "batch_index_error_message": (None, ""),
+    "documentation": (None, ""),
+    "last_timestamp": (-1,),
+    "finalized_features_epoch": (-1,),
+}
+NODE_IDS = ("node_id", "leader_id", "controller_id", "broker_id")
+NODE_ID_LISTS = ("replica_nodes", "isr_nodes", "offline_replicas")
+# In whatever order a server keeps them.
+SORTED_BY = {
+    "configs": "name",
+    "api_keys": "api_key",
+    "groups": "group_id",
+    "supported_features": "name",
+    "responses": "name",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One place of one answer in which the two are not the same."""
+
+    case: str
+    api: str
+    version: int
+    path: str
+    ottla: object
+    kafka: object
+
+    def __str__(self) -> str:
+        where = f"{self.api} v{self.version} [{self.case}] {self.path}"
+        return f"{where}: ottla {self.ottla!r}, kafka {self.kafka!r}"
+
+    def reason(self) -> str | None:
+        """Why this one is allowed, or None."""
+        label = f"{self.api} {self.case} {self.path}"
+        for pattern, reason in ALLOWED.items():
+            if re.search(pattern, label):
+                return reason
+        return None
+
+
+def normal(value: Any, name: str, node: int) -> Any:
+    """An answer without what the server may choose itself."""
+    if isinstance(value, dict):
+        return {key: normal(one, key, node) for key, one in value.items()}
+    if isinstance(value, list):
+        if name in NODE_ID_LISTS:
+            return ["own" if one == node else one for one in value]
+        items = [normal(one, name, node) for one in value]
+        key = SORTED_BY.get(name)
+        return sorted(items, key=lambda one: str(one[key])) if key and items and key in items[0] else items
+    if name in OWN and value not in OWN[name]:
+        return "given"
+    if name in NODE_IDS and value == node:
+        return "own"
+    return value
+
+
+def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two normalised answers differ; list items with a `name` are matched by it."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one:
+            yield from differences(one[key], other.get(key, "absent"), f"{path}.{key}" if path else key)
+    elif isinstance(one, list) and isinstance(other, list):
+        if all(isinstance(item, dict) and "name" in item for item in one + other) and "configs" in path:
+            mine, theirs = ({item["name"]: item for item in items} for items in (one, other))
+            for name in sorted(mine.keys() | theirs.keys()):
+                yield from differences(
+                    mine.get(name, "absent"), theirs.get(name, "absent"), f"{path}[{name}]"
+                )
+        elif len(one) != len(other):
+            yield path, one, other
+        else:
+            for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+                yield from differences(mine, theirs, f"{path}[{index}]")
+    elif one != other:
+        yield path, one, other
+
+
+def prime(client: WireClient) -> None:
+    """Wait until coordinators and producer ids are there: a fresh Kafka says 14 and 15 for a while."""
+    producer = {"transactional_id": None, "transaction_timeout_ms": 60_000}
+    eventually(lambda: client.call("init_producer_id", 4, **producer), lambda found: found.error_code == 0)
+    wanted = {"key": "differ-group", "key_type": 0}
+    eventually(lambda: client.call("find_coordinator", 2, **wanted), lambda found: found.error_code == 0)
+    member = {"generation_id": 1, "member_id": "nobody"}
+    for number in range(100):  # every shard of the offsets topic has loaded
+        asked = {"group_id": f"prime-{number}", **member}
+        eventually(
+            lambda asked=asked: client.call("heartbeat", 3, **asked), lambda found: found.error_code == 25
+        )
+
+
+class Server:
+    """One of the two, with the topics that the cases speak of."""
+
+    def __init__(self, bootstrap: str, run: str) -> None:
+        self.bootstrap = bootstrap
+        with WireClient(bootstrap) as client:
+            broker = only(client.call("metadata", 12, topics=[]).brokers)
+            self.node = int(broker.node_id)
+            found = client.call("api_versions", 3, **SOFTWARE)
+            self.ranges = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
+            self.context = Context.create(client, run, self.node)
+            prime(client)
+
+    def answer(self, case: Case, version: int) -> Any:
+        """The normalised answer as nested dicts, or in words what happened instead."""
+        self.context.version = version
+        with WireClient(self.bootstrap, client_id="differ", timeout_s=ANSWER_TIMEOUT_S) as client:
+            try:
+                answer = client.call(case.api, version, **case.fields(self.context))
+            except Closed:
+                return "closed"
+            except TimeoutError:
+                return "silent"
+            return normal(plain(answer, version), "", self.node)
+
+
+def compare(ottla: str, kafka: str, api: str = "", text: str = "") -> Iterator[Difference]:
+    """All differences of the cases of `api` whose name has `text`, in every version that both serve."""
+    run = os.urandom(3).hex()
+    mine, theirs = Server(ottla, run), Server(kafka, run)
+    for case in CASES:
+        if api not in ("", case.api) or text not in case.name:
+            continue
+        key = schema_of(message_class(case.api, "Request")).api_key or 0
+        if key not in mine.ranges:
+            yield Difference(
+                case=case.name, api=case.api, version=0, path="", ottla="not served", kafka="served"
+            )
+            continue
+        first = max(
+            mine.ranges[key][0],
+            theirs.ranges[key][0],
+            schema_of(message_class(case.api, "Request")).min_version,
+        )
+        last = min(mine.ranges[key][1], theirs.ranges[key][1])
+        for version in case.versions(first, last):
+            found = differences(mine.answer(case, version), theirs.answer(case, version))
+            for path, one, other in found:
+                yield Difference(
+                    case=case.name, api=case.api, version=version, path=path, ottla=one, kafka=other
+                )
+
+
+def main() -> None:
+    words = [word for word in sys.argv[1:] if word != "-v"]
+    seen: dict[tuple[str, str, str, str, str], list[int]] = {}
+    for found in compare(*words):
+        if found.reason() is None or "-v" in sys.argv:
+            label = (found.api, found.case, found.path, repr(found.ottla)[:300], repr(found.kafka)[:300])
+            seen.setdefault(label, []).append(found.version)
+    for (api, case, path, one, other), versions in seen.items():
+        print(f"{api} v{versions[0]}-{versions[-1]} [{case}] {path}\n    ottla {one}\n    kafka {other}")
+    print(f"{len(seen)} differences")
+
+
+if __name__ == "__main__":
+    main()
