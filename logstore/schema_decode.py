@@ -89,7 +89,7 @@ def too_many(name: str, count: int) -> ValueError:
     return ValueError(f"{name} cannot have {count} elements in so few bytes")
 
 
-def malformed(name: str, version: int, fault: Exception | None) -> KafkaError:
+def malformed(name: str, version: int | None, fault: Exception | None) -> KafkaError:
     """The answer to bytes that are not what they should be."""
     if isinstance(fault, UnicodeDecodeError):
         reason = "text that is not UTF-8"
@@ -97,7 +97,8 @@ def malformed(name: str, version: int, fault: Exception | None) -> KafkaError:
         reason = "it ends too early"
     else:
         reason = str(fault)
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"malformed {name} version {version}: {reason}")
+    named = name if version is None else f"{name} version {version}"
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"malformed {named}: {reason}")
 
 
 # ---- the writer ---------------------------------------------------------------------------------

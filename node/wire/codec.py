@@ -11,7 +11,7 @@ from typing import Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
-from logstore.schema_compiler import decoder, encoder
+from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
 from node.wire.api_keys import ApiKey
 from node.wire.headers import (
     RequestHeader,
@@ -27,6 +27,9 @@ _NO_LENGTH_YET = bytes(_LENGTH.size)
 
 _classes: dict[int, tuple[type[Any], type[Any], int]] = {}  # request, response, first flexible version
 _NEVER_FLEXIBLE = 2**15
+# By API and version, for every request needs them; only versions that exist get in.
+_request_decoders: dict[tuple[int, int], Decoder[Any]] = {}
+_response_encoders: dict[tuple[int, int], tuple[Encoder[Any], int]] = {}  # with the bytes before the body
 
 
 def _classes_of(api_key: int) -> tuple[type[Any], type[Any], int]:
@@ -90,18 +93,24 @@ def decode_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHead
 
 
 def decode_request(api_key: int, api_version: int, frame: Buffer, position: int) -> Any:
-    """The body of a request. Bytes behind it are ignored: librdkafka sends some (map of the protocol,
-    trap 1).
-    """
-    value, _ = decoder(_classes_of(api_key)[0], api_version)(frame, position)
-    return value
+    """The body of a request. Bytes behind it are ignored: librdkafka sends some (trap 1)."""
+    decode = _request_decoders.get((api_key, api_version))
+    if decode is None:
+        decode = decoder(_classes_of(api_key)[0], api_version)
+        _request_decoders[api_key, api_version] = decode
+    return decode(frame, position)[0]
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, response: object) -> list[Buffer]:
     """The frame of a response, with its length: one buffer, or several where records go uncopied."""
-    cls = _classes_of(api_key)[1]
-    writer = bytearray(8 + response_header_version(api_key, api_version))
-    buffers = encoder(cls, api_version)(response, writer)
+    known = _response_encoders.get((api_key, api_version))
+    if known is None:
+        encode = encoder(_classes_of(api_key)[1], api_version)
+        known = encode, _LENGTH_AND_CORRELATION_ID.size + response_header_version(api_key, api_version)
+        _response_encoders[api_key, api_version] = known
+    encode, head_bytes = known
+    writer = bytearray(head_bytes)
+    buffers = encode(response, writer)
     length = len(writer) if len(buffers) == 1 else sum(map(len, buffers))
     _LENGTH_AND_CORRELATION_ID.pack_into(writer, 0, length - _LENGTH.size, correlation_id)
     return buffers

@@ -49,9 +49,9 @@ def decode_request_header(
         if header_version >= 2:
             position = _skip_tags(frame, position)
     except (struct.error, IndexError, ValueError) as fault:
-        raise malformed("request header", header_version, fault) from None
+        raise malformed("request header", None, fault) from None
     if position > len(frame):
-        raise malformed("request header", header_version, None)
+        raise malformed("request header", None, None)
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
@@ -74,9 +74,9 @@ def decode_response_header(frame: Buffer, position: int = 0, *, header_version: 
         if header_version >= 1:
             position = _skip_tags(frame, position)
     except (struct.error, IndexError, ValueError) as fault:
-        raise malformed("response header", header_version, fault) from None
+        raise malformed("response header", None, fault) from None
     if position > len(frame):
-        raise malformed("response header", header_version, None)
+        raise malformed("response header", None, None)
     return correlation_id, position
 
 
