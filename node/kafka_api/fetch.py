@@ -221,7 +221,7 @@ class _Fetch:
                 for one in aborted
             ],
         )
-        return Located(item, partition, found, data, found.slice.size_bytes)
+        return Located(item, partition, found, data, found.slice.size)
 
     def _name_of(self, topic_id: TopicKey) -> str | None:
         topic = self._broker.metadata.image.topics.by_id.get(topic_id)

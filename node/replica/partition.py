@@ -200,7 +200,7 @@ class Partition:
             found = self.read(fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=True)
         except KafkaError:
             return None
-        return found.slice.size_bytes
+        return found.slice.size
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> EpochEndOffset | None:
         """Where the log of a reader that has read up to here parts from ours (KIP-595), None if it does not.

@@ -1,0 +1,151 @@
+"""Requests at rest: woken by the right change, once, and not before."""
+
+from logstore.errors import ErrorCode
+from node.replica import delayed_fetch, delayed_produce
+from node.replica.delayed_fetch import DelayedFetch
+from node.replica.delayed_produce import DelayedProduce
+from node.replica.high_watermark import high_watermark_of
+
+
+class FakePartition:
+    def __init__(self) -> None:
+        self.delayed_fetches: set[DelayedFetch] = set()
+        self.delayed_produces: set[DelayedProduce] = set()
+        self.available_bytes: int | None = 0
+        self.high_watermark = 0
+        self.error: ErrorCode | None = None
+
+    def acknowledgement_of(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
+        if self.error is not None:
+            return self.error
+        return ErrorCode.NONE if self.high_watermark >= required_offset else None
+
+
+def fetch_of(min_bytes: int, *partitions: FakePartition) -> tuple[DelayedFetch, list[str]]:
+    woken: list[str] = []
+    fetch = DelayedFetch(min_bytes=min_bytes, wake=lambda: woken.append("woken"))
+    for partition in partitions:
+        fetch.watch(partition, 0, lambda partition=partition: partition.available_bytes)  # type: ignore[misc]
+    return fetch, woken
+
+
+def changed(partition: FakePartition, available_bytes: int | None) -> None:
+    partition.available_bytes = available_bytes
+    delayed_fetch.check_all(partition.delayed_fetches, partition)
+
+
+def test_a_fetch_wakes_when_its_partitions_have_enough_together() -> None:
+    one, other = FakePartition(), FakePartition()
+    _, woken = fetch_of(100, one, other)
+
+    changed(one, 60)
+    changed(one, 70)
+    assert woken == []
+    changed(other, 30)
+
+    assert woken == ["woken"]
+    assert one.delayed_fetches == other.delayed_fetches == set()
+
+
+def test_a_fetch_wakes_when_a_partition_fails() -> None:
+    one = FakePartition()
+    _, woken = fetch_of(100, one)
+
+    changed(one, None)
+
+    assert woken == ["woken"]
+
+
+def test_a_fetch_wakes_once() -> None:
+    one = FakePartition()
+    fetch, woken = fetch_of(1, one)
+
+    changed(one, 5)
+    fetch.check(one)
+    fetch.finish()
+
+    assert woken == ["woken"]
+
+
+def test_a_cancelled_fetch_is_forgotten() -> None:
+    one = FakePartition()
+    fetch, woken = fetch_of(1, one)
+
+    fetch.cancel()
+    changed(one, 5)
+
+    assert woken == []
+    assert one.delayed_fetches == set()
+
+
+def produce_of(*places: tuple[FakePartition, int]) -> tuple[DelayedProduce, list[str]]:
+    woken: list[str] = []
+    produce = DelayedProduce(wake=lambda: woken.append("woken"))
+    for partition, offset in places:
+        produce.watch(partition, required_offset=offset, leader_epoch=0)
+    return produce, woken
+
+
+def moved(partition: FakePartition, high_watermark: int) -> None:
+    partition.high_watermark = high_watermark
+    delayed_produce.check_all(partition.delayed_produces, partition)
+
+
+def test_a_produce_waits_for_every_partition() -> None:
+    one, other = FakePartition(), FakePartition()
+    produce, woken = produce_of((one, 10), (other, 20))
+
+    moved(one, 10)
+    moved(other, 19)
+    assert woken == []
+    moved(other, 20)
+
+    assert woken == ["woken"]
+    assert produce.results == {one: ErrorCode.NONE, other: ErrorCode.NONE}
+
+
+def test_a_produce_that_expires_tells_which_partitions_are_late() -> None:
+    one, other = FakePartition(), FakePartition()
+    produce, woken = produce_of((one, 10), (other, 20))
+    moved(one, 10)
+
+    produce.expire()
+
+    assert woken == ["woken"]
+    assert produce.results == {one: ErrorCode.NONE, other: ErrorCode.REQUEST_TIMED_OUT}
+    assert other.delayed_produces == set()
+
+
+def test_a_partition_that_fails_fails_alone() -> None:
+    one, other = FakePartition(), FakePartition()
+    produce, woken = produce_of((one, 10), (other, 20))
+
+    one.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    moved(one, 0)
+    moved(other, 25)
+
+    assert woken == ["woken"]
+    assert produce.results == {one: ErrorCode.NOT_LEADER_OR_FOLLOWER, other: ErrorCode.NONE}
+
+
+def test_two_batches_of_one_request_wait_for_the_later() -> None:
+    one = FakePartition()
+    _, woken = produce_of((one, 20), (one, 10))
+
+    moved(one, 15)
+    assert woken == []
+    moved(one, 20)
+    assert woken == ["woken"]
+
+
+def test_the_high_watermark_is_the_least_of_the_replicas_in_sync() -> None:
+    def watermark(isr: list[int], followers: dict[int, int]) -> int:
+        return high_watermark_of(
+            leader_id=1, leader_end_offset=100, in_sync_replicas=isr, follower_end_offsets=followers
+        )
+
+    assert watermark([1], {2: 5}) == 100
+    assert watermark([1, 2], {2: 90, 3: 5}) == 90
+    assert watermark([1, 2, 3], {2: 90, 3: 95}) == 90
+    assert watermark([1, 2], {2: 120}) == 100
+    assert watermark([1, 2], {}) == 0, "a follower that has not fetched yet promises nothing"

@@ -1,0 +1,171 @@
+"""Incremental fetch sessions (KIP-227): epochs, what is told again, and who gives way."""
+
+import itertools
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.replica.fetch_session import FetchItem, FetchSession, FetchSessionCache
+from node.wire.messages.fetch import EpochEndOffset, FetchPartition, ForgottenTopic, PartitionData
+
+HOUR_MS = 3_600_000
+
+
+def cache(slots: int = 3) -> FetchSessionCache:
+    ids = itertools.count(1)
+    return FetchSessionCache(max_slots=slots, eviction_ms=120_000, random_id=lambda: next(ids))
+
+
+def items(*partitions: int, topic: str | bytes = "t", offset: int = 0) -> list[FetchItem]:
+    return [
+        FetchItem(topic, FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000))
+        for index in partitions
+    ]
+
+
+def create(sessions: FetchSessionCache, size: int = 1, *, now_ms: int = 0, privileged: bool = False) -> int:
+    created = sessions.create(
+        items(*range(size)), uses_topic_ids=False, is_privileged=privileged, now_ms=now_ms
+    )
+    return 0 if created is None else created.session_id
+
+
+def resume(sessions: FetchSessionCache, session_id: int, epoch: int) -> FetchSession:
+    return sessions.resume(session_id, epoch, uses_topic_ids=False)
+
+
+def test_epochs_count_up_from_one() -> None:
+    sessions = cache()
+    session_id = create(sessions)
+
+    for epoch in (1, 2, 3):
+        sessions.advance(resume(sessions, session_id, epoch), now_ms=epoch)
+
+    with pytest.raises(KafkaError) as refused:
+        resume(sessions, session_id, 3)
+    assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_the_epoch_after_the_last_is_one() -> None:
+    sessions = cache()
+    session = resume(sessions, create(sessions), 1)
+    session.epoch = 2**31 - 1
+
+    sessions.advance(session, now_ms=0)
+
+    assert session.epoch == 1
+
+
+def test_an_unknown_session_is_not_found() -> None:
+    with pytest.raises(KafkaError) as refused:
+        resume(cache(), 7, 1)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_of_names_is_not_resumed_with_ids() -> None:
+    sessions = cache()
+    session_id = create(sessions)
+
+    with pytest.raises(KafkaError) as refused:
+        sessions.resume(session_id, 1, uses_topic_ids=True)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_changes_and_forgotten_partitions_are_taken_over() -> None:
+    sessions = cache()
+    session = resume(sessions, create(sessions, 3), 1)
+
+    session.update(items(1, 7, offset=50), [ForgottenTopic(topic="t", partitions=[0, 99])])
+
+    assert [key for _, key in session.partitions] == [1, 2, 7]
+    assert session.partitions["t", 1].item.wanted.fetch_offset == 50
+
+
+def test_a_session_without_partitions_ends() -> None:
+    sessions = cache()
+    session = resume(sessions, create(sessions, 1), 1)
+    session.update([], [ForgottenTopic(topic="t", partitions=[0])])
+
+    sessions.advance(session, now_ms=0)
+
+    assert len(sessions) == 0
+
+
+def test_only_changes_are_told() -> None:
+    session = resume(sessions := cache(), create(sessions), 1)
+    cached = session.partitions["t", 0]
+    calm = PartitionData(partition_index=0, high_watermark=10, log_start_offset=0)
+
+    assert cached.must_tell(calm, 0), "the first time"
+    assert not cached.must_tell(calm, 0)
+    assert cached.must_tell(calm, 100), "there are records"
+    assert cached.must_tell(PartitionData(high_watermark=11, log_start_offset=0), 0)
+    assert cached.must_tell(PartitionData(high_watermark=11, log_start_offset=5), 0)
+    assert not cached.must_tell(PartitionData(high_watermark=11, log_start_offset=5), 0)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        PartitionData(error_code=6, high_watermark=10, log_start_offset=0),
+        PartitionData(
+            high_watermark=10, log_start_offset=0, diverging_epoch=EpochEndOffset(epoch=1, end_offset=5)
+        ),
+    ],
+)
+def test_trouble_is_always_told_and_so_is_its_end(trouble: PartitionData) -> None:
+    cached = resume(sessions := cache(), create(sessions), 1).partitions["t", 0]
+    calm = PartitionData(high_watermark=10, log_start_offset=0)
+    cached.must_tell(calm, 0)
+
+    assert [cached.must_tell(trouble, 0) for _ in range(2)] == [True, True]
+    assert cached.must_tell(calm, 0)
+    assert not cached.must_tell(calm, 0)
+
+
+def test_a_full_cache_gives_no_session_to_a_newcomer() -> None:
+    sessions = cache(slots=2)
+    create(sessions, 10)
+    create(sessions, 10)
+
+    assert create(sessions, 100) == 0
+    assert len(sessions) == 2
+
+
+def test_a_stale_session_gives_way() -> None:
+    sessions = cache(slots=1)
+    old = create(sessions, 1000)
+
+    new = create(sessions, 1, now_ms=120_001)
+
+    assert new != 0
+    with pytest.raises(KafkaError):
+        resume(sessions, old, 1)
+
+
+def test_an_established_session_gives_way_to_a_larger_one_only() -> None:
+    sessions = cache(slots=1)
+    session_id = create(sessions, 10)
+    sessions.advance(resume(sessions, session_id, 1), now_ms=HOUR_MS)
+
+    assert create(sessions, 9, now_ms=HOUR_MS) == 0
+    assert create(sessions, 11, now_ms=HOUR_MS) != 0
+
+
+def test_a_follower_takes_the_slot_of_a_consumer_but_not_the_reverse() -> None:
+    sessions = cache(slots=1)
+    create(sessions, 1000)
+
+    follower = create(sessions, 1, privileged=True)
+
+    assert follower != 0
+    sessions.advance(resume(sessions, follower, 1), now_ms=HOUR_MS)
+    assert create(sessions, 1000, now_ms=HOUR_MS) == 0
+
+
+def test_what_was_read_goes_to_the_end() -> None:
+    session = resume(sessions := cache(), create(sessions, 3), 1)
+
+    session.move_to_end(("t", 0))
+
+    assert [index for _, index in session.partitions] == [1, 2, 0]
