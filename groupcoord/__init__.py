@@ -6,6 +6,7 @@ coordinator_config  the settings that a coordinator obeys, and its limits
 group_state         five states and the table of their moves
 commands            what a shard can be asked
 group_records       keys and values of __consumer_offsets
+record_fold         a log folded to the last record of each key
 effects             what a shard asks of the world, and its answers
 member              a member of a group
 group               a group, and the changes that keep its parts in step

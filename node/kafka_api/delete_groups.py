@@ -1,0 +1,41 @@
+"""DeleteGroups: remove empty groups with their offsets, each for itself. Messages since 3."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import DeleteGroups
+from groupcoord.effects import DeleteGroupsResult
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.runtime.group_runtime import Make
+from node.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+_MESSAGES = {
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+}
+
+
+def handle(broker: "Broker", context: RequestContext, request: DeleteGroupsRequest) -> Any:
+    group_ids = list(dict.fromkeys(request.groups_names))  # the answer has each group once
+
+    def build(answers: Sequence[DeleteGroupsResult | KafkaError]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(
+            results=[
+                _build_group(group_id, answer) for group_id, answer in zip(group_ids, answers, strict=True)
+            ]
+        )
+
+    return broker.groups.ask_each([(group_id, _make(group_id)) for group_id in group_ids], build)
+
+
+def _make(group_id: str) -> Make:
+    return lambda token: DeleteGroups(token=token, group_ids=(group_id,))
+
+
+def _build_group(group_id: str, answer: DeleteGroupsResult | KafkaError) -> DeletableGroupResult:
+    error = answer.code if isinstance(answer, KafkaError) else answer.errors[0][1]
+    return DeletableGroupResult(group_id=group_id, error_code=error, error_message=_MESSAGES.get(error))

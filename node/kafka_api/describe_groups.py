@@ -1,0 +1,87 @@
+"""DescribeGroups: classic groups and their members.
+
+Since 3 the caller's allowed operations (KIP-430); since 4 instance ids; since 6 an unknown group is
+GROUP_ID_NOT_FOUND with a message (KIP-1043), before that a group in state Dead without an error.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import DescribeGroups
+from groupcoord.effects import DescribeGroupsResult, GroupDescription
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.runtime.group_runtime import Make
+from node.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FIRST_NOT_FOUND_VERSION = 6
+FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
+# Everything that can be done to a group, as bits of Kafka's AclOperation: read 3, delete 6, describe 8,
+# describe_configs 10, alter_configs 11.
+ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+OPERATIONS_NOT_ASKED_FOR = -(2**31)
+
+
+def handle(broker: "Broker", context: RequestContext, request: DescribeGroupsRequest) -> Any:
+    version = context.api_version
+    wants_operations = (
+        request.include_authorized_operations and version >= FIRST_AUTHORIZED_OPERATIONS_VERSION
+    )
+
+    def build(answers: Sequence[DescribeGroupsResult | KafkaError]) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(
+            groups=[
+                _build_group(group_id, answer, version=version, wants_operations=wants_operations)
+                for group_id, answer in zip(request.groups, answers, strict=True)
+            ]
+        )
+
+    return broker.groups.ask_each([(group_id, _make(group_id)) for group_id in request.groups], build)
+
+
+def _make(group_id: str) -> Make:
+    return lambda token: DescribeGroups(token=token, group_ids=(group_id,))
+
+
+def _build_group(
+    group_id: str, answer: DescribeGroupsResult | KafkaError, *, version: int, wants_operations: bool
+) -> DescribedGroup:
+    if isinstance(answer, KafkaError):
+        return DescribedGroup(group_id=group_id, error_code=answer.code)
+    group: GroupDescription = answer.groups[0]
+    error, message = group.error, None
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        if version >= FIRST_NOT_FOUND_VERSION:
+            message = f"Group {group_id} not found."
+        else:
+            error = ErrorCode.NONE
+    return DescribedGroup(
+        error_code=error,
+        error_message=message,
+        group_id=group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+        authorized_operations=(
+            ALL_GROUP_OPERATIONS if wants_operations and error is ErrorCode.NONE else OPERATIONS_NOT_ASKED_FOR
+        ),
+    )

@@ -1,0 +1,35 @@
+"""Heartbeat: a member shows that it lives; REBALANCE_IN_PROGRESS tells it to join again. Static members since
+3.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import Heartbeat
+from groupcoord.effects import HeartbeatResult
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: HeartbeatRequest) -> Any:
+    def make(token: int) -> Heartbeat:
+        return Heartbeat(
+            token=token,
+            group_id=request.group_id,
+            generation_id=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+        )
+
+    return broker.groups.ask(request.group_id, make, _build)
+
+
+def _build(answer: HeartbeatResult | KafkaError) -> HeartbeatResponse:
+    if isinstance(answer, KafkaError):
+        # While the group is loaded nobody is late: its members' sessions start afterwards.
+        is_loading = answer.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else answer.code)
+    return HeartbeatResponse(error_code=answer.error)

@@ -1,0 +1,68 @@
+"""JoinGroup: become or stay a member of a group; the answer waits until the whole group has joined.
+
+Since 1 the rebalance timeout stands beside the session timeout; since 4 a new member is first told its id
+(KIP-394); since 5 members may be static (KIP-345); since 7 the protocol may be null where there is none
+(KIP-559); since 9 a leader may be told to assign nothing (KIP-814).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import JoinGroup, Protocol
+from groupcoord.effects import JoinGroupResult
+from logstore.errors import KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: JoinGroupRequest) -> Any:
+    version = context.api_version
+
+    def make(token: int) -> JoinGroup:
+        return JoinGroup(
+            token=token,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=context.client_id or "",
+            client_host=client_host(context),
+            protocol_type=request.protocol_type,
+            protocols=[Protocol(each.name, each.metadata) for each in request.protocols],
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=max(
+                request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms, 0
+            ),
+            reason=request.reason,
+            member_id_required=version >= 4,
+            can_skip_assignment=version >= 9,
+        )
+
+    def build(answer: JoinGroupResult | KafkaError) -> JoinGroupResponse:
+        if isinstance(answer, KafkaError):
+            answer = JoinGroupResult(error=answer.code)
+        return JoinGroupResponse(
+            error_code=answer.error,
+            generation_id=answer.generation_id,
+            protocol_type=answer.protocol_type,
+            protocol_name="" if answer.protocol_name is None and version < 7 else answer.protocol_name,
+            leader=answer.leader,
+            skip_assignment=answer.skip_assignment,
+            member_id=answer.member_id,
+            members=[
+                JoinGroupResponseMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    metadata=member.metadata,
+                )
+                for member in answer.members
+            ],
+        )
+
+    return broker.groups.ask(request.group_id, make, build)
+
+
+def client_host(context: RequestContext) -> str:
+    """The client's address as groups show it; Java writes an address with a slash before it."""
+    return f"/{context.connection.client_host}"

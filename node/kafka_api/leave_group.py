@@ -1,0 +1,45 @@
+"""LeaveGroup: members go. Until 2 the request is one member's, and so is the error; since 3 it is a batch
+(KIP-345).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import LeaveGroup, MemberIdentity
+from groupcoord.effects import LeaveGroupResult
+from logstore.errors import KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FIRST_BATCH_VERSION = 3
+
+
+def handle(broker: "Broker", context: RequestContext, request: LeaveGroupRequest) -> Any:
+    is_batch = context.api_version >= FIRST_BATCH_VERSION
+    if is_batch:
+        members = [
+            MemberIdentity(each.member_id, each.group_instance_id, each.reason) for each in request.members
+        ]
+    else:
+        members = [MemberIdentity(request.member_id)]
+
+    def make(token: int) -> LeaveGroup:
+        return LeaveGroup(token=token, group_id=request.group_id, members=members)
+
+    def build(answer: LeaveGroupResult | KafkaError) -> LeaveGroupResponse:
+        if isinstance(answer, KafkaError):
+            return LeaveGroupResponse(error_code=answer.code)
+        if not is_batch:
+            return LeaveGroupResponse(error_code=answer.members[0].error)
+        return LeaveGroupResponse(
+            members=[
+                MemberResponse(
+                    member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=each.error
+                )
+                for each in answer.members
+            ]
+        )
+
+    return broker.groups.ask(request.group_id, make, build)

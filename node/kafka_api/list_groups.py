@@ -1,0 +1,46 @@
+"""ListGroups: the groups that this node coordinates. Filters by state since 4 (KIP-518), by type since 5
+(KIP-848).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import ListGroups
+from groupcoord.effects import ListGroupsResult
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: ListGroupsRequest) -> Any:
+    states = frozenset(each.strip().lower() for each in request.states_filter)
+    types = frozenset(each.strip().lower() for each in request.types_filter)
+    return broker.groups.ask_all_shards(
+        lambda token: ListGroups(token=token, states=states, types=types), _build
+    )
+
+
+def _build(answers: Sequence[ListGroupsResult | KafkaError]) -> ListGroupsResponse:
+    error = ErrorCode.NONE
+    groups: list[ListedGroup] = []
+    for answer in answers:
+        if isinstance(answer, KafkaError):
+            # A shard that has just gone lists its groups elsewhere; one that loads makes the list incomplete.
+            if answer.code is not ErrorCode.NOT_COORDINATOR:
+                error = answer.code
+            continue
+        groups += [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type,
+            )
+            for group in answer.groups
+        ]
+    if error is not ErrorCode.NONE:
+        return ListGroupsResponse(error_code=error)
+    return ListGroupsResponse(groups=groups)

@@ -1,0 +1,105 @@
+"""OffsetCommit: keep a group's positions.
+
+2 to 4 may carry a retention of their own; since 6 the leader epoch (KIP-320); since 7 static members; since 9
+an unknown group is GROUP_ID_NOT_FOUND; since 10 topics are named by id alone, and an unknown id is
+UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION, each for itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import OffsetCommit, OffsetToCommit
+from groupcoord.effects import OffsetCommitResult
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import MetadataImage, TopicImage
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FIRST_TOPIC_ID_VERSION = 10
+FIRST_GROUP_ID_NOT_FOUND_VERSION = 9
+
+
+def handle(broker: "Broker", context: RequestContext, request: OffsetCommitRequest) -> Any:
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    checked = [(topic, *_check_topic(broker.metadata.image, topic, by_id=by_id)) for topic in request.topics]
+    offsets = list(_offsets(checked))
+
+    def build(answer: OffsetCommitResult | KafkaError) -> OffsetCommitResponse:
+        if isinstance(answer, KafkaError):
+            committed = iter([answer.code] * len(offsets))
+        else:
+            committed = iter(answer.errors)
+        return OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        OffsetCommitResponsePartition(
+                            partition_index=partition.partition_index, error_code=error or next(committed)
+                        )
+                        for partition, error in zip(topic.partitions, errors, strict=True)
+                    ],
+                )
+                for topic, _, errors in checked
+            ]
+        )
+
+    if not offsets and request.topics:
+        return build(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
+
+    def make(token: int) -> OffsetCommit:
+        return OffsetCommit(
+            token=token,
+            group_id=request.group_id,
+            generation_id=request.generation_id_or_member_epoch,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            retention_time_ms=request.retention_time_ms,
+            offsets=offsets,
+            unknown_group_is_illegal_generation=context.api_version < FIRST_GROUP_ID_NOT_FOUND_VERSION,
+        )
+
+    return broker.groups.ask(request.group_id, make, build)
+
+
+def _check_topic(
+    image: MetadataImage, topic: OffsetCommitRequestTopic, *, by_id: bool
+) -> tuple[TopicImage | None, Sequence[ErrorCode]]:
+    """The topic as the cluster has it, and an error for each partition of the request."""
+    known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
+    if known is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None, [error] * len(topic.partitions)
+    count = len(known.partitions)
+    return known, [
+        ErrorCode.NONE if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for each in topic.partitions
+    ]
+
+
+def _offsets(
+    checked: Sequence[tuple[OffsetCommitRequestTopic, TopicImage | None, Sequence[ErrorCode]]],
+) -> Iterator[OffsetToCommit]:
+    for topic, known, errors in checked:
+        if known is None:
+            continue
+        for partition, error in zip(topic.partitions, errors, strict=True):
+            if error is ErrorCode.NONE:
+                yield OffsetToCommit(
+                    known.name,
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    known.topic_id,
+                )

@@ -1,0 +1,56 @@
+"""OffsetDelete (KIP-496): remove offsets of topics that the group's consumers do not read."""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import OffsetDelete
+from groupcoord.effects import OffsetDeleteResult
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: OffsetDeleteRequest) -> Any:
+    topics = broker.metadata.image.topics
+    wanted = {
+        topic.name: list(dict.fromkeys(each.partition_index for each in topic.partitions))
+        for topic in request.topics
+    }
+    existing = {
+        name: [each for each in partitions if topics.partition(TopicPartition(name, each)) is not None]
+        for name, partitions in wanted.items()
+    }
+
+    def make(token: int) -> OffsetDelete:
+        asked = [(name, partitions) for name, partitions in existing.items() if partitions]
+        return OffsetDelete(token=token, group_id=request.group_id, topics=asked)
+
+    def build(answer: OffsetDeleteResult | KafkaError) -> OffsetDeleteResponse:
+        if isinstance(answer, KafkaError):
+            return OffsetDeleteResponse(error_code=answer.code)
+        errors = {(name, index): error for name, partitions in answer.topics for index, error in partitions}
+        return OffsetDeleteResponse(
+            topics=[
+                OffsetDeleteResponseTopic(
+                    name=name,
+                    partitions=[
+                        OffsetDeleteResponsePartition(
+                            partition_index=index,
+                            error_code=errors.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                        )
+                        for index in partitions
+                    ],
+                )
+                for name, partitions in wanted.items()
+            ]
+        )
+
+    return broker.groups.ask(request.group_id, make, build)

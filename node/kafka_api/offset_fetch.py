@@ -1,0 +1,169 @@
+"""OffsetFetch: the positions that groups have committed.
+
+Version 1 has no room for an error of the whole group, so every partition bears it (KAFKA-19246); since 2 null
+topics mean all; since 7 `require_stable` (KIP-447); since 8 several groups (KIP-709); since 10 topics are
+named by id alone.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import OffsetFetch
+from groupcoord.effects import FetchedOffset, OffsetFetchResult
+from groupcoord.offset_fetch import NO_OFFSET
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import MetadataImage
+from node.kafka_api.request_context import RequestContext
+from node.runtime.group_runtime import Make
+from node.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FIRST_GROUP_ERROR_VERSION = 2
+FIRST_SEVERAL_GROUPS_VERSION = 8
+FIRST_TOPIC_ID_VERSION = 10
+
+
+def handle(broker: "Broker", context: RequestContext, request: OffsetFetchRequest) -> Any:
+    if context.api_version < FIRST_SEVERAL_GROUPS_VERSION:
+        return _handle_one_group(broker, context, request)
+    image = broker.metadata.image
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    named = [_name_topics(image, group, by_id=by_id) for group in request.groups]
+    asked = [
+        (group.group_id, _make(group.group_id, topics, require_stable=request.require_stable))
+        for group, topics in zip(request.groups, named, strict=True)
+    ]
+
+    def build(answers: Sequence[OffsetFetchResult | KafkaError]) -> OffsetFetchResponse:
+        return OffsetFetchResponse(
+            groups=[
+                _build_group(image, group, answer, by_id=by_id)
+                for group, answer in zip(request.groups, answers, strict=True)
+            ]
+        )
+
+    return broker.groups.ask_each(asked, build)
+
+
+def _handle_one_group(broker: "Broker", context: RequestContext, request: OffsetFetchRequest) -> Any:
+    topics = None
+    if request.topics is not None:
+        topics = [(topic.name, topic.partition_indexes) for topic in request.topics]
+
+    def build(answer: OffsetFetchResult | KafkaError) -> OffsetFetchResponse:
+        error = ErrorCode.NONE
+        if isinstance(answer, KafkaError):
+            error = answer.code
+            failed = topics if topics is not None and context.api_version < FIRST_GROUP_ERROR_VERSION else ()
+            answer = OffsetFetchResult(
+                topics=[
+                    (name, [_no_offset(each, error) for each in partitions]) for name, partitions in failed
+                ]
+            )
+        return OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name=name,
+                    partitions=[
+                        OffsetFetchResponsePartition(
+                            partition_index=each.partition,
+                            committed_offset=each.offset,
+                            committed_leader_epoch=each.leader_epoch,
+                            metadata=each.metadata,
+                            error_code=each.error,
+                        )
+                        for each in partitions
+                    ],
+                )
+                for name, partitions in answer.topics
+            ],
+            error_code=error,
+        )
+
+    make = _make(request.group_id, topics, require_stable=request.require_stable)
+    return broker.groups.ask(request.group_id, make, build)
+
+
+def _make(group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None, *, require_stable: bool) -> Make:
+    return lambda token: OffsetFetch(
+        token=token, group_id=group_id, topics=topics, require_stable=require_stable
+    )
+
+
+def _name_topics(
+    image: MetadataImage, group: OffsetFetchRequestGroup, *, by_id: bool
+) -> list[tuple[str, Sequence[int]]] | None:
+    """What is asked for by name; topics whose id is unknown are left out."""
+    if group.topics is None:
+        return None
+    if not by_id:
+        return [(topic.name, topic.partition_indexes) for topic in group.topics]
+    known = image.topics.by_id
+    return [
+        (known[topic.topic_id].name, topic.partition_indexes)
+        for topic in group.topics
+        if topic.topic_id in known
+    ]
+
+
+def _build_group(
+    image: MetadataImage,
+    group: OffsetFetchRequestGroup,
+    answer: OffsetFetchResult | KafkaError,
+    *,
+    by_id: bool,
+) -> OffsetFetchResponseGroup:
+    if isinstance(answer, KafkaError):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=answer.code)
+    topics: list[OffsetFetchResponseTopics] = []
+    for name, partitions in answer.topics:
+        topic = image.topics.by_name.get(name)
+        if by_id and topic is None:
+            continue  # all topics were asked for, and this one was deleted: it has no id to be named by
+        topic_id = topic.topic_id if topic is not None else bytes(16)
+        topics.append(_build_topic(name, topic_id, partitions))
+    if by_id:
+        topics += [
+            _build_topic(
+                "",
+                topic.topic_id,
+                [_no_offset(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in topic.partition_indexes],
+            )
+            for topic in group.topics or ()
+            if topic.topic_id not in image.topics.by_id
+        ]
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+
+def _build_topic(
+    name: str, topic_id: bytes, partitions: Sequence[FetchedOffset]
+) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=name,
+        topic_id=topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=each.partition,
+                committed_offset=each.offset,
+                committed_leader_epoch=each.leader_epoch,
+                metadata=each.metadata,
+                error_code=each.error,
+            )
+            for each in partitions
+        ],
+    )
+
+
+def _no_offset(partition: int, error: ErrorCode) -> FetchedOffset:
+    return FetchedOffset(partition, NO_OFFSET, -1, "", error)

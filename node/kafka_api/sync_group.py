@@ -1,0 +1,45 @@
+"""SyncGroup: the leader brings the assignments, every member gets its own.
+
+Since 3 members may be static (KIP-345); since 5 protocol type and name are checked (KIP-559).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.commands import SyncGroup
+from groupcoord.effects import SyncGroupResult
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: SyncGroupRequest) -> Any:
+    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def make(token: int) -> SyncGroup:
+        return SyncGroup(
+            token=token,
+            group_id=request.group_id,
+            generation_id=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignments=[(each.member_id, each.assignment) for each in request.assignments],
+        )
+
+    return broker.groups.ask(request.group_id, make, _build)
+
+
+def _build(answer: SyncGroupResult | KafkaError) -> SyncGroupResponse:
+    if isinstance(answer, KafkaError):
+        return SyncGroupResponse(error_code=answer.code)
+    return SyncGroupResponse(
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )

@@ -1,0 +1,267 @@
+"""The group coordinator of this node: one shard for each partition of `__consumer_offsets` that it leads.
+
+Request handlers `ask`; shards are loaded when this node becomes leader of their partition and closed when it
+is not any more (`refresh`, which whoever applies metadata calls). A group belongs to the partition that
+Java's `String.hashCode` of its id picks, as every client and tool of Kafka expects it.
+"""
+
+import asyncio
+import itertools
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from groupcoord.commands import ClientCommand, ForgetTopics, Token
+from groupcoord.coordinator import Coordinator
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.group_records import OFFSETS_TOPIC
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage
+from node.clock import Clock
+from node.kafka_api.request_context import Delayed
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+from node.runtime.group_shard import Answer, GroupShard
+from node.runtime.timer_queue import TimerQueue
+
+# After a load that failed (a disk that does not answer), until the next try.
+RELOAD_DELAY_MS = 1_000
+
+R = TypeVar("R")
+Build = Callable[[R | KafkaError], Any]
+Make = Callable[[Token], ClientCommand]
+
+log = logging.getLogger(__name__)
+
+
+class GroupRuntime:
+    """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        config: CoordinatorConfig,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
+        create_offsets_topic: Callable[[], Awaitable[None]],
+        clock: Clock,
+        offsets_topic_num_partitions: int = 50,
+        offsets_commit_timeout_ms: int = 5_000,
+        new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._image = image
+        self._create_offsets_topic = create_offsets_topic
+        self._clock = clock
+        self._num_partitions = offsets_topic_num_partitions
+        self._commit_timeout_ms = offsets_commit_timeout_ms
+        self._new_uuid = new_uuid
+        self._shards: dict[int, GroupShard] = {}
+        self._tokens = itertools.count(1)
+        self._asked: dict[Token, asyncio.Future[Answer] | Answer | None] = {}
+        self._timers: TimerQueue | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._creation: asyncio.Future[None] | None = None
+
+    # ---- life ----------------------------------------------------------------------------------------
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Begin to serve; loads of shards are tasks of that group."""
+        self._timers = TimerQueue()
+        self._tasks = tasks
+        self.refresh()
+
+    def close(self) -> None:
+        """Answer all that wait with NOT_COORDINATOR and stop."""
+        for shard in self._shards.values():
+            shard.close(ErrorCode.NOT_COORDINATOR)
+        self._shards.clear()
+        if self._timers is not None:
+            self._timers.close()
+        self._tasks = None
+
+    def refresh(self) -> None:
+        """Bring the shards in line with the partitions of `__consumer_offsets` that this node leads now."""
+        if self._tasks is None:
+            return
+        topic = self._image().topics.by_name.get(OFFSETS_TOPIC)
+        led: dict[int, Partition] = {}
+        for index in range(len(topic.partitions)) if topic is not None else ():
+            partition = self._replicas.find(TopicPartition(OFFSETS_TOPIC, index))
+            if partition is not None and partition.is_leader:
+                led[index] = partition
+        for index, shard in list(self._shards.items()):
+            partition = led.get(index)
+            if partition is not shard.partition or partition.leader_epoch != shard.leader_epoch:
+                shard.close(ErrorCode.NOT_COORDINATOR)
+                del self._shards[index]
+        for index, partition in led.items():
+            if index not in self._shards:
+                self._open_shard(index, partition)
+
+    def forget_topics(self, topics: Iterable[str]) -> None:
+        """These topics were deleted; drop what groups have committed for them."""
+        command = ForgetTopics(topics=frozenset(topics))
+        for shard in list(self._shards.values()):
+            if shard.is_loaded and not shard.is_closed:
+                shard.handle(command)
+
+    # ---- where a group is ----------------------------------------------------------------------------
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that holds the group."""
+        topic = self._image().topics.by_name.get(OFFSETS_TOPIC)
+        count = len(topic.partitions) if topic is not None else self._num_partitions
+        return partition_for(group_id, count)
+
+    async def coordinator_of(self, group_id: str) -> int:
+        """The id of the node that leads the group's partition, -1 for none; creates the topic on first
+        use.
+        """
+        if OFFSETS_TOPIC not in self._image().topics.by_name:
+            await self._ensure_offsets_topic()
+        topic = self._image().topics.by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            return -1
+        return topic.partitions[partition_for(group_id, len(topic.partitions))].leader
+
+    async def _ensure_offsets_topic(self) -> None:
+        """Create the topic once, however many clients come at the same moment."""
+        if self._creation is not None:
+            await asyncio.shield(self._creation)
+            return
+        creation = self._creation = asyncio.get_running_loop().create_future()
+        try:
+            await self._create_offsets_topic()
+            self.refresh()
+        except KafkaError as error:
+            # Another node may have been faster; whoever asked looks at the metadata again.
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                log.warning("%s could not be created: %s", OFFSETS_TOPIC, error)
+        finally:
+            self._creation = None
+            creation.set_result(None)
+
+    # ---- commands ------------------------------------------------------------------------------------
+
+    def ask(self, group_id: str, make: Make, build: Build[Any]) -> Any:
+        """Have a command carried out and its answer turned into a response.
+
+        `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
+        the whole command failed with. Returns what `build` makes, or a `Delayed` if the answer comes later.
+        """
+        outcome = self._submit(self.partition_for(group_id), make)
+        return Delayed(outcome, build) if isinstance(outcome, asyncio.Future) else build(outcome)
+
+    def ask_each(self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]) -> Any:
+        """Several commands, each to the shard of its group; `build` gets the answers in the order of the
+        commands.
+        """
+        return self._join(
+            [self._submit(self.partition_for(group_id), make) for group_id, make in asked], build
+        )
+
+    def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
+        """One command to every shard of this node."""
+        return self._join([self._submit(index, make) for index in sorted(self._shards)], build)
+
+    def _submit(self, index: int, make: Make) -> "Answer | asyncio.Future[Answer]":
+        shard = self._shards.get(index)
+        if shard is None or shard.is_closed or not shard.partition.is_leader:
+            self.refresh()
+            shard = self._shards.get(index)
+        if shard is None:
+            return KafkaError(ErrorCode.NOT_COORDINATOR, "this node does not lead the group's partition")
+        if not shard.is_loaded:
+            return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group's partition is being loaded")
+        token = next(self._tokens)
+        self._asked[token] = None
+        shard.handle(make(token))
+        outcome = self._asked[token]
+        if outcome is None:
+            future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self._asked[token] = future
+            return future
+        del self._asked[token]
+        return outcome
+
+    def _answered(self, token: Token, answer: Answer) -> None:
+        waiting = self._asked[token]
+        if waiting is None:
+            self._asked[token] = answer  # while `_submit` is still at it
+            return
+        assert isinstance(waiting, asyncio.Future), f"token {token} was answered twice"
+        del self._asked[token]
+        if not waiting.done():  # a client that went away has cancelled it
+            waiting.set_result(answer)
+
+    def _join(
+        self, outcomes: "list[Answer | asyncio.Future[Answer]]", build: Callable[[list[Any]], Any]
+    ) -> Any:
+        futures = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
+        if not futures:
+            return build(outcomes)
+        done: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        left = len(futures)
+
+        def count_down(_: "asyncio.Future[Answer]") -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and not done.done():
+                done.set_result(
+                    [each.result() if isinstance(each, asyncio.Future) else each for each in outcomes]
+                )
+
+        for future in futures:
+            future.add_done_callback(count_down)
+        return Delayed(done, build)
+
+    # ---- shards --------------------------------------------------------------------------------------
+
+    def _open_shard(self, index: int, partition: Partition) -> None:
+        assert self._timers is not None and self._tasks is not None
+        shard = self._shards[index] = GroupShard(
+            partition=partition,
+            replicas=self._replicas,
+            new_coordinator=self._new_coordinator,
+            timers=self._timers,
+            clock=self._clock,
+            commit_timeout_ms=self._commit_timeout_ms,
+            answer=self._answered,
+            failed=lambda shard: self._reopen(index, shard),
+        )
+        if not shard.load_if_empty():
+            self._tasks.create_task(self._load(index, shard))
+
+    def _new_coordinator(self) -> Coordinator:
+        return Coordinator(self._config, self._new_uuid)
+
+    async def _load(self, index: int, shard: GroupShard) -> None:
+        try:
+            await shard.load()
+        except KafkaError as error:
+            log.error("%s could not be loaded: %s", shard.partition.topic_partition, error)
+            shard.close(ErrorCode.NOT_COORDINATOR)
+            if self._timers is not None:
+                self._timers.start(("reload", index), RELOAD_DELAY_MS, lambda: self._reopen(index, shard))
+
+    def _reopen(self, index: int, shard: GroupShard) -> None:
+        """A shard failed: begin again from the log, if this node still leads it."""
+        if self._shards.get(index) is shard:
+            del self._shards[index]
+        self.refresh()
+
+
+def partition_for(group_id: str, num_partitions: int) -> int:
+    """Kafka's choice: the absolute value of Java's `String.hashCode`, modulo the partitions."""
+    value = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(units), 2):
+        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
+    if value >= 0x80000000:
+        value = 0x100000000 - value
+    # The one hash whose absolute value is no int32 counts as 0.
+    return (0 if value == 0x80000000 else value) % num_partitions
