@@ -10,11 +10,16 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.log_manager import LogManager
 from logstore.topic_partition import TopicPartition
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from metadata_raft.records import ConfigResourceType
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_produce import DelayedProduce
 from node.replica.fetch_session import FetchSessionCache
-from node.replica.partition import Partition
+from node.replica.partition import Assignment, Partition
 
 # Kafka's default of max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
 DEFAULT_SESSION_SLOTS = 1000
@@ -29,16 +34,22 @@ class ReplicaManager:
     def __init__(
         self,
         *,
+        broker_id: int,
+        log_manager: LogManager,
+        image: Callable[[], MetadataImage],
+        log_config: Callable[[MetadataImage, str], LogConfig],
         session_slots: int = DEFAULT_SESSION_SLOTS,
         session_eviction_ms: int = DEFAULT_SESSION_EVICTION_MS,
         chance: random.Random | None = None,
     ) -> None:
         source = chance if chance is not None else random.SystemRandom()
+        self._broker_id = broker_id
+        self._log_manager = log_manager
+        self._image = image
+        self._log_config = log_config
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline: set[tuple[str, int]] = set()
         self._delayed: set[DelayedFetch | DelayedProduce] = set()
-        # Set by the broker: whether the cluster has a partition that this node does not host.
-        self.is_in_cluster: Callable[[str, int], bool] = lambda topic, partition: False
         self.sessions = FetchSessionCache(
             max_slots=session_slots,
             eviction_ms=session_eviction_ms,
@@ -58,7 +69,7 @@ class ReplicaManager:
             return partition
         if topic_partition in self._offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log dir of {topic_partition} is offline")
-        if self.is_in_cluster(*topic_partition):
+        if self._image().topics.partition(TopicPartition(*topic_partition)) is not None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -72,13 +83,76 @@ class ReplicaManager:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def host(self, partition: Partition) -> None:
-        """Serve a partition from now on."""
-        self._partitions[partition.topic_partition] = partition
-        self._offline.discard(partition.topic_partition)
+    # ---- what the metadata say -------------------------------------------------------------------
 
-    def drop(self, topic_partition: TopicPartition) -> Partition | None:
-        """Serve a partition no more; whoever waits for it is answered."""
+    def apply(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Host, lead, follow and drop partitions as the new image says, and hand new settings to their logs.
+
+        A log that cannot be opened does not hold up the others: its partition is offline.
+        """
+        for before, after in changes.topics:
+            if before is not None and (after is None or after.topic_id != before.topic_id):
+                for topic_partition in before.topic_partitions():
+                    self._remove(topic_partition)
+            if after is not None:
+                self._apply_topic(image, after)
+        for kind, name in changes.configs:
+            if kind == ConfigResourceType.TOPIC:
+                self.update_config(image, name)
+            elif kind == ConfigResourceType.BROKER:
+                for topic in image.topics.by_name:
+                    self.update_config(image, topic)
+
+    def update_config(self, image: MetadataImage, topic: str) -> None:
+        """The settings of a topic (or of the broker below it) have changed."""
+        topic_image = image.topics.by_name.get(topic)
+        if topic_image is None:
+            return
+        config = self._log_config(image, topic)
+        for topic_partition in topic_image.topic_partitions():
+            partition = self._partitions.get(topic_partition)
+            if partition is not None and partition.log.config != config:
+                partition.log.update_config(config)
+
+    def _apply_topic(self, image: MetadataImage, topic: TopicImage) -> None:
+        config: LogConfig | None = None
+        for one in topic.partitions:
+            topic_partition = TopicPartition(topic.name, one.partition)
+            if self._broker_id not in one.replicas:
+                if topic_partition in self._partitions:
+                    self._remove(topic_partition)
+                continue
+            hosted = self._partitions.get(topic_partition)
+            if hosted is not None:
+                hosted.assign(_assignment(one))
+                continue
+            config = config or self._log_config(image, topic.name)
+            self._host(topic_partition, topic.topic_id, _assignment(one), config)
+
+    def _host(
+        self, topic_partition: TopicPartition, topic_id: bytes, assignment: Assignment, config: LogConfig
+    ) -> None:
+        try:
+            partition_log = self._log_manager.get_or_create(topic_partition, topic_id, config)
+        except KafkaError as error:
+            log.error("%s cannot be served: %s", topic_partition, error)
+            self._offline.add(topic_partition)
+            return
+        self._offline.discard(topic_partition)
+        self._partitions[topic_partition] = Partition(
+            broker_id=self._broker_id, log=partition_log, topic_id=topic_id, assignment=assignment
+        )
+
+    def _remove(self, topic_partition: TopicPartition) -> None:
+        """The partition leaves this node, and its files go."""
+        if self._drop(topic_partition) is None:
+            return
+        try:
+            self._log_manager.delete(topic_partition)
+        except KafkaError as error:
+            log.error("The files of %s stay behind: %s", topic_partition, error)
+
+    def _drop(self, topic_partition: TopicPartition) -> Partition | None:
         self._offline.discard(topic_partition)
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
@@ -88,7 +162,7 @@ class ReplicaManager:
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """The disk of these partitions has failed."""
         for topic_partition in topic_partitions:
-            self.drop(topic_partition)
+            self._drop(topic_partition)
             self._offline.add(topic_partition)
 
     # ---- waiting requests ------------------------------------------------------------------------
@@ -150,3 +224,13 @@ class ReplicaManager:
                 delayed.finish()
             else:
                 delayed.expire()
+
+
+def _assignment(image: PartitionImage) -> Assignment:
+    return Assignment(
+        leader_id=image.leader,
+        leader_epoch=image.leader_epoch,
+        partition_epoch=image.partition_epoch,
+        replicas=image.replicas,
+        in_sync_replicas=image.isr,
+    )
