@@ -6,4 +6,17 @@ records                TopicRecord, PartitionRecord, ConfigRecord ... in Kafka's
 record_codec           records and their batches as bytes
 image                  MetadataImage: what brokers see, immutable
 delta                  what records change: image, records -> next image
+commands               CreateTopics, DeleteTopics, AlterConfigs, RegisterBroker ... and their replies
+decision               Decision(records, reply)
+controller_config      the settings and limits that a controller obeys
+replica_placement      which brokers hold a new partition
+partition_control      first state, manual assignments, leaders when a broker comes or goes
+cluster_control        brokers: registration, fencing; features
+configuration_control  settings of topics, brokers, groups
+topic_control          create, delete, grow topics
+producer_id_control    blocks of producer ids
+controller             command -> Decision; replay(batch)
+snapshot               image <-> records
+quorum                 the Quorum protocol: append, commit, resign
+quorum_memory          a quorum of one in memory
 """

@@ -1,0 +1,210 @@
+"""Settings of topics, brokers and groups: which changes are allowed, and the records that make them.
+
+All changes of one resource succeed or fail together, resource by resource, as Kafka's do. What is refused and
+with which code follows KIP-226 (dynamic broker settings) and KIP-339 (incremental changes).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from logstore.config_def import ConfigDef, ConfigKey, ConfigScope, ConfigType, value_to_text
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import TOPIC_CONFIG_DEF, check_topic_configs, topic_defaults
+from logstore.topic_partition import check_topic_name
+from metadata_raft.commands import (
+    AlterConfigs,
+    AlterConfigsReply,
+    ConfigChange,
+    ConfigOperation,
+    ResourceChanges,
+    ResourceResult,
+)
+from metadata_raft.controller_config import (
+    MAX_CONFIG_RESOURCES,
+    MAX_CONFIGS_PER_RESOURCE,
+    ControllerConfig,
+)
+from metadata_raft.decision import Decision
+from metadata_raft.image import EVERY_BROKER, MetadataImage
+from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
+
+
+def alter_configs(image: MetadataImage, command: AlterConfigs, config: ControllerConfig) -> Decision:
+    """Each resource is judged by itself; one that is named twice fails in both places."""
+    names = [(resource.resource_type, resource.resource_name) for resource in command.resources]
+    twice = _repeated(names)
+    records: list[MetadataRecord] = []
+    results = []
+    for resource, name in zip(command.resources, names, strict=True):
+        try:
+            if name in twice:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            records.extend(_alter_resource(image, resource, config))
+            results.append(ResourceResult(ErrorCode.NONE, None))
+        except KafkaError as error:
+            results.append(ResourceResult(error.code, error.detail))
+    if command.validate_only:
+        records = []
+    return Decision(records=records, reply=AlterConfigsReply(resources=results))
+
+
+def checked_topic_configs(
+    configs: Sequence[tuple[str, str | None]], config: ControllerConfig
+) -> dict[str, str]:
+    """The settings of a topic that is being created; INVALID_CONFIG if it may not have them."""
+    without = [name for name, value in configs if value is None]
+    if without:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without)}"
+        )
+    texts = {name: value for name, value in configs if value is not None}
+    check_topic_configs(texts, config.broker_values)
+    return texts
+
+
+def _alter_resource(
+    image: MetadataImage, resource: ResourceChanges, config: ControllerConfig
+) -> list[ConfigRecord]:
+    kind, name = resource.resource_type, resource.resource_name
+    changes = resource.changes
+    if _repeated([change.name for change in changes]):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        change.name
+        for change in changes
+        if change.value is None and change.operation is not ConfigOperation.DELETE
+    ]
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    definitions = _definitions_of(image, kind, name, config)
+    current = image.configs.of(kind, name)
+    after = {} if resource.replace_all else dict(current)
+    for change in changes:
+        value = _value_after(change, current.get(change.name), definitions, config)
+        if value is None:
+            after.pop(change.name, None)
+        else:
+            after[change.name] = value
+    _check_limits(image, kind, name, after)
+    _check_values(kind, name, after, [change.name for change in changes], config)
+    touched = sorted({*(change.name for change in changes), *(current.keys() - after.keys())})
+    return [
+        ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
+        for key in touched
+        # KAFKA-14136: setting a broker's value again makes it read the file that the value names again.
+        if after.get(key) != current.get(key) or (kind is ConfigResourceType.BROKER and key in after)
+    ]
+
+
+def _definitions_of(
+    image: MetadataImage, kind: ConfigResourceType, name: str, config: ControllerConfig
+) -> ConfigDef:
+    """The table of a resource, once it is clear that the resource may have settings."""
+    match kind:
+        case ConfigResourceType.TOPIC:
+            check_topic_name(name)
+            if name not in image.topics.by_name:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+            return TOPIC_CONFIG_DEF
+        case ConfigResourceType.BROKER:
+            if name != EVERY_BROKER and not (
+                name.isascii() and name.isdigit() and int(name) in image.brokers
+            ):
+                raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name[:50]} found.")
+            return config.broker_config_def
+        case ConfigResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            return config.group_config_def
+        case ConfigResourceType.CLIENT_METRICS:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "Client metrics are not collected here, so they have no configs."
+            )
+        case ConfigResourceType.BROKER_LOGGER:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "The levels of this broker's loggers are not set by requests."
+            )
+        case ConfigResourceType.UNKNOWN:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown resource type.")
+
+
+def _value_after(
+    change: ConfigChange, current: str | None, definitions: ConfigDef, config: ControllerConfig
+) -> str | None:
+    match change.operation:
+        case ConfigOperation.SET:
+            return change.value
+        case ConfigOperation.DELETE:
+            return None
+        case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
+            key = definitions.keys.get(change.name)
+            if key is None or key.type is not ConfigType.LIST:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"Can't {change.operation.name} to key {change.name} because its type is not LIST.",
+                )
+            text = current if current is not None else _default_text(key, definitions, config)
+            entries = [entry for entry in text.split(",") if entry]
+            for entry in (change.value or "").split(","):
+                if change.operation is ConfigOperation.SUBTRACT:
+                    entries = [other for other in entries if other != entry]
+                elif entry not in entries:
+                    entries.append(entry)
+            return ",".join(entries)
+
+
+def _default_text(key: ConfigKey, definitions: ConfigDef, config: ControllerConfig) -> str:
+    """What a list holds where nothing was set for the resource: the broker's value."""
+    values = topic_defaults(config.broker_values) if definitions is TOPIC_CONFIG_DEF else config.broker_values
+    return value_to_text(values.get(key.name, key.default)) or ""
+
+
+def _check_limits(
+    image: MetadataImage, kind: ConfigResourceType, name: str, after: Mapping[str, str]
+) -> None:
+    known = image.configs.by_resource
+    if len(after) > MAX_CONFIGS_PER_RESOURCE:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, f"A resource may have {MAX_CONFIGS_PER_RESOURCE} configs at most."
+        )
+    if (kind, name) not in known and len(known) >= MAX_CONFIG_RESOURCES + len(image.topics.by_name):
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, f"Only {MAX_CONFIG_RESOURCES} groups and brokers may have configs."
+        )
+
+
+def _check_values(
+    kind: ConfigResourceType,
+    name: str,
+    after: Mapping[str, str],
+    changed: Iterable[str],
+    config: ControllerConfig,
+) -> None:
+    """Refuse a whole set of settings of which one is unknown, malformed or may not be set here."""
+    if kind is ConfigResourceType.TOPIC:
+        check_topic_configs(after, config.broker_values)
+        return
+    if kind is ConfigResourceType.GROUP:
+        config.group_config_def.parse_all(after)
+        return
+    definitions = config.broker_config_def
+    scopes = {key: definitions.key(key).scope for key in changed}
+    fixed = sorted(key for key, scope in scopes.items() if scope is ConfigScope.READ_ONLY)
+    # Kafka answers 42 and not 40 here (KAFKA-13609), and its tools know it.
+    if fixed:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(fixed)}"
+        )
+    single = sorted(key for key, scope in scopes.items() if scope is ConfigScope.PER_BROKER)
+    if single and name == EVERY_BROKER:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs at default cluster level, broker id must be specified:"
+            f" {', '.join(single)}",
+        )
+    for key, text in after.items():
+        definitions.parse(key, text)
+
+
+def _repeated(names: Sequence[object]) -> set[object]:
+    seen: set[object] = set()
+    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]

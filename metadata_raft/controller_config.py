@@ -1,0 +1,33 @@
+"""The settings that the controller obeys, and the limits that are ours.
+
+Attribute names are Kafka's broker settings with underscores; `node` fills them in from its configuration.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from logstore.config_def import ConfigDef, ConfigValue
+
+# Kafka's bound on what one request may do to the metadata; with it the largest batch stays below 2 MB.
+MAX_RECORDS_PER_COMMAND: Final = 10_000
+# What a cluster is built for is 100,000 partitions; twice that still restarts within a minute.
+MAX_PARTITIONS: Final = 200_000
+# Settings that one resource may have; there are some 400 names in all, and each is kept in memory.
+MAX_CONFIGS_PER_RESOURCE: Final = 500
+# Resources with settings that are not topics or brokers (groups need not exist to have settings).
+MAX_CONFIG_RESOURCES: Final = 100_000
+PRODUCER_ID_BLOCK_SIZE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """`broker_config_def` and `group_config_def` are the tables against which settings are checked."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    broker_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("broker", ()))
+    group_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("group", ()))
+    # The typed settings of this broker, from which topic settings take their defaults.
+    broker_values: Mapping[str, ConfigValue] = field(default_factory=dict)

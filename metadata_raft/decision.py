@@ -1,0 +1,15 @@
+"""What deciding a command gives: the records to append, and the answer for when they are committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from metadata_raft.commands import Reply
+from metadata_raft.records import MetadataRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """No records: nothing to change, and the reply shows what is there."""
+
+    records: Sequence[MetadataRecord] = ()
+    reply: Reply

@@ -1,0 +1,29 @@
+"""Producer ids: each broker gets them in blocks (KIP-730), so that a new producer costs no commit."""
+
+from logstore.config_def import LONG_MAX
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import AllocateProducerIds, AllocateProducerIdsReply
+from metadata_raft.controller_config import PRODUCER_ID_BLOCK_SIZE
+from metadata_raft.decision import Decision
+from metadata_raft.image import MetadataImage
+from metadata_raft.records import ProducerIdsRecord
+
+
+def allocate_producer_ids(image: MetadataImage, command: AllocateProducerIds) -> Decision:
+    """The next block for a registered broker of the right epoch."""
+    broker = image.brokers.get(command.broker_id)
+    if broker is None or broker.broker_epoch != command.broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Broker {command.broker_id} of epoch {command.broker_epoch} is not registered.",
+        )
+    first = image.next_producer_id
+    if first > LONG_MAX - PRODUCER_ID_BLOCK_SIZE:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been used.")
+    record = ProducerIdsRecord(
+        broker_id=command.broker_id,
+        broker_epoch=command.broker_epoch,
+        next_producer_id=first + PRODUCER_ID_BLOCK_SIZE,
+    )
+    reply = AllocateProducerIdsReply(first_producer_id=first, count=PRODUCER_ID_BLOCK_SIZE)
+    return Decision(records=[record], reply=reply)

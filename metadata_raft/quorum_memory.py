@@ -1,0 +1,60 @@
+"""A quorum of one that forgets everything: for tests, which commit by hand or at once."""
+
+from collections import deque
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.quorum import QuorumListener
+from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
+
+MEMORY_LEADER_ID = 0
+
+
+class MemoryQuorum:
+    """Keeps the encoded batches in `log`; with `by_hand`, `commit` and `lose_leadership` decide their fate."""
+
+    def __init__(self, *, node_id: int = MEMORY_LEADER_ID, by_hand: bool = False) -> None:
+        self.log: list[bytes] = []
+        self.is_leader = True
+        self.leader_id = node_id
+        self.epoch = 1
+        self._by_hand = by_hand
+        self._waiting: deque[MetadataBatch] = deque()
+        self._listener: QuorumListener | None = None
+
+    def attach(self, listener: QuorumListener) -> None:
+        self._listener = listener
+
+    def append(self, batch: MetadataBatch) -> None:
+        if not self.is_leader or batch.epoch != self.epoch:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
+        # Through bytes and back, so that a test sees what a restart would see.
+        encoded = bytes(encode_batch(batch))
+        self.log.append(encoded)
+        self._waiting.append(decode_batch(encoded)[0])
+        if not self._by_hand:
+            self.commit()
+
+    def commit(self, count: int | None = None) -> None:
+        """Commit the oldest `count` batches, all by default."""
+        assert self._listener is not None
+        for _ in range(len(self._waiting) if count is None else count):
+            self._listener.handle_commit(self._waiting.popleft())
+
+    def lose_leadership(self) -> None:
+        """Another member leads from now on; what was not committed is gone."""
+        assert self._listener is not None
+        del self.log[len(self.log) - len(self._waiting) :]
+        self._waiting.clear()
+        self.is_leader = False
+        self.leader_id = -1
+        self._listener.handle_resignation("Another node leads the metadata quorum.")
+
+    def win_election(self) -> None:
+        """Lead again, in a new epoch."""
+        self.is_leader, self.epoch = True, self.epoch + 1
+
+    async def run(self) -> None:
+        return
+
+    def close(self) -> None:
+        return

@@ -1,0 +1,133 @@
+"""An image as records and back: the content of a snapshot.
+
+A snapshot is a sequence of record batches between a header and a footer batch (KIP-630). Replaying its
+records over an empty image gives the image again, the offsets aside, which stand in the name of its file.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.delta import MetadataDelta
+from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
+from metadata_raft.record_codec import (
+    SNAPSHOT_FOOTER_TYPE,
+    SNAPSHOT_HEADER_TYPE,
+    MetadataBatch,
+    control_type_of,
+    decode_batch,
+    encode_batch,
+    encode_control_batch,
+)
+from metadata_raft.records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    TopicRecord,
+)
+
+RECORDS_PER_BATCH = 1_000  # small enough that whoever encodes them can pause in between
+
+
+def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
+    """Records that make `image` out of nothing, in an order that does not depend on chance."""
+    for name, level in sorted(image.features.items()):
+        yield FeatureLevelRecord(name=name, feature_level=level)
+    for _, broker in sorted(image.brokers.items()):
+        yield _broker_record(broker)
+    for name, topic in sorted(image.topics.by_name.items()):
+        yield TopicRecord(name=name, topic_id=topic.topic_id)
+        for partition in topic.partitions:
+            yield _partition_record(topic.topic_id, partition)
+    for (kind, resource), configs in sorted(image.configs.by_resource.items()):
+        for name, value in sorted(configs.items()):
+            yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
+
+
+def encode_snapshot(image: MetadataImage) -> Iterator[bytearray]:
+    """The batches of a snapshot file, one at a time."""
+    epoch, timestamp_ms = image.epoch, image.timestamp_ms
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)
+    yield encode_control_batch(
+        SNAPSHOT_HEADER_TYPE, header, base_offset=0, epoch=epoch, timestamp_ms=timestamp_ms
+    )
+    offset = 1
+    records = image_records(image)
+    while batch := list(islice(records, RECORDS_PER_BATCH)):
+        yield encode_batch(MetadataBatch(offset, epoch, timestamp_ms, batch))
+        offset += len(batch)
+    yield encode_control_batch(
+        SNAPSHOT_FOOTER_TYPE,
+        SnapshotFooterRecord(),
+        base_offset=offset,
+        epoch=epoch,
+        timestamp_ms=timestamp_ms,
+    )
+
+
+def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> MetadataImage:
+    """The image in a snapshot whose last record stood at the offset `version`; CORRUPT_MESSAGE if not whole."""
+    delta = MetadataDelta(empty)
+    position, expected_offset, timestamp_ms = 0, 0, -1
+    kinds: list[int] = []
+    while position < len(buffer):
+        batch, header = decode_batch(buffer, position)
+        if header.base_offset != expected_offset or SNAPSHOT_FOOTER_TYPE in kinds:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A snapshot goes wrong at position {position}.")
+        if header.is_control:
+            kinds.append(control_type_of(buffer, position, header))
+        for record in batch.records:
+            delta.replay(record)
+        timestamp_ms = batch.timestamp_ms
+        position += header.size_bytes
+        expected_offset = header.next_offset
+    if kinds != [SNAPSHOT_HEADER_TYPE, SNAPSHOT_FOOTER_TYPE]:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has no beginning or no end.")
+    return delta.apply(version=version, epoch=epoch, timestamp_ms=timestamp_ms)
+
+
+def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.broker_epoch,
+        end_points=[
+            BrokerEndpoint(
+                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
+            )
+            for name, point in sorted(broker.listeners.items())
+        ],
+        features=[
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in sorted(broker.features.items())
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+    )
+
+
+def _partition_record(topic_id: bytes, partition: PartitionImage) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=partition.partition,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing_replicas=partition.removing_replicas,
+        adding_replicas=partition.adding_replicas,
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+    )

@@ -1,0 +1,324 @@
+"""Topics: creation, deletion, growth. Each topic of a command succeeds or fails by itself."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, check_topic_name
+from metadata_raft.commands import (
+    USE_DEFAULT,
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeleteTopics,
+    DeleteTopicsReply,
+    NamedResult,
+    NewPartitions,
+    NewTopic,
+    TopicCreation,
+    TopicDeletion,
+    TopicReference,
+)
+from metadata_raft.configuration_control import checked_topic_configs
+from metadata_raft.controller_config import MAX_PARTITIONS, MAX_RECORDS_PER_COMMAND, ControllerConfig
+from metadata_raft.decision import Decision
+from metadata_raft.image import METADATA_TOPIC, MetadataImage, TopicImage, normalized_name
+from metadata_raft.partition_control import check_manual_assignment, new_partition
+from metadata_raft.records import (
+    ConfigRecord,
+    ConfigResourceType,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from metadata_raft.replica_placement import place_replicas
+
+# ---- create ------------------------------------------------------------------------------------------------
+
+
+def create_topics(image: MetadataImage, command: CreateTopics, config: ControllerConfig) -> Decision:
+    """POLICY_VIOLATION for the whole command when it would need more records than one may have."""
+    times = Counter(topic.name for topic in command.topics)
+    records: list[MetadataRecord] = []
+    results: dict[str, TopicCreation] = {}
+    collisions: dict[str, str] = {}
+    for topic in command.topics:
+        if topic.name in results:
+            continue
+        try:
+            if times[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _check_new_name(image, topic.name, collisions)
+            configs = checked_topic_configs(topic.configs, config)
+            room = MAX_RECORDS_PER_COMMAND - len(records) - 1 - len(configs)
+            partitions = _new_partitions_of(image, topic, config, room)
+        except KafkaError as error:
+            if error.code is ErrorCode.POLICY_VIOLATION:
+                raise
+            results[topic.name] = TopicCreation(name=topic.name, error=error.code, message=error.detail)
+            continue
+        collision = normalized_name(topic.name)
+        if collision is not None:
+            collisions[collision] = topic.name
+        records.append(TopicRecord(name=topic.name, topic_id=topic.topic_id))
+        records.extend(
+            ConfigRecord(
+                resource_type=ConfigResourceType.TOPIC, resource_name=topic.name, name=name, value=value
+            )
+            for name, value in sorted(configs.items())
+        )
+        records.extend(partitions)
+        results[topic.name] = TopicCreation(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            num_partitions=len(partitions),
+            replication_factor=len(partitions[0].replicas),
+            configs=configs,
+        )
+    if command.validate_only:
+        records = []
+    return Decision(records=records, reply=CreateTopicsReply(topics=list(results.values())))
+
+
+def _check_new_name(image: MetadataImage, name: str, collisions: dict[str, str]) -> None:
+    if name == METADATA_TOPIC:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        )
+    check_topic_name(name)
+    if name in image.topics.by_name:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    collision = normalized_name(name) or ""
+    other = image.topics.by_collision_name.get(collision) or collisions.get(collision)
+    if other is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+        )
+
+
+def _new_partitions_of(
+    image: MetadataImage, topic: NewTopic, config: ControllerConfig, room: int
+) -> list[PartitionRecord]:
+    if topic.assignments:
+        manual = _manual_assignments(image, topic, room)
+        return _partition_records(image, topic.topic_id, 0, manual, is_manual=True)
+    count, replication_factor = topic.num_partitions, topic.replication_factor
+    if replication_factor != USE_DEFAULT and replication_factor < 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if count != USE_DEFAULT and count < 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        )
+    if count == USE_DEFAULT:
+        count = config.num_partitions
+    if replication_factor == USE_DEFAULT:
+        replication_factor = config.default_replication_factor
+    _check_room(image, count, room)
+    assignments = place_replicas(
+        list(image.brokers.values()),
+        first_partition=0,
+        count=count,
+        replication_factor=replication_factor,
+        seed=_seed(topic.topic_id),
+    )
+    return _partition_records(image, topic.topic_id, 0, assignments, is_manual=False)
+
+
+def _manual_assignments(image: MetadataImage, topic: NewTopic, room: int) -> Sequence[Sequence[int]]:
+    if topic.replication_factor != USE_DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        )
+    if topic.num_partitions != USE_DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    _check_room(image, len(topic.assignments), room)
+    by_partition: dict[int, Sequence[int]] = {}
+    replication_factor: int | None = None
+    for partition, replicas in topic.assignments:
+        if partition in by_partition:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {partition}",
+            )
+        check_manual_assignment(image, replicas, replication_factor)
+        replication_factor = len(replicas)
+        by_partition[partition] = replicas
+    if sorted(by_partition) != list(range(len(by_partition))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [by_partition[index] for index in range(len(by_partition))]
+
+
+def _partition_records(
+    image: MetadataImage,
+    topic_id: bytes,
+    first: int,
+    assignments: Sequence[Sequence[int]],
+    *,
+    is_manual: bool,
+) -> list[PartitionRecord]:
+    records = []
+    for partition, replicas in enumerate(assignments, first):
+        record = new_partition(image, topic_id, partition, replicas)
+        if record is None and is_manual:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "All brokers specified in the manual partition assignment for partition"
+                f" {partition} are fenced or in controlled shutdown.",
+            )
+        if record is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {len(replicas)} time(s): All brokers are currently fenced"
+                " or in controlled shutdown.",
+            )
+        records.append(record)
+    return records
+
+
+def _check_room(image: MetadataImage, count: int, room: int) -> None:
+    if count > room:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may create {MAX_RECORDS_PER_COMMAND} partitions at most, topics and configs"
+            " counted.",
+        )
+    if image.topics.partition_count + count > MAX_PARTITIONS:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The cluster has {image.topics.partition_count} partitions and may have {MAX_PARTITIONS}.",
+        )
+
+
+def _seed(topic_id: bytes) -> int:
+    """Chance for placement out of the topic's random id, so that a decision can be repeated."""
+    return int.from_bytes(topic_id[:4], "big")
+
+
+# ---- delete ------------------------------------------------------------------------------------------------
+
+
+def delete_topics(image: MetadataImage, command: DeleteTopics, config: ControllerConfig) -> Decision:
+    """A topic that is named twice, by name or id or both, stays."""
+    if not config.delete_topic_enable:
+        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+    times = Counter(command.topics)
+    found: list[tuple[TopicReference, TopicImage]] = []
+    results: list[TopicDeletion] = []
+    for reference in dict.fromkeys(command.topics):
+        try:
+            if times[reference] > 1:
+                what = "name" if reference.topic_id is None else "id"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
+            found.append((reference, _resolve(image, reference)))
+        except KafkaError as error:
+            results.append(
+                TopicDeletion(reference.name, reference.topic_id or ZERO_UUID, error.code, error.detail)
+            )
+    records: list[MetadataRecord] = []
+    named = Counter(topic.topic_id for _, topic in found)
+    for reference, topic in found:
+        if named[topic.topic_id] > 1:
+            problem = "The provided topic name maps to an ID that was already supplied."
+            results.append(TopicDeletion(reference.name, topic.topic_id, ErrorCode.INVALID_REQUEST, problem))
+            continue
+        records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        results.append(TopicDeletion(topic.name, topic.topic_id, ErrorCode.NONE, None))
+    if len(records) > MAX_RECORDS_PER_COMMAND:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, f"One request may delete {MAX_RECORDS_PER_COMMAND} topics at most."
+        )
+    return Decision(records=records, reply=DeleteTopicsReply(topics=results))
+
+
+def _resolve(image: MetadataImage, reference: TopicReference) -> TopicImage:
+    name, topic_id = reference
+    if name is None and topic_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if name is not None and topic_id is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is not None:
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+            )
+        return topic
+    topic = image.topics.by_id.get(topic_id or b"")
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    return topic
+
+
+# ---- grow --------------------------------------------------------------------------------------------------
+
+
+def create_partitions(image: MetadataImage, command: CreatePartitions) -> Decision:
+    """POLICY_VIOLATION for the whole command when it would need more records than one may have."""
+    times = Counter(topic.name for topic in command.topics)
+    records: list[MetadataRecord] = []
+    results: dict[str, NamedResult] = {}
+    for topic in command.topics:
+        if topic.name in results:
+            continue
+        try:
+            if times[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            records.extend(_grow(image, topic, MAX_RECORDS_PER_COMMAND - len(records)))
+            results[topic.name] = NamedResult(topic.name, ErrorCode.NONE, None)
+        except KafkaError as error:
+            if error.code is ErrorCode.POLICY_VIOLATION:
+                raise
+            results[topic.name] = NamedResult(topic.name, error.code, error.detail)
+    if command.validate_only:
+        records = []
+    return Decision(records=records, reply=CreatePartitionsReply(topics=list(results.values())))
+
+
+def _grow(image: MetadataImage, topic: NewPartitions, room: int) -> list[PartitionRecord]:
+    known = image.topics.by_name.get(topic.name)
+    if known is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    first = len(known.partitions)
+    if topic.count == first:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {first} partition(s).")
+    if topic.count < first:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {first} partition(s); {topic.count} would not be an"
+            " increase.",
+        )
+    additional = topic.count - first
+    if topic.assignments is not None and len(topic.assignments) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(topic.assignments)}"
+            " assignment(s) were specified.",
+        )
+    _check_room(image, additional, room)
+    replication_factor = len(known.partitions[0].replicas)
+    if topic.assignments is not None:
+        for replicas in topic.assignments:
+            check_manual_assignment(image, replicas, replication_factor)
+        return _partition_records(image, known.topic_id, first, topic.assignments, is_manual=True)
+    assignments = place_replicas(
+        list(image.brokers.values()),
+        first_partition=first,
+        count=additional,
+        replication_factor=replication_factor,
+        seed=_seed(known.topic_id),
+    )
+    return _partition_records(image, known.topic_id, first, assignments, is_manual=False)
