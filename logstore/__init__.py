@@ -19,4 +19,9 @@ schema_source       Python source under construction
 schema_decode       writes the decoder of one version of a message
 schema_encode       writes its encoder
 schema_compiler     decoder(cls, version), encoder(cls, version), compiled when first used
+retention           which segments of a log go, and when it is flushed
+offset_map          the cleaner's key map: last offset of each key in bounded memory
+compaction          which records of a compacted log stay, batch by batch
+volume              what only the operating system can say of a directory: its lock, its free space
+log_dir             one log directory: names, markers, checkpoints
 """

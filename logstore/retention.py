@@ -1,0 +1,112 @@
+"""Which segments of a log go, and when a log is flushed: pure decisions by size, time and log start offset.
+
+Segments go whole and oldest first, and none that holds a record above the high watermark. When all of them
+have expired the active one is rolled first, so that an empty log remains whose offsets go on.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import takewhile
+from typing import NamedTuple
+
+from logstore.log_config import LogConfig
+
+
+class SegmentSpan(NamedTuple):
+    """What deciding about a segment takes: sizes in bytes, -1 for a timestamp that is not there."""
+
+    base_offset: int
+    size_bytes: int
+    largest_timestamp: int
+    index_bytes: int = 0
+    time_index_bytes: int = 0
+
+
+class RetentionReason(Enum):
+    """Why a segment goes, in the words of the log line."""
+
+    LOG_START_OFFSET = "it lies before the log start offset"
+    RETENTION_BYTES = "the log is larger than retention.bytes"
+    RETENTION_MS = "its newest record is older than retention.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPlan:
+    """The first `len(reasons)` segments go, each for its reason; `rolls`: roll the active one first."""
+
+    reasons: tuple[RetentionReason, ...] = ()
+    rolls: bool = False
+    new_log_start_offset: int = 0
+
+    @property
+    def delete_count(self) -> int:
+        """How many of the oldest segments go."""
+        return len(self.reasons)
+
+
+def retention_plan(
+    segments: Sequence[SegmentSpan],
+    *,
+    config: LogConfig,
+    log_start_offset: int,
+    log_end_offset: int,
+    high_watermark: int,
+    now_ms: int,
+) -> RetentionPlan:
+    """What goes of a log. `segments` in order, the active one last; timestamps and sizes of all of them."""
+    upper_bounds = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
+    # An empty active segment is where the next record will stand; and consumers may still need what is not
+    # replicated.
+    candidates = sum(
+        1
+        for _ in takewhile(
+            lambda number: (
+                upper_bounds[number] <= high_watermark
+                and not (number == len(segments) - 1 and segments[number].size_bytes == 0)
+            ),
+            range(len(segments)),
+        )
+    )
+    reasons: list[RetentionReason] = []
+
+    def take_while(reason: RetentionReason, is_over: Callable[[int], bool]) -> None:
+        while len(reasons) < candidates and is_over(len(reasons)):
+            reasons.append(reason)
+
+    take_while(
+        RetentionReason.LOG_START_OFFSET,
+        lambda number: number + 1 < len(segments) and upper_bounds[number] <= log_start_offset,
+    )
+    if config.delete:
+        if config.retention_bytes >= 0:
+            rest = sum(segment.size_bytes for segment in segments[len(reasons) :])
+
+            def is_oversize(number: int) -> bool:
+                nonlocal rest
+                if rest - segments[number].size_bytes < config.retention_bytes:
+                    return False
+                rest -= segments[number].size_bytes
+                return True
+
+            take_while(RetentionReason.RETENTION_BYTES, is_oversize)
+        if config.retention_ms >= 0:
+            take_while(
+                RetentionReason.RETENTION_MS,
+                lambda number: now_ms - segments[number].largest_timestamp > config.retention_ms,
+            )
+    if not reasons:
+        return RetentionPlan(new_log_start_offset=log_start_offset)
+    return RetentionPlan(
+        reasons=tuple(reasons),
+        rolls=len(reasons) == len(segments),
+        new_log_start_offset=max(log_start_offset, upper_bounds[len(reasons) - 1]),
+    )
+
+
+def is_flush_due(
+    *, config: LogConfig, log_end_offset: int, recovery_point: int, last_flush_ms: int, now_ms: int
+) -> bool:
+    """Whether a log is to be forced to disk now, by flush.messages or flush.ms."""
+    unflushed = log_end_offset - recovery_point
+    return unflushed > 0 and (unflushed >= config.flush_messages or now_ms - last_flush_ms >= config.flush_ms)

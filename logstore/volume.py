@@ -1,0 +1,63 @@
+"""What only the operating system can say of a log directory: who holds it, and how much room is left.
+
+Two locks are taken on the file `.lock`: flock, which also excludes a second node in the same process, and the
+POSIX lock that Apache Kafka takes. The kernel drops both when the process dies, however it dies.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+
+LOCK_FILE: Final = ".lock"
+_MAX_PID_BYTES: Final = 20
+
+
+class VolumeBytes(NamedTuple):
+    """The file system under a directory; -1 where it cannot be asked."""
+
+    total: int
+    usable: int
+
+
+class DirectoryLock:
+    """A log directory held by this process until `release`."""
+
+    __slots__ = ("_fd", "directory")
+
+    def __init__(self, directory: Path) -> None:
+        """INVALID_CONFIG when another node holds the directory, OSError when the disk fails."""
+        self.directory = directory
+        self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._fd, _MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            if not isinstance(error, BlockingIOError | PermissionError):
+                raise
+            named = f"process {holder}" if holder.isdigit() else "another process"
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"The log directory {directory} is in use by {named}: stop it or choose another log.dirs.",
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let others have the directory."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def volume_bytes(directory: Path) -> VolumeBytes:
+    """Size and free space of the file system under `directory`."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return VolumeBytes(-1, -1)
+    return VolumeBytes(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)

@@ -1,0 +1,41 @@
+"""The cleaner's key map against a dict."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.offset_map import NO_OFFSET, OffsetMap
+
+
+@given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**62)), max_size=60))
+def test_it_answers_as_a_dict_does(puts: list[tuple[bytes, int]]) -> None:
+    model: dict[bytes, int] = {}
+    offsets = OffsetMap(buffer_bytes=24 * 100, load_factor=0.9)
+
+    for key, offset in puts:
+        assert offsets.put(key, offset)
+        model[key] = offset
+
+    assert offsets.size == len(model)
+    assert all(offsets.get(key) == offset for key, offset in model.items())
+    assert offsets.get(b"never put") == NO_OFFSET
+
+
+def test_a_full_map_takes_known_keys_only() -> None:
+    offsets = OffsetMap(buffer_bytes=24 * 10, load_factor=0.5)
+    keys = [b"%d" % number for number in range(100)]
+
+    taken = [key for key in keys if offsets.put(key, 1)]
+
+    assert len(taken) == offsets.capacity == offsets.size == 3
+    assert offsets.put(taken[0], 2) and offsets.get(taken[0]) == 2
+    assert not offsets.put(b"new", 1) and offsets.get(b"new") == NO_OFFSET
+
+
+def test_a_small_log_gets_a_small_map() -> None:
+    assert OffsetMap(buffer_bytes=2**27, load_factor=0.9, expected_keys=100).capacity in range(100, 150)
+
+
+def test_a_buffer_without_room_for_a_key_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"log\.cleaner\.dedupe\.buffer\.size"):
+        OffsetMap(buffer_bytes=24, load_factor=0.1)
