@@ -72,14 +72,22 @@ def _check_committer(group: Group, command: OffsetCommit) -> None:
 
 
 def _to_record(group_id: str, offset: OffsetToCommit, now_ms: int, expire_ms: int) -> OffsetRecord:
-    value = OffsetCommitValue(
-        offset=offset.offset,
-        leader_epoch=offset.leader_epoch,
-        metadata=offset.metadata,
-        commit_timestamp=now_ms,
-        expire_timestamp=expire_ms,
-        topic_id=offset.topic_id,
-    )
+    if expire_ms != NO_TIMESTAMP_MS:
+        # The one version of the record with room for it has none for leader epoch and topic id.
+        value = OffsetCommitValue(
+            offset=offset.offset,
+            metadata=offset.metadata,
+            commit_timestamp=now_ms,
+            expire_timestamp=expire_ms,
+        )
+    else:
+        value = OffsetCommitValue(
+            offset=offset.offset,
+            leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+            commit_timestamp=now_ms,
+            topic_id=offset.topic_id,
+        )
     return OffsetRecord(group_id, offset.topic, offset.partition, value)
 
 
