@@ -12,6 +12,16 @@ compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch
 record              records inside a batch: build, iterate; transaction markers
 disk                the door to files, the operating system's or one in memory
+batch_validator     what a leader checks before it appends a batch
+offset_index        offset -> position, every few kilobytes
+time_index          timestamp -> offset
+transaction_index   the aborted transactions of a segment
+leader_epoch_cache  leader epoch -> start offset; where a follower must cut
+producer_state      producer id -> epoch, last batches, open transaction; its snapshot format
+segment             one .log file with its indexes
+producer_snapshots  the .snapshot files of a log
+recovery            opening a directory: leftovers, lost indexes, torn tails
+partition_log       one ordered log: append, read, look up, cut at both ends
 checkpoint          small text files: offsets of partitions, epochs, topic ids
 meta_properties     which cluster and node a log directory belongs to
 schema              the notation of wire messages and records: field functions, @struct, @message

@@ -1,0 +1,279 @@
+"""What a leader checks before it appends a batch, and what it changes in it.
+
+The header is believed once CRC, sizes and deltas agree: every client writes it correctly, and opening the
+records costs a hundred times more than all else in an append. They are opened for compacted topics (each
+needs a key), with `validate.records=true`, to name the records of a refused batch, and recompressed where
+`compression.type` asks for another codec. Codes are those that Apache Kafka answered when it was asked.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.record import Record, iterate_records, seal_batch
+from logstore.record_batch import (
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    TimestampType,
+    patch_timestamp,
+)
+from logstore.varint import ByteSource
+
+LATEST_PRODUCE_VERSION: Final = 13
+FIRST_ZSTD_PRODUCE_VERSION: Final = 7
+# A refused batch may have a million bad records; these many are enough to find the mistake.
+MAX_RECORD_ERRORS: Final = 100
+_NO_LIMIT_MS: Final = 2**63 - 1
+_TARGETS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+class RecordError(NamedTuple):
+    """Why one record of a batch was refused (Produce v8 and later)."""
+
+    batch_index: int
+    message: str
+
+
+class RecordsRefused(KafkaError):
+    """A KafkaError that knows the records which caused it."""
+
+    def __init__(self, code: ErrorCode, detail: str, record_errors: tuple[RecordError, ...]) -> None:
+        super().__init__(code, detail)
+        self.record_errors = record_errors
+
+
+class ValidBatch(NamedTuple):
+    """A batch fit to be appended: its header, and its bytes, which may be the caller's."""
+
+    header: BatchHeader
+    batch: ByteSource
+
+
+def validate_batch(
+    records: ByteSource | None,
+    *,
+    config: LogConfig,
+    now_ms: int,
+    produce_version: int = LATEST_PRODUCE_VERSION,
+    is_client: bool = True,
+) -> ValidBatch:
+    """The one batch in `records`, checked, and changed as the topic's settings demand.
+
+    Raises INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP or
+    UNSUPPORTED_COMPRESSION_TYPE; with `RecordsRefused.record_errors` where single records are at fault. A
+    torn batch after the first is dropped. Batches of a coordinator (not `is_client`) may be control batches
+    and are not held to topic settings.
+    """
+    header, view = _read_batch(records)
+    size_bytes = LOG_OVERHEAD + header.batch_length
+    if header.magic != MAGIC:
+        if header.magic in (0, 1):
+            raise _invalid(f"Message format {header.magic} is not supported, 2 is.")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Batch format {header.magic} is unknown.")
+    if is_client and header.base_offset != 0:
+        raise _invalid(f"The base offset of a batch to append must be 0, it is {header.base_offset}.")
+    if size_bytes > config.max_message_bytes:
+        raise _too_large(size_bytes, config)
+    if crc32c(view[CRC_START:size_bytes]) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The CRC of the batch does not match.")
+    if header.records_count < 1 or header.last_offset_delta != header.records_count - 1:
+        raise _invalid(
+            f"{header.records_count} records do not agree with a last offset delta of"
+            f" {header.last_offset_delta}."
+        )
+    if not is_client:
+        return ValidBatch(header, view)
+    attributes = header.attributes
+    if attributes & CONTROL_BIT:
+        raise _invalid("Clients must not write control batches.")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise _invalid(f"Producer {header.producer_id} sent sequence {header.base_sequence}.")
+    codec = attributes & COMPRESSION_MASK
+    if codec >= Compression.ZSTD and (
+        codec > Compression.ZSTD or produce_version < FIRST_ZSTD_PRODUCE_VERSION
+    ):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Compression {codec} is not supported in Produce version {produce_version}.",
+        )
+    return _apply_settings(header, view, config, now_ms)
+
+
+def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
+    if records is None:
+        raise _invalid("There are no records.")
+    view = memoryview(records)
+    length = len(view)
+    if length < HEADER_SIZE:
+        raise _invalid(f"{length} bytes are too few for a batch.")
+    header = BatchHeader._make(HEADER.unpack_from(view))
+    size_bytes = LOG_OVERHEAD + header.batch_length
+    if size_bytes != length:
+        if not HEADER_SIZE <= size_bytes < length:
+            raise _invalid(f"A batch says that it is {size_bytes} bytes long, {length} are there.")
+        following = length - size_bytes
+        if following > LOG_OVERHEAD:
+            next_size = int.from_bytes(view[size_bytes + 8 : size_bytes + LOG_OVERHEAD], "big", signed=True)
+            if next_size + LOG_OVERHEAD <= following:
+                raise _invalid("A partition must be sent exactly one batch.")
+        view = view[:size_bytes]
+    return header, view
+
+
+def _apply_settings(header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int) -> ValidBatch:
+    target = _TARGETS.get(config.compression_type)
+    if target is not None and target != header.attributes & COMPRESSION_MASK:
+        header, view = _recompress(header, view, target, config)
+    if config.compact or config.validate_records:
+        header, view = _check_records(header, view, config, now_ms)
+    if config.message_timestamp_type == "LogAppendTime":
+        if header.attributes & LOG_APPEND_TIME_BIT:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                "A producer must not send batches of timestamp type LogAppendTime.",
+            )
+        return _stamped(view, TimestampType.LOG_APPEND_TIME, now_ms)
+    if not _is_in_window(header.max_timestamp, config, now_ms) or not _is_in_window(
+        header.base_timestamp, config, now_ms
+    ):
+        raise _out_of_window(header, view, config, now_ms)
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        return _stamped(view, TimestampType.CREATE_TIME, header.max_timestamp)
+    return ValidBatch(header, view)
+
+
+def _stamped(view: memoryview, timestamp_type: TimestampType, max_timestamp: int) -> ValidBatch:
+    batch = bytearray(view) if view.readonly else view
+    patch_timestamp(batch, timestamp_type, max_timestamp)
+    return ValidBatch(BatchHeader._make(HEADER.unpack_from(batch)), batch)
+
+
+def _is_in_window(timestamp: int, config: LogConfig, now_ms: int) -> bool:
+    if timestamp == NO_TIMESTAMP:
+        return True
+    return (
+        timestamp - now_ms <= config.message_timestamp_after_max_ms
+        and now_ms - timestamp <= config.message_timestamp_before_max_ms
+    )
+
+
+def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int) -> KafkaError:
+    errors = [
+        RecordError(index, _window_message(record.timestamp, config, now_ms))
+        for index, record in enumerate(_open(header, view, config))
+        if not _is_in_window(record.timestamp, config, now_ms)
+    ]
+    if not errors:  # The header lies, its records do not: still not a batch to take.
+        errors = [RecordError(0, _window_message(header.max_timestamp, config, now_ms))]
+    return RecordsRefused(
+        ErrorCode.INVALID_TIMESTAMP,
+        "One or more records have been rejected due to invalid timestamp",
+        tuple(errors[:MAX_RECORD_ERRORS]),
+    )
+
+
+def _window_message(timestamp: int, config: LogConfig, now_ms: int) -> str:
+    low = now_ms - config.message_timestamp_before_max_ms
+    return (
+        f"Timestamp {timestamp} is out of range: it must be within"
+        f" [{max(low, -_NO_LIMIT_MS)}, {now_ms + config.message_timestamp_after_max_ms}]"
+    )
+
+
+def _open(header: BatchHeader, view: memoryview, config: LogConfig) -> Iterator[Record]:
+    try:
+        yield from iterate_records(view, max_decompressed_bytes=_max_opened_bytes(config))
+    except KafkaError as error:
+        # A client's batch that does not open is the client's fault, whatever a file's would be.
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            raise
+        raise _invalid(error.detail) from None
+
+
+def _max_opened_bytes(config: LogConfig) -> int:
+    return min(MAX_DECOMPRESSED_BYTES, config.max_decompressed_message_bytes)
+
+
+def _check_records(
+    header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int
+) -> tuple[BatchHeader, memoryview]:
+    largest = NO_TIMESTAMP
+    keyless: list[int] = []
+    late: list[tuple[int, int]] = []
+    for index, record in enumerate(_open(header, view, config)):
+        if record.offset - header.base_offset != index:
+            raise _invalid(
+                f"Record {index} of the batch has offset delta {record.offset - header.base_offset}."
+            )
+        if config.compact and record.key is None:
+            keyless.append(index)
+        if not config.log_append_time and not _is_in_window(record.timestamp, config, now_ms):
+            late.append((index, record.timestamp))
+        largest = max(largest, record.timestamp)
+    if keyless:
+        raise RecordsRefused(
+            ErrorCode.INVALID_RECORD,
+            "One or more records have been rejected: compacted topics need a key in every record",
+            tuple(
+                RecordError(index, "Compacted topic cannot accept message without key.")
+                for index in keyless[:MAX_RECORD_ERRORS]
+            ),
+        )
+    if late:
+        raise RecordsRefused(
+            ErrorCode.INVALID_TIMESTAMP,
+            "One or more records have been rejected due to invalid timestamp",
+            tuple(
+                RecordError(index, _window_message(timestamp, config, now_ms))
+                for index, timestamp in late[:MAX_RECORD_ERRORS]
+            ),
+        )
+    if largest != header.max_timestamp and not header.attributes & LOG_APPEND_TIME_BIT:
+        corrected = _stamped(view, TimestampType.CREATE_TIME, largest)
+        return corrected.header, memoryview(corrected.batch)
+    return header, view
+
+
+def _recompress(
+    header: BatchHeader, view: memoryview, target: Compression, config: LogConfig
+) -> tuple[BatchHeader, memoryview]:
+    records = decompress(header.compression, view[HEADER_SIZE:], max_bytes=_max_opened_bytes(config))
+    level = {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.LZ4: config.compression_lz4_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }.get(target)
+    attributes = header.attributes & ~COMPRESSION_MASK | target
+    batch = seal_batch(header._replace(attributes=attributes), compress(target, records, level))
+    if len(batch) > config.max_message_bytes:
+        raise _too_large(len(batch), config)
+    return BatchHeader._make(HEADER.unpack_from(batch)), memoryview(batch)
+
+
+def _invalid(detail: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, detail)
+
+
+def _too_large(size_bytes: int, config: LogConfig) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"A batch of {size_bytes} bytes is larger than max.message.bytes, {config.max_message_bytes}.",
+    )

@@ -1,0 +1,463 @@
+"""The door to files: what the log asks of a disk, the operating system's, and one in memory that fails on
+demand.
+
+Errors of a disk leave here as `OSError`; the log turns them into KAFKA_STORAGE_ERROR. An `OsFile` closes its
+descriptor when the last reference goes, so a thread that still reads from a segment that was dropped from the
+cache, or deleted, reads that segment and never another file that got the same descriptor number.
+"""
+
+import errno
+import os
+import shutil
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from logstore.varint import ByteSource
+
+# Descriptors kept open for reading closed segments and their indexes, all logs of a process together. With
+# one more for each partition's active segment, 10,000 partitions stay below the usual limit of 20,000.
+MAX_CACHED_FILES: Final = 512
+# Files that are read whole are checkpoints, indexes and snapshots; the largest legal one is an index of 2
+# GiB.
+MAX_WHOLE_FILE_BYTES: Final = 2**31 - 1
+_TEMPORARY_SUFFIX = ".tmp"
+
+
+class DiskFile(Protocol):
+    """An open file. Positions and sizes are bytes; every method may raise OSError."""
+
+    def size(self) -> int: ...
+
+    def modified_ms(self) -> int: ...
+
+    def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
+        """Write all of `buffers`, one after the other; after an error any part of them may have been
+        written.
+        """
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """At most `size` bytes; fewer only where the file ends."""
+
+    def read_at_cached(self, position: int, size: int) -> bytes | bytearray | None:
+        """Like `read_at`, but None when that would have to wait for the disk."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def preallocate(self, size: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The file operations of the log; every method may raise OSError. Missing files are FileNotFoundError."""
+
+    def open(self, path: Path, *, create: bool = False) -> DiskFile: ...
+
+    def open_to_read(self, path: Path) -> DiskFile:
+        """An open file from a cache of the last used ones; not to be written to."""
+
+    def forget(self, path: Path) -> None:
+        """Drop `path` from that cache because it is about to be renamed, replaced or removed."""
+
+    def exists(self, path: Path) -> bool: ...
+
+    def file_size(self, path: Path) -> int: ...
+
+    def read_file(self, path: Path) -> bytes: ...
+
+    def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
+        """Replace the file as a whole: afterwards, and after a crash, it holds the old content or the new."""
+
+    def list_directory(self, path: Path) -> list[str]:
+        """The names of the plain files in a directory, sorted."""
+
+    def list_directories(self, path: Path) -> list[str]:
+        """The names of the directories in a directory, sorted."""
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory with its parents; not an error when it exists."""
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove a directory with all that is in it; not an error when it is gone."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file or a directory; a file at `target` is replaced."""
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; not an error when it is gone."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in a directory durable."""
+
+
+class OsFile:
+    """A file of the operating system."""
+
+    __slots__ = ("__weakref__", "_fd", "_has_nowait")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._has_nowait = hasattr(os, "RWF_NOWAIT")
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def modified_ms(self) -> int:
+        return os.fstat(self._fd).st_mtime_ns // 1_000_000
+
+    def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
+        written = os.pwritev(self._fd, buffers, position)
+        missing = sum(map(len, buffers)) - written
+        if missing:
+            self._write_rest(position + written, b"".join(buffers)[written:])
+
+    def _write_rest(self, position: int, rest: bytes) -> None:
+        view = memoryview(rest)
+        while view:
+            written = os.pwrite(self._fd, view, position)
+            if written == 0:
+                raise OSError(errno.EIO, "a write made no progress")
+            view, position = view[written:], position + written
+
+    def read_at(self, position: int, size: int) -> bytes:
+        content = os.pread(self._fd, size, position)
+        if len(content) == size:
+            return content
+        chunks = [content]
+        missing = size - len(content)
+        while content and missing:
+            content = os.pread(self._fd, missing, position + size - missing)
+            chunks.append(content)
+            missing -= len(content)
+        return b"".join(chunks)
+
+    def read_at_cached(self, position: int, size: int) -> bytes | bytearray | None:
+        if not self._has_nowait:
+            return self.read_at(position, size)
+        content = bytearray(size)
+        try:
+            count = os.preadv(self._fd, (content,), position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+            # This file system cannot tell (overlay, network): better to wait than never to answer.
+            self._has_nowait = False
+            return self.read_at(position, size)
+        if count == size:
+            return content
+        # Short: the end of the file, or the rest is not in memory. Only a read that may wait can tell.
+        return None
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def preallocate(self, size: int) -> None:
+        os.posix_fallocate(self._fd, 0, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+
+class OsDisk:
+    """The operating system's files."""
+
+    def __init__(self, *, max_cached_files: int = MAX_CACHED_FILES) -> None:
+        self._cached: OrderedDict[str, OsFile] = OrderedDict()
+        self._max_cached_files = max_cached_files
+
+    def open(self, path: Path, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags, 0o644))
+
+    def open_to_read(self, path: Path) -> OsFile:
+        key = str(path)
+        file = self._cached.get(key)
+        if file is None:
+            file = self._cached[key] = OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            if len(self._cached) > self._max_cached_files:
+                self._cached.popitem(last=False)
+        else:
+            self._cached.move_to_end(key)
+        return file
+
+    def forget(self, path: Path) -> None:
+        self._cached.pop(str(path), None)
+
+    def _forget_below(self, directory: Path) -> None:
+        prefix = f"{directory}/"
+        for key in [key for key in self._cached if key.startswith(prefix)]:
+            del self._cached[key]
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def file_size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def read_file(self, path: Path) -> bytes:
+        with path.open("rb") as file:
+            return file.read(MAX_WHOLE_FILE_BYTES)
+
+    def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
+        temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
+        file = OsFile(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        file.write_at(0, (content,))
+        if sync:
+            file.sync()
+        temporary.replace(path)
+        self.forget(path)
+        if sync:
+            self.sync_directory(path.parent)
+
+    def list_directory(self, path: Path) -> list[str]:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file())
+
+    def list_directories(self, path: Path) -> list[str]:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        self._forget_below(path)
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            pass
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.forget(source)
+        self.forget(target)
+        source.replace(target)
+        self._forget_below(source)
+
+    def remove(self, path: Path) -> None:
+        self.forget(path)
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@dataclass(slots=True)
+class _Inode:
+    content: bytearray
+    synced: bytes
+    modified_ms: int
+
+
+class MemoryFile:
+    """An open file of a `MemoryDisk`."""
+
+    def __init__(self, disk: "MemoryDisk", path: Path, inode: _Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode = inode
+
+    def size(self) -> int:
+        return len(self._inode.content)
+
+    def modified_ms(self) -> int:
+        return self._inode.modified_ms
+
+    def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
+        content = b"".join(buffers)
+        try:
+            self._disk.step("write", self._path)
+        except OSError:
+            self._put(position, content[: self._disk.torn_bytes])
+            raise
+        self._put(position, content)
+
+    def _put(self, position: int, content: bytes) -> None:
+        target = self._inode.content
+        if position > len(target):
+            target += bytes(position - len(target))
+        target[position : position + len(content)] = content
+        self._inode.modified_ms = self._disk.now_ms
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._disk.step("read", self._path)
+        return bytes(self._inode.content[position : position + size])
+
+    def read_at_cached(self, position: int, size: int) -> bytes | None:
+        content = self.read_at(position, size)
+        return content if self._disk.is_cached and len(content) == size else None
+
+    def truncate(self, size: int) -> None:
+        self._disk.step("truncate", self._path)
+        del self._inode.content[size:]
+        if size > len(self._inode.content):
+            self._inode.content += bytes(size - len(self._inode.content))
+
+    def preallocate(self, size: int) -> None:
+        if size > self.size():
+            self.truncate(size)
+
+    def sync(self) -> None:
+        self._disk.step("sync", self._path)
+        self._inode.synced = bytes(self._inode.content)
+
+
+class MemoryDisk:
+    """A disk of dictionaries for tests, which can fail at any step and lose what was not synced.
+
+    `step` is called before each operation and counts in `steps` those that change something; `fail_at` names
+    the one that raises `error` (with `stays_broken`, all later ones too). A write that fails leaves its first
+    `torn_bytes` bytes behind. Names are durable at once, as a journalling file system keeps them; contents
+    only after `sync`.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[Path, _Inode] = {}
+        self.directories: set[Path] = set()
+        self.now_ms = 0
+        self.is_cached = True
+        self.steps = 0
+        self.fail_at: int | None = None
+        self.error = errno.EIO
+        self.stays_broken = False
+        self.fail_reads = False
+        self.torn_bytes = 0
+        self.watch: Callable[[str, Path], None] | None = None
+
+    def step(self, operation: str, path: Path) -> None:
+        """Count one operation, and fail if its time has come."""
+        if self.watch is not None:
+            self.watch(operation, path)
+        if operation == "read":
+            if self.fail_reads:
+                raise OSError(self.error, os.strerror(self.error), str(path))
+            return
+        self.steps += 1
+        if self.fail_at is not None and (
+            self.steps == self.fail_at or (self.stays_broken and self.steps > self.fail_at)
+        ):
+            raise OSError(self.error, os.strerror(self.error), str(path))
+
+    def lose_power(self, *, keep_bytes: Callable[[Path, int], int] = lambda _path, _unsynced: 0) -> None:
+        """Forget what was not synced, but for the first `keep_bytes(path, unsynced)` bytes appended since."""
+        for path, inode in self.files.items():
+            if inode.content.startswith(inode.synced):
+                unsynced = len(inode.content) - len(inode.synced)
+                del inode.content[len(inode.synced) + keep_bytes(path, unsynced) :]
+            else:
+                inode.content[:] = inode.synced
+            inode.synced = bytes(inode.content)
+
+    def repair(self) -> None:
+        """Let the disk work again."""
+        self.fail_at = None
+        self.fail_reads = False
+
+    def open(self, path: Path, *, create: bool = False) -> MemoryFile:
+        inode = self.files.get(path)
+        if inode is None:
+            if not create or path.parent not in self.directories:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            self.step("create", path)
+            inode = self.files[path] = _Inode(bytearray(), b"", self.now_ms)
+        return MemoryFile(self, path, inode)
+
+    def open_to_read(self, path: Path) -> MemoryFile:
+        return self.open(path)
+
+    def forget(self, path: Path) -> None:
+        pass
+
+    def exists(self, path: Path) -> bool:
+        return path in self.files or path in self.directories
+
+    def file_size(self, path: Path) -> int:
+        return self.open(path).size()
+
+    def read_file(self, path: Path) -> bytes:
+        file = self.open(path)
+        return file.read_at(0, file.size())
+
+    def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
+        if path.parent not in self.directories:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        self.step("write", path)
+        # Without sync, journalling file systems still order the data of a replacing rename before the rename.
+        self.files[path] = _Inode(bytearray(content), bytes(content), self.now_ms)
+
+    def list_directory(self, path: Path) -> list[str]:
+        if path not in self.directories:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return sorted(file.name for file in self.files if file.parent == path)
+
+    def list_directories(self, path: Path) -> list[str]:
+        if path not in self.directories:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return sorted(one.name for one in self.directories if one.parent == path and one != path)
+
+    def make_directory(self, path: Path) -> None:
+        self.step("mkdir", path)
+        self.directories |= {path, *path.parents}
+
+    def remove_directory(self, path: Path) -> None:
+        self.step("remove", path)
+        self.directories = {one for one in self.directories if one != path and path not in one.parents}
+        self.files = {one: inode for one, inode in self.files.items() if path not in one.parents}
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.step("rename", source)
+        if source in self.directories:
+            moved = {one for one in self.directories if one == source or source in one.parents}
+            self.directories = (self.directories - moved) | {
+                target / one.relative_to(source) for one in moved
+            }
+            for path in [one for one in self.files if source in one.parents]:
+                self.files[target / path.relative_to(source)] = self.files.pop(path)
+        elif source in self.files:
+            self.files[target] = self.files.pop(source)
+        else:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+
+    def remove(self, path: Path) -> None:
+        self.step("remove", path)
+        self.files.pop(path, None)
+
+    def sync_directory(self, path: Path) -> None:
+        self.step("sync", path)
+
+
+class FileSlice(NamedTuple):
+    """A range of bytes of a segment, to be read when the answer is written; it keeps its file open.
+
+    `read_cached` never waits for the disk; `read` may, and belongs in a thread when `read_cached` gave None.
+    """
+
+    file: DiskFile | None
+    position: int
+    size: int
+
+    def read_cached(self) -> bytes | bytearray | None:
+        """The bytes, or None when not all of them are in the page cache."""
+        if self.file is None or self.size == 0:
+            return b""
+        return self.file.read_at_cached(self.position, self.size)
+
+    def read(self) -> bytes:
+        """The bytes; fewer than `size` only when the log was truncated meanwhile."""
+        if self.file is None:
+            return b""
+        return self.file.read_at(self.position, self.size)
+
+
+EMPTY_SLICE: Final = FileSlice(file=None, position=0, size=0)

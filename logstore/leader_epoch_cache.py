@@ -1,0 +1,164 @@
+"""Which leader epoch began at which offset: where a follower, or a consumer after a failover, must cut
+(KIP-101).
+
+The entries are in `leader-epoch-checkpoint`, in Kafka's format: version 0, the count, then "epoch offset"
+lines. The file is replaced at each change without waiting for the disk: what a power cut takes from it is in
+the headers of batches above the recovery point, which recovery reads again.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from logstore.disk import Disk
+from logstore.errors import ErrorCode, KafkaError
+
+FILE_NAME: Final = "leader-epoch-checkpoint"
+VERSION: Final = 0
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+
+class EpochEntry(NamedTuple):
+    """The first offset that was written in the reign of `epoch`."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEndOffset(NamedTuple):
+    """The largest epoch at or below the one asked for, and the offset where it ended; (-1, -1) when
+    unknown.
+    """
+
+    leader_epoch: int
+    end_offset: int
+
+
+class LeaderEpochCache:
+    """The epochs of one log in memory, and their file."""
+
+    __slots__ = ("_disk", "_entries", "latest_epoch", "path")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self.path = directory / FILE_NAME
+        self._entries: list[EpochEntry] = []
+        self.latest_epoch = UNDEFINED_EPOCH
+
+    def load(self) -> None:
+        """Read the file, if there is one; CORRUPT_MESSAGE when it is not what this class writes."""
+        try:
+            content = self._disk.read_file(self.path)
+        except FileNotFoundError:
+            return
+        for entry in parse(content, str(self.path)):
+            self._assign(entry.epoch, entry.start_offset)
+
+    def write(self, *, sync: bool = False) -> None:
+        """Replace the file by what is in memory."""
+        self._disk.write_file(self.path, encode(self._entries), sync=sync)
+
+    def move_to(self, directory: Path) -> None:
+        """The directory of the log was renamed."""
+        self.path = directory / FILE_NAME
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at `start_offset`, unless it is known; write the file and say True on a
+        change.
+
+        Entries that contradict the new one, by epoch or by offset, are dropped.
+        """
+        changed = self._assign(epoch, start_offset)
+        if changed:
+            self.write()
+        return changed
+
+    def _assign(self, epoch: int, start_offset: int) -> bool:
+        assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
+        entries = self._entries
+        if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
+            return False
+        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+            entries.pop()
+        entries.append(EpochEntry(epoch, start_offset))
+        self.latest_epoch = epoch
+        return True
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch in which `offset` was, or will be, written; -1 when that is not known."""
+        found = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
+        return self._entries[found].epoch if found >= 0 else UNDEFINED_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """Where `epoch`, or the last one known before it, ended (OffsetForLeaderEpoch)."""
+        if epoch == UNDEFINED_EPOCH:
+            return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        if epoch == self.latest_epoch:
+            return EpochEndOffset(epoch, log_end_offset)
+        above = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
+        if above == len(self._entries):
+            return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        end_offset = self._entries[above].start_offset
+        # Older than all we know: its records are gone, so the first known offset is where to go on.
+        return EpochEndOffset(self._entries[above - 1].epoch if above else epoch, end_offset)
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget the epochs that begin at or above `end_offset`; True (and a new file) on a change."""
+        keep = len(self._entries)
+        while keep and self._entries[keep - 1].start_offset >= end_offset:
+            keep -= 1
+        if keep == len(self._entries):
+            return False
+        del self._entries[keep:]
+        self.latest_epoch = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+        self.write()
+        return True
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Forget the epochs that ended below `start_offset`, and let the first one left begin there."""
+        below = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
+        if not below or self._entries[0].start_offset == start_offset:
+            return False
+        self._entries[:below] = [EpochEntry(self._entries[below - 1].epoch, start_offset)]
+        self.write()
+        return True
+
+    def clear(self) -> None:
+        """Forget all epochs."""
+        if self._entries:
+            self._entries.clear()
+            self.latest_epoch = UNDEFINED_EPOCH
+            self.write()
+
+    def check_invariants(self) -> None:
+        """Assert that epochs and offsets grow."""
+        for one, other in pairwise(self._entries):
+            assert one.epoch < other.epoch and one.start_offset < other.start_offset, self._entries
+        assert self.latest_epoch == (self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH)
+
+
+def encode(entries: list[EpochEntry]) -> bytes:
+    """The text of the file."""
+    lines = [str(VERSION), str(len(entries)), *(f"{entry.epoch} {entry.start_offset}" for entry in entries)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse(content: bytes, name: str) -> list[EpochEntry]:
+    """The inverse of `encode`; CORRUPT_MESSAGE for anything else."""
+    try:
+        lines = content.decode("ascii").splitlines()
+        if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
+            raise ValueError("version or count")
+        entries = [EpochEntry(*map(int, line.split())) for line in lines[2:]]
+        if any(entry.epoch < 0 or entry.start_offset < 0 for entry in entries):
+            raise ValueError("negative number")
+    except (ValueError, IndexError, TypeError) as error:
+        problem = f"{name} is not a leader epoch checkpoint: {error}."
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
+    return entries

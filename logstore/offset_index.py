@@ -1,0 +1,151 @@
+"""The offset index of a segment (`.index`): every few kilobytes, which offset stands at which position.
+
+A row is 8 bytes, big-endian: i32 offset of the last record of a batch, relative to the segment's base
+offset, and i32 position of that batch. The rows of the active segment live in memory and are written when it
+is rolled, flushed or closed: after a crash that segment is read again anyway, and its index with it. The
+rows of a closed segment are looked up in the file, page by page as the kernel holds them.
+"""
+
+import struct
+from array import array
+from bisect import bisect_right
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from logstore.disk import Disk
+from logstore.errors import ErrorCode, KafkaError
+
+ROW: Final = struct.Struct(">ii")
+_UINT32 = "I"
+
+
+class OffsetPosition(NamedTuple):
+    """The batch that ends at `offset` starts at `position`."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex:
+    """The rows of one segment, in memory (`load`) or in the file only (`release`)."""
+
+    __slots__ = ("_disk", "_offsets", "_positions", "_rows_count", "base_offset", "path")
+
+    def __init__(self, disk: Disk, path: Path, base_offset: int) -> None:
+        self._disk = disk
+        self.path = path
+        self.base_offset = base_offset
+        self._offsets: array[int] | None = None
+        self._positions: array[int] = array(_UINT32)
+        self._rows_count: int | None = None
+
+    def reset(self) -> None:
+        """Start with no rows, in memory."""
+        self._offsets, self._positions, self._rows_count = array(_UINT32), array(_UINT32), None
+
+    def load(self) -> None:
+        """Take the rows of the file into memory, as the active segment needs it."""
+        if self._offsets is None:
+            rows = array(_UINT32, self._disk.read_file(self.path) if self._disk.exists(self.path) else b"")
+            rows.byteswap()
+            self._offsets, self._positions = rows[0::2], rows[1::2]
+
+    def write(self, *, sync: bool) -> None:
+        """Write the rows to the file; they stay in memory."""
+        if self._offsets is not None:
+            rows = array(_UINT32, bytes(ROW.size * len(self._offsets)))
+            rows[0::2], rows[1::2] = self._offsets, self._positions
+            rows.byteswap()
+            self._disk.write_file(self.path, rows.tobytes(), sync=sync)
+
+    def release(self) -> None:
+        """Forget the rows in memory: from now on they are read from the file."""
+        if self._offsets is not None:
+            self._rows_count = len(self._offsets)
+            self._offsets, self._positions = None, array(_UINT32)
+
+    @property
+    def rows_count(self) -> int:
+        if self._offsets is not None:
+            return len(self._offsets)
+        if self._rows_count is None:
+            # An empty segment needs no index file.
+            exists = self._disk.exists(self.path)
+            self._rows_count = self._disk.file_size(self.path) // ROW.size if exists else 0
+        return self._rows_count
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch ending at `offset` starts at `position`; both must grow."""
+        assert self._offsets is not None, "only the active segment's index grows"
+        relative = offset - self.base_offset
+        assert not self._offsets or relative > self._offsets[-1], (offset, self.row(-1))
+        self._offsets.append(relative)
+        self._positions.append(position)
+
+    def row(self, number: int) -> OffsetPosition:
+        """Row `number`, counted from the end when negative."""
+        if self._offsets is not None:
+            return OffsetPosition(self.base_offset + self._offsets[number], self._positions[number])
+        if number < 0:
+            number += self.rows_count
+        content = self._disk.open_to_read(self.path).read_at(number * ROW.size, ROW.size)
+        if len(content) < ROW.size:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no row {number}.")
+        relative, position = ROW.unpack(content)
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def last(self) -> OffsetPosition:
+        """The last row, or (base offset, 0) when there is none."""
+        return self.row(-1) if self.rows_count else OffsetPosition(self.base_offset, 0)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last row at or below `offset`, or (base offset, 0): a place to start the search for it."""
+        if self._offsets is not None:
+            found = bisect_right(self._offsets, max(0, offset - self.base_offset)) - 1
+        else:
+            low, high = 0, self.rows_count
+            while low < high:
+                middle = (low + high) // 2
+                if self.row(middle).offset <= offset:
+                    low = middle + 1
+                else:
+                    high = middle
+            found = low - 1
+        return self.row(found) if found >= 0 else OffsetPosition(self.base_offset, 0)
+
+    def first_offset_from(self, position: int) -> int | None:
+        """The offset in the first row at or after `position`; None without such a row."""
+        low, high = 0, self.rows_count
+        while low < high:
+            middle = (low + high) // 2
+            if self.row(middle).position < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.row(low).offset if low < self.rows_count else None
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the rows at or above `offset`; the rows must be in memory."""
+        assert self._offsets is not None, "only the active segment's index is cut"
+        keep = bisect_right(self._offsets, max(-1, offset - 1 - self.base_offset)) if self._offsets else 0
+        del self._offsets[keep:], self._positions[keep:]
+
+    def problem(self, segment_bytes: int) -> str | None:
+        """What is wrong with the file, as far as its size and last row tell; None when nothing is."""
+        size = self._disk.file_size(self.path)
+        if size % ROW.size:
+            return f"its size {size} is no multiple of {ROW.size}"
+        self._rows_count = size // ROW.size
+        if self._rows_count:
+            last = self.row(-1)
+            # A batch with a row is never the first, so a zero is the mark of pages that were never written.
+            if last.offset <= self.base_offset or not 0 < last.position < segment_bytes:
+                return f"its last row {last.offset}:{last.position} lies outside the segment"
+        return None
+
+    def check_invariants(self) -> None:
+        """Assert that offsets and positions grow from row to row."""
+        rows = [self.row(number) for number in range(self.rows_count)]
+        for one, other in pairwise(rows):
+            assert one.offset < other.offset and one.position < other.position, (self.path, one, other)

@@ -1,0 +1,881 @@
+"""The log of one partition: segments in a row, appended to at the end, read anywhere, cut at both ends.
+
+Only its owner, the event loop, changes a log. What may wait for a disk is handed out as work on things that
+do not change any more: `flush_target` for fsync, `FileSlice.read` for cold data, `deleted_paths` for removal.
+
+A write that fails is cut away and the log refuses everything after it with KAFKA_STORAGE_ERROR until it is
+opened again: a disk that failed once is not to be trusted with the next write, and `on_failure` tells the
+owner.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from logstore.batch_validator import LATEST_PRODUCE_VERSION, validate_batch
+from logstore.disk import EMPTY_SLICE, Disk, DiskFile, FileSlice
+from logstore.errors import ErrorCode, KafkaError
+from logstore.leader_epoch_cache import EpochEndOffset, EpochEntry
+from logstore.log_config import LogConfig
+from logstore.producer_state import BatchMetadata, ProducerEntry
+from logstore.record import EndTransactionMarker, iterate_records, parse_marker
+from logstore.record_batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+    check_batch,
+    patch_offset_and_epoch,
+)
+from logstore.recovery import LoadedLog, apply_to_producers, load_log, replay_producers
+from logstore.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SWAP_SUFFIX, Segment, TimestampAndOffset
+from logstore.topic_partition import TopicPartition
+from logstore.transaction_index import AbortedTransaction
+from logstore.varint import ByteSource
+
+# ListOffsets' special timestamps.
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
+
+UNKNOWN_OFFSET: Final = -1
+
+
+class FetchIsolation(Enum):
+    """How far a reader may see."""
+
+    LOG_END = "log_end"  # followers
+    HIGH_WATERMARK = "high_watermark"  # consumers, read_uncommitted
+    TXN_COMMITTED = "txn_committed"  # consumers, read_committed
+
+
+class AppendOrigin(Enum):
+    """Who wrote a batch that a leader appends, and so how much of it is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"  # a group or transaction coordinator of this cluster
+
+
+class AppendResult(NamedTuple):
+    """Where a batch is in the log; `log_append_time_ms` is -1 unless the broker's clock stamped it."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class FetchDataInfo(NamedTuple):
+    """What a reader gets: the bytes (`slice`), and the offsets at the time of the read.
+
+    `aborted_transactions` is None unless the isolation is TXN_COMMITTED. `is_first_batch_too_large`: there is
+    data, but its first batch exceeds `max_bytes`, so the slice is empty.
+    """
+
+    slice: FileSlice
+    fetch_offset: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    aborted_transactions: list[AbortedTransaction] | None = None
+    is_first_batch_too_large: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushTarget:
+    """What to make durable so that the recovery point may move to `offset`. `run` blocks and may run in a
+    thread.
+    """
+
+    offset: int
+    disk: Disk
+    directory: Path
+    files: tuple[DiskFile, ...]
+    paths: tuple[Path, ...]
+
+    def run(self) -> None:
+        for file in self.files:
+            file.sync()
+        for path in self.paths:
+            # A segment that was deleted meanwhile needs no fsync.
+            try:
+                self.disk.open(path).sync()
+            except FileNotFoundError:
+                continue
+        self.disk.sync_directory(self.directory)
+
+
+class PartitionLog:
+    """One ordered log. Offsets: start <= last stable <= high watermark <= end."""
+
+    __slots__ = (
+        "_base_offsets",
+        "_disk",
+        "_epochs",
+        "_failure",
+        "_first_unstable",
+        "_producers",
+        "_snapshots",
+        "config",
+        "deleted_paths",
+        "directory",
+        "high_watermark",
+        "last_flush_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "notes",
+        "on_failure",
+        "recovery_point",
+        "segments",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: Path,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        loaded: LoadedLog,
+        now_ms: int,
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.segments: list[Segment] = loaded.segments
+        self._base_offsets = [segment.base_offset for segment in loaded.segments]
+        self._epochs = loaded.epochs
+        self._producers = loaded.producers
+        self._snapshots = loaded.snapshots
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.high_watermark = loaded.log_start_offset
+        self.notes = loaded.notes  # what was odd when the log was opened
+        self.deleted_paths: list[Path] = []  # renamed to `.deleted`; the owner removes them after a while
+        self.last_flush_ms = now_ms
+        self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
+        self._failure: OSError | None = None
+        self._first_unstable: int | None = self._producers.first_unstable_offset
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        disk: Disk,
+        directory: Path,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        now_ms: int,
+        clean_shutdown: bool,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+    ) -> "PartitionLog":
+        """Open or create the log in `directory`, and recover it unless the last shutdown was clean.
+
+        Blocks; a disk that fails is KAFKA_STORAGE_ERROR. The high watermark starts at the log start offset.
+        """
+        try:
+            loaded = load_log(
+                disk,
+                directory,
+                config,
+                now_ms=now_ms,
+                clean_shutdown=clean_shutdown,
+                log_start_offset=log_start_offset,
+                recovery_point=recovery_point,
+            )
+        except OSError as error:
+            raise _storage_error(directory, error) from error
+        return cls(
+            disk=disk,
+            directory=directory,
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            config=config,
+            loaded=loaded,
+            now_ms=now_ms,
+        )
+
+    # What it is.
+
+    @property
+    def active_segment(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where every transaction is decided and replicated; what read_committed consumers may see."""
+        first_unstable = self._first_unstable
+        if first_unstable is not None and first_unstable < self.high_watermark:
+            return first_unstable
+        return self.high_watermark
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader epoch in the log; -1 without one."""
+        return self._epochs.latest_epoch
+
+    @property
+    def epoch_entries(self) -> tuple[EpochEntry, ...]:
+        return self._epochs.entries
+
+    @property
+    def failure(self) -> OSError | None:
+        """Why the log refuses to work; None while it works."""
+        return self._failure
+
+    @property
+    def unflushed_messages(self) -> int:
+        """How many offsets a power cut could take."""
+        return self.log_end_offset - self.recovery_point
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # Appending.
+
+    def append_as_leader(
+        self,
+        records: ByteSource | None,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        produce_version: int = LATEST_PRODUCE_VERSION,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Check the one batch in `records`, give it its offsets and write it.
+
+        Base offset, leader epoch and LogAppendTime are written into `records` itself where it is writable. A
+        batch that an idempotent producer sent before is not written again: the result is the old one's,
+        `duplicate`. KafkaError as `validate_batch` and `ProducerState.check_batch` say; KAFKA_STORAGE_ERROR
+        when the disk fails.
+        """
+        if self._failure is not None:
+            raise _storage_error(self.directory, self._failure)
+        is_client = origin is AppendOrigin.CLIENT
+        config = self.config
+        header, batch = validate_batch(
+            records, config=config, now_ms=now_ms, produce_version=produce_version, is_client=is_client
+        )
+        offset = self.log_end_offset
+        marker: EndTransactionMarker | None = None
+        if header.producer_id >= 0:
+            if header.is_control:
+                marker = _marker_of(batch)
+                self._producers.check_marker(header, marker)
+            else:
+                duplicate = self._producers.check_batch(header, is_client=is_client)
+                if duplicate is not None:
+                    return self._duplicate_result(duplicate)
+        size_bytes = LOG_OVERHEAD + header.batch_length
+        last_offset = offset + header.last_offset_delta
+        if size_bytes > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"A batch of {size_bytes} bytes does not fit in a segment of {config.segment_bytes}.",
+            )
+        try:
+            segment = self._segment_for(size_bytes, offset, last_offset, header.max_timestamp, now_ms)
+            if leader_epoch > self._epochs.latest_epoch >= -1:
+                self._epochs.assign(leader_epoch, offset)
+            position = segment.size_bytes
+            segment.append(_patched(batch, offset, leader_epoch), size_bytes)
+            segment.index_batch(last_offset, header.max_timestamp, position, config.index_interval_bytes)
+            self.log_end_offset = last_offset + 1
+            if header.producer_id >= 0:
+                placed = BatchHeader(offset, *header[1:])
+                self._add_to_producers(segment, placed, batch if marker is not None else None, now_ms)
+            self._producers.map_end_offset = last_offset + 1
+        except OSError as error:
+            raise self._fail(error) from error
+        return AppendResult(
+            offset, last_offset, now_ms if config.log_append_time and is_client else -1, self.log_start_offset
+        )
+
+    def append_as_follower(self, records: ByteSource, *, now_ms: int = -1) -> AppendResult:
+        """Write batches as a leader has them, offsets and epochs included; a torn batch at the end is
+        dropped.
+
+        CORRUPT_MESSAGE when a batch is not whole and valid, OFFSET_OUT_OF_RANGE when offsets do not grow
+        from the log end offset; nothing is written then. An empty log takes a first batch above its end.
+        """
+        if self._failure is not None:
+            raise _storage_error(self.directory, self._failure)
+        view = memoryview(records)
+        headers = self._check_follower_batches(view)
+        if not headers:
+            return AppendResult(UNKNOWN_OFFSET, UNKNOWN_OFFSET, NO_TIMESTAMP, self.log_start_offset)
+        try:
+            for position, header in headers:
+                self._append_placed(header, view[position : position + header.size_bytes], now_ms)
+        except OSError as error:
+            raise self._fail(error) from error
+        first, last = headers[0][1].base_offset, headers[-1][1].last_offset
+        return AppendResult(first, last, NO_TIMESTAMP, self.log_start_offset)
+
+    def _check_follower_batches(self, view: memoryview) -> list[tuple[int, BatchHeader]]:
+        headers: list[tuple[int, BatchHeader]] = []
+        position, next_offset = 0, self.log_end_offset
+        while len(view) - position >= HEADER_SIZE:
+            length = int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+            if length + LOG_OVERHEAD > len(view) - position:
+                break
+            header = check_batch(view, position)
+            if header.base_offset < next_offset or header.last_offset > 2**63 - 2:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{self.topic_partition} ends at {next_offset},"
+                    f" the leader sent offset {header.base_offset}.",
+                )
+            headers.append((position, header))
+            position, next_offset = position + header.size_bytes, header.next_offset
+        return headers
+
+    def _append_placed(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
+        size_bytes = header.size_bytes
+        segment = self._segment_for(
+            size_bytes, header.base_offset, header.last_offset, header.max_timestamp, max(now_ms, 0)
+        )
+        if header.partition_leader_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        position = segment.size_bytes
+        segment.append([batch], size_bytes)
+        segment.index_batch(
+            header.last_offset, header.max_timestamp, position, self.config.index_interval_bytes
+        )
+        self.log_end_offset = header.next_offset
+        if header.producer_id >= 0:
+            self._add_to_producers(segment, header, batch, now_ms if now_ms >= 0 else header.max_timestamp)
+        self._producers.map_end_offset = header.next_offset
+
+    def _add_to_producers(
+        self, segment: Segment, header: BatchHeader, batch: ByteSource | None, now_ms: int
+    ) -> None:
+        if not header.is_control:
+            self._producers.add_batch(header, now_ms)
+        else:
+            placed = memoryview(batch) if batch is not None else None
+            aborted = apply_to_producers(self._producers, header, placed, now_ms)
+            if aborted is not None:
+                segment.transaction_index.append(aborted)
+        if header.is_transactional:
+            self._update_first_unstable()
+
+    def _update_first_unstable(self) -> None:
+        first = self._producers.first_unstable_offset
+        self._first_unstable = None if first is None else max(first, self.log_start_offset)
+
+    def _duplicate_result(self, batch: BatchMetadata) -> AppendResult:
+        return AppendResult(
+            batch.first_offset, batch.last_offset, batch.timestamp, self.log_start_offset, True
+        )
+
+    def _fail(self, error: OSError) -> KafkaError:
+        self._failure = error
+        if self.on_failure is not None:
+            self.on_failure(self, error)
+        return _storage_error(self.directory, error)
+
+    # Rolling.
+
+    def _segment_for(
+        self, size_bytes: int, first_offset: int, last_offset: int, timestamp: int, now_ms: int
+    ) -> Segment:
+        segment = self.segments[-1]
+        config = self.config
+        if segment.size_bytes:
+            if (
+                segment.size_bytes + size_bytes > config.segment_bytes
+                or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+                or segment.is_full(config)
+                or segment.age_ms(timestamp, now_ms) > config.max_segment_ms - self._roll_jitter_ms(segment)
+            ):
+                segment = self._roll(first_offset, now_ms)
+        elif first_offset > segment.base_offset and (last_offset - segment.base_offset > MAX_RELATIVE_OFFSET):
+            segment = self._roll(first_offset, now_ms)
+        return segment
+
+    def _roll_jitter_ms(self, segment: Segment) -> int:
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if jitter_ms <= 0:
+            return 0
+        # The same segment has the same jitter after a restart, and no two partitions have the same.
+        return crc32c(f"{self.topic_partition}/{segment.base_offset}".encode()) % jitter_ms
+
+    def roll(self, *, now_ms: int) -> Segment:
+        """Begin a new segment at the log end, unless the active one is empty; the active segment."""
+        try:
+            return self._roll(self.log_end_offset, now_ms)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def _roll(self, next_offset: int, now_ms: int) -> Segment:
+        active = self.segments[-1]
+        base_offset = max(next_offset, self.log_end_offset)
+        if active.size_bytes == 0:
+            if active.base_offset == base_offset:
+                return active
+            self._drop_segment_files(self.segments.pop())
+            self._base_offsets.pop()
+        else:
+            active.seal()
+        segment = Segment.create(self._disk, self.directory, base_offset, self.config, now_ms=now_ms)
+        self.segments.append(segment)
+        self._base_offsets.append(base_offset)
+        self._producers.map_end_offset = base_offset
+        self._snapshots.take(self._producers)
+        return segment
+
+    # Reading.
+
+    def read(
+        self, offset: int, max_bytes: int, *, isolation: FetchIsolation, minimum_one_batch: bool
+    ) -> FetchDataInfo:
+        """The batches from the one that contains `offset`, at most `max_bytes` of them.
+
+        The last batch may be cut off, as Apache Kafka cuts it; clients drop it. With `minimum_one_batch` the
+        first is whole even if it is larger than `max_bytes`, without it the slice is then empty.
+        OFFSET_OUT_OF_RANGE below the log start or above the log end.
+        """
+        high_watermark, last_stable = self.high_watermark, self.last_stable_offset
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} has offsets {self.log_start_offset} to {self.log_end_offset},"
+                f" not {offset}.",
+            )
+        is_committed = isolation is FetchIsolation.TXN_COMMITTED
+        if is_committed:
+            upper = last_stable
+        else:
+            upper = self.log_end_offset if isolation is FetchIsolation.LOG_END else high_watermark
+        piece, is_too_large = EMPTY_SLICE, False
+        aborted: list[AbortedTransaction] | None = [] if is_committed else None
+        if offset < upper:
+            try:
+                piece, is_too_large, number = self._find(offset, upper, max_bytes, minimum_one_batch)
+                if is_committed and piece.size:
+                    aborted = self._collect_aborted(number, offset, upper, piece)
+            except OSError as error:
+                raise self._fail(error) from error
+        return FetchDataInfo(
+            piece,
+            offset,
+            self.log_start_offset,
+            self.log_end_offset,
+            high_watermark,
+            last_stable,
+            aborted,
+            is_too_large,
+        )
+
+    def _find(
+        self, offset: int, upper: int, max_bytes: int, minimum_one_batch: bool
+    ) -> tuple[FileSlice, bool, int]:
+        """(bytes, whether the first batch was too large, number of the segment) of a read."""
+        number = max(0, bisect_right(self._base_offsets, offset) - 1)
+        segments = self.segments
+        last = len(segments) - 1
+        while number <= last:
+            segment = segments[number]
+            start = segment.position_of(offset)
+            if start is None:  # Compaction left no batch from here to the next segment.
+                number += 1
+                continue
+            end = segment.size_bytes
+            next_offset = self.log_end_offset if number == last else self._base_offsets[number + 1]
+            if upper < next_offset:
+                upper_position = segment.position_of(upper)
+                end = end if upper_position is None else upper_position
+            size = min(end - start, max_bytes)
+            if size < end - start:
+                first_size = segment.size_of_batch_at(start)
+                if size < first_size:
+                    if not minimum_one_batch:
+                        return EMPTY_SLICE, True, number
+                    size = first_size
+            return (segment.slice(start, size) if size > 0 else EMPTY_SLICE), False, number
+        return EMPTY_SLICE, False, last
+
+    def _collect_aborted(
+        self, number: int, offset: int, upper: int, piece: FileSlice
+    ) -> list[AbortedTransaction]:
+        # The end of the slice in offsets, at the grain of the index: a few transactions too many do no harm.
+        bound = self.segments[number].offset_index.first_offset_from(piece.position + piece.size)
+        if bound is None:
+            last = len(self.segments) - 1
+            bound = upper if number == last else self._base_offsets[number + 1]
+        bound = min(bound, upper)
+        found: list[AbortedTransaction] = []
+        for segment in self.segments[number:]:
+            rows, is_complete = segment.transaction_index.collect(offset, bound)
+            found += rows
+            if is_complete:
+                break
+        return sorted(found, key=lambda row: row.first_offset)
+
+    # Looking up.
+
+    def fetch_offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """The answer to ListOffsets: for a special timestamp (-1 to -6) or the first record not older than
+        it.
+
+        None when no record is. The leader epoch is that of the offset, -1 when unknown. For -1 (latest) this
+        gives the log end; a consumer is told the high watermark or last stable offset by the caller.
+        """
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            return self._without_time(self.log_start_offset)
+        if timestamp == LATEST_TIMESTAMP:
+            return TimestampAndOffset(NO_TIMESTAMP, self.log_end_offset, self.latest_epoch)
+        if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+            # Without tiered storage nothing is tiered and nothing waits to be.
+            return TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
+        try:
+            if timestamp == MAX_TIMESTAMP:
+                segment = max(self.segments, key=lambda one: one.largest.timestamp)
+                return segment.find_largest_timestamp()
+            for segment in self.segments:
+                if segment.largest_timestamp >= timestamp:
+                    return segment.find_by_timestamp(timestamp, self.log_start_offset)
+        except OSError as error:
+            raise self._fail(error) from error
+        return None
+
+    def _without_time(self, offset: int) -> TimestampAndOffset:
+        return TimestampAndOffset(NO_TIMESTAMP, offset, self._epochs.epoch_for_offset(offset))
+
+    def leader_epoch_for_offset(self, offset: int) -> int:
+        """The leader epoch in which `offset` was written; -1 when unknown."""
+        return self._epochs.epoch_for_offset(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Where a leader epoch, or the last known one before it, ended; (-1, -1) when that is not known."""
+        return self._epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
+        """A leader begins its reign: `epoch` starts at `start_offset`, the log end."""
+        try:
+            self._epochs.assign(epoch, start_offset)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    # Offsets that move.
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Move the high watermark to `offset`, within the log; the new one."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self._producers.on_high_watermark(self.high_watermark)
+        if self._first_unstable is not None:
+            self._update_first_unstable()
+        return self.high_watermark
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Hide the records below `offset` (DeleteRecords, retention); whether anything changed.
+
+        OFFSET_OUT_OF_RANGE above the high watermark. Segments go later, by retention.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot delete below {offset} of {self.topic_partition}: its high watermark is"
+                f" {self.high_watermark}.",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        try:
+            self._epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self._fail(error) from error
+        self._producers.on_high_watermark(offset)
+        self._update_first_unstable()
+        return True
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> bool:
+        """Cut everything from `offset` on, with the whole batch that contains it; whether anything went."""
+        if offset >= self.log_end_offset:
+            return False
+        try:
+            if offset < self._base_offsets[0]:
+                self._truncate_fully(offset, now_ms)
+            else:
+                self._truncate(offset, now_ms)
+        except OSError as error:
+            raise self._fail(error) from error
+        return True
+
+    def _truncate(self, offset: int, now_ms: int) -> None:
+        keep = max(1, bisect_right(self._base_offsets, offset))
+        doomed = self.segments[keep:]
+        del self.segments[keep:], self._base_offsets[keep:]
+        for segment in doomed:
+            segment.close()
+            self._drop_segment_files(segment)
+        last = self.segments[-1]
+        if not last.is_active:
+            last.activate(last.find_end()[0])
+        last.truncate_to(offset)
+        # The batch that contained `offset` went as a whole.
+        self.log_end_offset = min(offset, max(last.find_end()[0], last.base_offset))
+        self._after_truncation(now_ms)
+
+    def _after_truncation(self, now_ms: int) -> None:
+        end = self.log_end_offset
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.recovery_point = min(self.recovery_point, end)
+        self._epochs.truncate_from_end(end)
+        self._snapshots.remove_above(end)
+        self.notes += self._snapshots.load_latest(self._producers, self.log_start_offset, end, now_ms)
+        replay_producers(self._producers, self.segments, end, now_ms)
+        self._producers.map_end_offset = end
+        self.update_high_watermark(self.high_watermark)
+        self._update_first_unstable()
+
+    def truncate_fully_and_start_at(
+        self, offset: int, *, now_ms: int, log_start_offset: int | None = None
+    ) -> None:
+        """Drop everything and go on, empty, at `offset` (a follower too far behind its leader)."""
+        try:
+            self._truncate_fully(offset, now_ms)
+        except OSError as error:
+            raise self._fail(error) from error
+        if log_start_offset is not None:
+            self.log_start_offset = log_start_offset
+
+    def _truncate_fully(self, offset: int, now_ms: int) -> None:
+        doomed = self.segments
+        self.segments, self._base_offsets = [], []
+        for segment in doomed:
+            segment.close()
+            self._drop_segment_files(segment)
+        self._epochs.clear()
+        self._snapshots.clear()
+        self._producers.clear(offset)
+        self.segments = [Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)]
+        self._base_offsets = [offset]
+        self.log_start_offset = self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.update_high_watermark(self.high_watermark)
+        self._update_first_unstable()
+
+    # Segments that come and go.
+
+    def delete_segments(self, segments: Sequence[Segment], *, now_ms: int) -> None:
+        """Take the oldest segments out of the log: the log start moves up, their files wait in
+        `deleted_paths`.
+
+        When all are to go, an empty one is made first.
+        """
+        if not segments:
+            return
+        assert list(segments) == self.segments[: len(segments)], "only the oldest segments can go"
+        try:
+            count = len(segments)
+            if count == len(self.segments):
+                if self.segments[-1].size_bytes == 0:
+                    count -= 1
+                else:
+                    self._roll(self.log_end_offset, now_ms)
+            doomed, self.segments = self.segments[:count], self.segments[count:]
+            del self._base_offsets[:count]
+            if not doomed:
+                return
+            for segment in doomed:
+                self._drop_segment_files(segment)
+                snapshot = self._snapshots.mark_deleted(segment.base_offset)
+                if snapshot is not None:
+                    self.deleted_paths.append(snapshot)
+            start = self._base_offsets[0]
+            if start > self.log_start_offset:
+                self.high_watermark = max(self.high_watermark, start)
+                self.increment_log_start_offset(start)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
+        """Put cleaned segments (suffix `.cleaned`, sealed) in the place of the ones that they were made from.
+
+        A crash at any point leaves either the old ones or, by way of `.swap`, the new ones.
+        """
+        first = self.segments.index(old[0])
+        assert self.segments[first : first + len(old)] == list(old), "the old segments are neighbours"
+        assert not any(segment.is_active for segment in (*new, *old)), "the active segment is not cleaned"
+        try:
+            # Last one first: as long as a `.cleaned` file is left, swaps from it on are void.
+            for segment in reversed(new):
+                segment.change_suffix(SWAP_SUFFIX)
+            self.segments[first : first + len(old)] = new
+            self._base_offsets = [segment.base_offset for segment in self.segments]
+            for segment in old:
+                self._drop_segment_files(segment)
+                if segment.base_offset not in {one.base_offset for one in new}:
+                    snapshot = self._snapshots.mark_deleted(segment.base_offset)
+                    if snapshot is not None:
+                        self.deleted_paths.append(snapshot)
+            for segment in new:
+                segment.change_suffix("")
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def _drop_segment_files(self, segment: Segment) -> None:
+        segment.close()
+        segment.change_suffix(DELETED_SUFFIX)
+        self.deleted_paths += segment.existing_paths()
+
+    def take_deleted_paths(self) -> list[Path]:
+        """The files to remove after `file.delete.delay.ms`; they are the caller's now."""
+        taken, self.deleted_paths = self.deleted_paths, []
+        return taken
+
+    # Durability.
+
+    def flush_target(self) -> FlushTarget:
+        """What to fsync, now, to move the recovery point to the log end; give it to `flushed` when it has
+        run.
+        """
+        try:
+            self._epochs.write()
+        except OSError as error:
+            raise self._fail(error) from error
+        dirty = [
+            segment
+            for number, segment in enumerate(self.segments[:-1])
+            if self._base_offsets[number + 1] > self.recovery_point
+        ]
+        paths: list[Path] = [self._epochs.path]
+        for segment in dirty:
+            paths += segment.existing_paths()
+        paths += [
+            self._snapshots.path(offset)
+            for offset in self._snapshots.offsets
+            if offset >= self.recovery_point
+        ]
+        return FlushTarget(
+            offset=self.log_end_offset,
+            disk=self._disk,
+            directory=self.directory,
+            files=(self.active_segment.file,),
+            paths=tuple(paths),
+        )
+
+    def flushed(self, target: FlushTarget, now_ms: int) -> None:
+        """`target` has run: everything below its offset is durable."""
+        self.recovery_point = max(self.recovery_point, min(target.offset, self.log_end_offset))
+        self.last_flush_ms = now_ms
+
+    def flush_failed(self, error: OSError) -> KafkaError:
+        """`target` raised: the log is not to be trusted any more (fsync says only once that it lost data)."""
+        return self._fail(error)
+
+    def flush(self, *, now_ms: int) -> None:
+        """Make everything durable, waiting for the disk."""
+        target = self.flush_target()
+        try:
+            target.run()
+        except OSError as error:
+            raise self._fail(error) from error
+        self.flushed(target, now_ms)
+
+    def close(self, *, now_ms: int) -> None:
+        """Make everything durable and write indexes and producer state, so that opening it again reads
+        nothing.
+        """
+        if self._failure is not None:
+            return
+        try:
+            if self.recovery_point < self.log_end_offset:
+                self.flush(now_ms=now_ms)
+            if self.active_segment.size_bytes:
+                self.active_segment.close()
+            if self.log_end_offset > self._base_offsets[0] or self._snapshots.offsets:
+                self._snapshots.take(self._producers)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    # Housekeeping.
+
+    def update_config(self, config: LogConfig) -> None:
+        """The topic's settings changed; they hold from the next append on."""
+        self.config = config
+
+    def move_to(self, directory: Path) -> None:
+        """The directory of the log was renamed (deletion of a topic, move to another log dir)."""
+        self.directory = directory
+        self._epochs.move_to(directory)
+        self._snapshots.directory = directory
+        self.deleted_paths = [directory / path.name for path in self.deleted_paths]
+        for segment in self.segments:
+            segment.move_to(directory)
+
+    def active_producers(self) -> Iterable[ProducerEntry]:
+        """The producers that the log knows (DescribeProducers)."""
+        return self._producers.entries.values()
+
+    def has_ongoing_transaction(self, producer_id: int) -> bool:
+        """Whether this producer has data of an open transaction in the log (KIP-890)."""
+        return self._producers.has_ongoing_transaction(producer_id)
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers silent for `producer.id.expiration.ms`; how many."""
+        return self._producers.remove_expired(now_ms, expiration_ms)
+
+    def check_invariants(self) -> None:
+        """Assert what always holds; reads the whole log."""
+        assert self.segments and self._base_offsets == [one.base_offset for one in self.segments]
+        assert self._base_offsets == sorted(set(self._base_offsets))
+        assert all(not segment.is_active for segment in self.segments[:-1])
+        assert self.active_segment.is_active
+        assert self._base_offsets[0] <= self.log_start_offset or len(self.segments) == 1
+        assert self.log_start_offset <= self.last_stable_offset <= self.high_watermark <= self.log_end_offset
+        assert self.recovery_point <= self.log_end_offset
+        assert self._producers.map_end_offset == self.log_end_offset
+        for segment, upper in zip(self.segments, [*self._base_offsets[1:], self.log_end_offset], strict=True):
+            segment.check_invariants()
+            assert segment.find_end()[0] <= upper, (segment, upper)
+        self._epochs.check_invariants()
+        self._producers.check_invariants()
+
+
+def _patched(batch: ByteSource, offset: int, leader_epoch: int) -> list[ByteSource]:
+    view = memoryview(batch)
+    if not view.readonly:
+        patch_offset_and_epoch(view, offset, leader_epoch)
+        return [view]
+    head = bytearray(view[:HEADER_SIZE])
+    patch_offset_and_epoch(head, offset, leader_epoch)
+    return [head, view[HEADER_SIZE:]]
+
+
+def _marker_of(batch: ByteSource) -> EndTransactionMarker:
+    for record in iterate_records(batch):
+        marker = parse_marker(record)
+        if marker is not None:
+            return marker
+    raise KafkaError(ErrorCode.INVALID_RECORD, "The control batch of a producer holds no transaction marker.")
+
+
+def _storage_error(directory: Path, error: OSError) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The disk under {directory} failed: {error}.")

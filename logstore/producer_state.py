@@ -1,0 +1,331 @@
+"""What a log knows of the producers that wrote to it: their epochs, last sequences and open transactions
+(KIP-98).
+
+A leader asks `check_batch` before an append and tells `add_batch` after it, so a failed write leaves no
+trace. Followers and recovery only tell. The state is written as `<offset>.snapshot` files, in Kafka's format:
+
+    i16 version (1), u32 CRC-32C of what follows, i32 count, and 46 bytes a producer:
+    i64 id, i16 epoch, i32 last sequence, i64 last offset, i32 offset delta, i64 timestamp,
+    i32 coordinator epoch, i64 first offset of the open transaction (-1: none)
+
+A snapshot keeps only the last batch of a producer, so the window for duplicates is one batch after a restart.
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import ControlType, EndTransactionMarker
+from logstore.record_batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+
+# A client may have five requests in flight; any of the last five batches may come again.
+RETAINED_BATCHES: Final = 5
+NO_OFFSET: Final = -1
+SNAPSHOT_VERSION: Final = 1
+
+_SNAPSHOT_HEAD = struct.Struct(">hIi")
+_SNAPSHOT_ROW = struct.Struct(">qhiqiqiq")
+_CRC_START = 6
+
+
+class BatchMetadata(NamedTuple):
+    """One of the last batches of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker at `last_offset` ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """One producer id. `last_seen_ms` is our clock, not the batch's: replayed history must not expire at
+    once.
+    """
+
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp: int = -1
+    current_txn_first_offset: int = NO_OFFSET
+    last_seen_ms: int = -1
+    batches: list[BatchMetadata] | None = None  # at most RETAINED_BATCHES, oldest first
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class ProducerState:
+    """All producers of one log, and the transactions that hold back its last stable offset."""
+
+    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self.map_end_offset = 0  # the state covers the log up to here
+        self._ongoing: dict[int, int] = {}  # first offset -> producer id, ascending
+        # First offset -> last offset of those that ended, but not yet below the high watermark.
+        self._unreplicated: dict[int, int] = {}
+
+    def clear(self, map_end_offset: int) -> None:
+        """Forget everybody."""
+        self.entries.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self.map_end_offset = map_end_offset
+
+    # Before an append.
+
+    def check_batch(self, header: BatchHeader, *, is_client: bool) -> BatchMetadata | None:
+        """Whether a leader may append this data batch: None, or the batch that it duplicates.
+
+        OUT_OF_ORDER_SEQUENCE_NUMBER on a gap or an old duplicate, INVALID_PRODUCER_EPOCH from a fenced
+        producer, INVALID_TXN_STATE for a batch outside a transaction that is open. A producer without
+        history may begin with any sequence: its history may have been deleted or expired. Batches that a
+        coordinator writes (not `is_client`) carry no sequence, only their epoch counts.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return None
+        if header.producer_epoch == entry.epoch:
+            if is_client:
+                expected = (entry.last_sequence + 1) & MAX_SEQUENCE
+                if header.base_sequence != expected:
+                    return self._duplicate_of(entry, header)
+        elif header.producer_epoch < entry.epoch:
+            raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
+        elif is_client and header.base_sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {header.producer_id} begins epoch {header.producer_epoch} with sequence"
+                f" {header.base_sequence} instead of 0.",
+            )
+        if entry.current_txn_first_offset != NO_OFFSET and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Producer {header.producer_id} sent a batch outside its open transaction.",
+            )
+        return None
+
+    def _duplicate_of(self, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata:
+        for batch in entry.batches or ():
+            if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
+                return batch
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Producer {header.producer_id} sent sequence {header.base_sequence} after"
+            f" {entry.last_sequence}.",
+        )
+
+    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
+        """Whether a leader may append this marker: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED
+        if not.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return
+        if header.producer_epoch < entry.epoch:
+            raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"A marker for producer {header.producer_id} comes from coordinator epoch"
+                f" {marker.coordinator_epoch}, {entry.coordinator_epoch} was seen.",
+            )
+
+    # After an append.
+
+    def add_batch(self, header: BatchHeader, now_ms: int) -> None:
+        """A data batch with a producer id is in the log, at the offsets in its header."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
+        batches = entry.batches
+        if entry.epoch != header.producer_epoch or batches is None:
+            entry.epoch = header.producer_epoch
+            entry.batches = batches = []
+        elif len(batches) == RETAINED_BATCHES:
+            del batches[0]
+        base_offset, delta = header.base_offset, header.last_offset_delta
+        batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp))
+        entry.last_timestamp = header.max_timestamp
+        entry.last_seen_ms = now_ms
+        if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
+            entry.current_txn_first_offset = base_offset
+            self._ongoing[base_offset] = header.producer_id
+
+    def add_marker(
+        self, header: BatchHeader, marker: EndTransactionMarker, now_ms: int
+    ) -> CompletedTransaction | None:
+        """A marker is in the log; the transaction that it ends, None if it had no data in this log."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
+        if entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches = None
+        first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, NO_OFFSET
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.last_seen_ms = now_ms
+        if first_offset == NO_OFFSET:
+            return None
+        is_aborted = marker.control_type is ControlType.ABORT
+        return CompletedTransaction(header.producer_id, first_offset, header.base_offset, is_aborted)
+
+    def last_stable_offset_after(self, transaction: CompletedTransaction) -> int:
+        """Up to where the log is decided once `transaction` has ended, for its row in the transaction
+        index.
+        """
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != transaction.producer_id:
+                return first_offset
+        return transaction.last_offset + 1
+
+    def complete(self, transaction: CompletedTransaction) -> None:
+        """The transaction is decided; it holds back the last stable offset until its marker is replicated."""
+        del self._ongoing[transaction.first_offset]
+        self._unreplicated[transaction.first_offset] = transaction.last_offset
+
+    # The last stable offset.
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of a transaction that is open, or ended above the high watermark; None without
+        one.
+        """
+        ongoing = next(iter(self._ongoing), None)
+        if not self._unreplicated:
+            return ongoing
+        unreplicated = min(self._unreplicated)
+        return unreplicated if ongoing is None else min(ongoing, unreplicated)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Transactions whose marker is below the high watermark are stable."""
+        if self._unreplicated:
+            for first_offset, last_offset in list(self._unreplicated.items()):
+                if last_offset < high_watermark:
+                    del self._unreplicated[first_offset]
+
+    def has_ongoing_transaction(self, producer_id: int) -> bool:
+        """Whether this producer has data of an open transaction in the log."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset != NO_OFFSET
+
+    # Expiry and snapshots.
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers not heard of for `producer.id.expiration.ms`, but for open transactions; the
+        count.
+        """
+        expired = [
+            entry.producer_id
+            for entry in self.entries.values()
+            if entry.current_txn_first_offset == NO_OFFSET and now_ms - entry.last_seen_ms >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.entries[producer_id]
+        return len(expired)
+
+    def load(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
+        """Replace the state by that of a snapshot taken at `map_end_offset`."""
+        self.clear(map_end_offset)
+        for entry in entries:
+            self.entries[entry.producer_id] = entry
+        ongoing = {
+            entry.current_txn_first_offset: entry.producer_id
+            for entry in self.entries.values()
+            if entry.current_txn_first_offset != NO_OFFSET
+        }
+        self._ongoing = dict(sorted(ongoing.items()))
+
+    def check_invariants(self) -> None:
+        """Assert that open transactions and entries agree."""
+        assert list(self._ongoing) == sorted(self._ongoing), self._ongoing
+        assert self._ongoing == {
+            entry.current_txn_first_offset: entry.producer_id
+            for entry in self.entries.values()
+            if entry.current_txn_first_offset != NO_OFFSET
+        }
+        for entry in self.entries.values():
+            batches = entry.batches or []
+            assert len(batches) <= RETAINED_BATCHES, entry
+            assert all(batch.last_offset < self.map_end_offset for batch in batches), (
+                entry,
+                self.map_end_offset,
+            )
+
+
+def _old_epoch(producer_id: int, epoch: int, current: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"Producer {producer_id} has epoch {epoch}, a newer instance of it has {current}.",
+    )
+
+
+def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    """The content of a `.snapshot` file."""
+    rows: list[bytes] = []
+    for entry in entries:
+        last = entry.batches[-1] if entry.batches else None
+        rows.append(
+            _SNAPSHOT_ROW.pack(
+                entry.producer_id,
+                entry.epoch,
+                last.last_sequence if last else NO_SEQUENCE,
+                last.last_offset if last else NO_OFFSET,
+                last.offset_delta if last else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.current_txn_first_offset,
+            )
+        )
+    body = len(rows).to_bytes(4, "big") + b"".join(rows)
+    return _SNAPSHOT_HEAD.pack(SNAPSHOT_VERSION, crc32c(body), 0)[:_CRC_START] + body
+
+
+def decode_snapshot(content: bytes, now_ms: int) -> list[ProducerEntry]:
+    """The producers in a `.snapshot` file, heard of at `now_ms`; CORRUPT_MESSAGE when it is not whole."""
+    if len(content) < _SNAPSHOT_HEAD.size:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A producer snapshot of {len(content)} bytes is too short."
+        )
+    version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)
+    if version != SNAPSHOT_VERSION:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A producer snapshot has version {version}.")
+    if crc32c(memoryview(content)[_CRC_START:]) != crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The CRC of a producer snapshot does not match.")
+    if count < 0 or len(content) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ROW.size:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A producer snapshot counts {count} producers.")
+    entries: list[ProducerEntry] = []
+    for row in _SNAPSHOT_ROW.iter_unpack(memoryview(content)[_SNAPSHOT_HEAD.size :]):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset = (
+            row
+        )
+        batches = [BatchMetadata(last_sequence, last_offset, delta, timestamp)] if last_offset >= 0 else None
+        entries.append(
+            ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, first_offset, now_ms, batches)
+        )
+    return entries

@@ -1,0 +1,419 @@
+"""Opening the directory of a log: leftovers, lost indexes, torn tails.
+
+After a clean shutdown nothing is read but the ends of the indexes. After a crash the segments at and above
+the recovery point are read batch by batch: the first one that is not whole ends the log, everything from it
+on is cut away, and the indexes, leader epochs and aborted transactions are built anew by the same code that
+an append uses. Files that a log has no use for are named and left where they are.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from logstore.disk import Disk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.leader_epoch_cache import FILE_NAME as EPOCH_FILE_NAME
+from logstore.leader_epoch_cache import LeaderEpochCache
+from logstore.log_config import LogConfig
+from logstore.producer_snapshots import ProducerSnapshots
+from logstore.producer_state import ProducerState
+from logstore.record import iterate_records, parse_marker
+from logstore.record_batch import (
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    computed_crc,
+)
+from logstore.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    RECOVERY_SCAN_BYTES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+    crc_of_range,
+    file_name,
+)
+from logstore.transaction_index import AbortedTransaction
+
+_FILE_NAME = re.compile(
+    r"(?P<offset>\d{20})(?P<kind>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
+    r"(?P<state>\.deleted|\.cleaned|\.swap)?"
+)
+_TEMPORARY = ".tmp"
+KNOWN_FILES: Final = frozenset({EPOCH_FILE_NAME, "partition.metadata"})
+# The largest batch that recovery takes into memory; larger ones are summed up in pieces.
+MAX_BUFFERED_BATCH_BYTES: Final = RECOVERY_SCAN_BYTES
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedLog:
+    """What was found in a directory, fit to be a `PartitionLog`; `notes` tells what was odd, a sentence
+    each.
+    """
+
+    segments: list[Segment]
+    epochs: LeaderEpochCache
+    producers: ProducerState
+    snapshots: ProducerSnapshots
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    notes: list[str] = field(default_factory=list)
+
+
+def load_log(
+    disk: Disk,
+    directory: Path,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    clean_shutdown: bool,
+    log_start_offset: int = 0,
+    recovery_point: int = 0,
+) -> LoadedLog:
+    """Open, and where needed recover, the log in `directory`, which is created if missing. Blocks; OSError
+    passes.
+    """
+    disk.make_directory(directory)
+    notes: list[str] = []
+    names = _settle_leftovers(disk, directory, notes)
+    segments = [
+        Segment.open(disk, directory, offset) for offset in sorted(names.get(LOG_SUFFIX, frozenset()))
+    ]
+    _remove_orphans(disk, directory, names, notes)
+    snapshots = ProducerSnapshots(disk, directory, names.get(SNAPSHOT_SUFFIX, frozenset()))
+    epochs = LeaderEpochCache(disk, directory)
+    epochs_lost = _load_epochs(epochs, EPOCH_FILE_NAME in names, bool(segments), notes)
+    loader = _Loader(config, segments, epochs, snapshots, notes, now_ms, log_start_offset)
+    if segments:
+        unclean_from = None if clean_shutdown else recovery_point
+        loader.recover_segments(unclean_from)
+        log_end_offset = loader.open_last_segment()
+        if log_end_offset < log_start_offset:
+            notes.append(
+                f"{directory} ends at {log_end_offset}, before its start {log_start_offset}:"
+                " all segments are removed."
+            )
+            for segment in segments:
+                segment.remove()
+            segments.clear()
+            epochs.clear()
+            snapshots.clear()
+    if not segments:
+        segments.append(Segment.create(disk, directory, log_start_offset, config, now_ms=now_ms))
+        log_end_offset = log_start_offset
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    if epochs_lost:
+        _rebuild_epochs(epochs, segments)
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    snapshots.remove_above(log_end_offset)
+    snapshots.remove_strays(segment.base_offset for segment in segments)
+    producers = ProducerState()
+    if snapshots.offsets or not clean_shutdown:
+        notes += snapshots.load_latest(producers, log_start_offset, log_end_offset, now_ms)
+        replay_producers(producers, segments, log_end_offset, now_ms)
+    producers.map_end_offset = log_end_offset
+    return LoadedLog(
+        segments=segments,
+        epochs=epochs,
+        producers=producers,
+        snapshots=snapshots,
+        log_start_offset=log_start_offset,
+        log_end_offset=log_end_offset,
+        recovery_point=log_end_offset if clean_shutdown else min(recovery_point, log_end_offset),
+        notes=notes,
+    )
+
+
+# Files.
+
+
+def _settle_leftovers(disk: Disk, directory: Path, notes: list[str]) -> dict[str, set[int]]:
+    """Finish or undo what a crash interrupted, as Kafka does; the offsets of the files that stay, by kind."""
+    parsed: list[tuple[str, int, str, str]] = []
+    found: dict[str, set[int]] = {}
+    for name in disk.list_directory(directory):
+        match = _FILE_NAME.fullmatch(name)
+        if match:
+            parsed.append((name, int(match["offset"]), match["kind"], match["state"] or ""))
+        elif name.endswith(_TEMPORARY):
+            disk.remove(directory / name)
+        elif name in KNOWN_FILES:
+            found[name] = set()
+        else:
+            notes.append(f"{directory / name} is no file of a log; it is left alone.")
+    first_cleaned = min((offset for _, offset, _, state in parsed if state == CLEANED_SUFFIX), default=None)
+    swaps = []
+    for name, offset, kind, state in parsed:
+        # A swap at or above a cleaned file belongs to a replacement that had not begun to show.
+        is_void_swap = state == SWAP_SUFFIX and first_cleaned is not None and offset >= first_cleaned
+        if state in (DELETED_SUFFIX, CLEANED_SUFFIX) or is_void_swap:
+            disk.remove(directory / name)
+        elif state == SWAP_SUFFIX:
+            swaps.append((name, offset, kind))
+        else:
+            found.setdefault(kind, set()).add(offset)
+    _finish_swaps(disk, directory, swaps, found, notes)
+    return found
+
+
+def _finish_swaps(
+    disk: Disk,
+    directory: Path,
+    swaps: list[tuple[str, int, str]],
+    found: dict[str, set[int]],
+    notes: list[str],
+) -> None:
+    logs = [offset for _, offset, kind in swaps if kind == LOG_SUFFIX]
+    if logs:
+        # What the swap segments replace has not been removed yet: everything in their range of offsets.
+        first = min(logs)
+        end = max(Segment.open(disk, directory, offset, suffix=SWAP_SUFFIX).find_end()[0] for offset in logs)
+        for kind in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX):
+            for offset in [offset for offset in found.get(kind, ()) if first <= offset < end]:
+                disk.remove(directory / file_name(offset, kind))
+                found[kind].discard(offset)
+        notes.append(f"{directory}: finished an interrupted replacement of the offsets {first} to {end}.")
+    for name, offset, kind in swaps:
+        disk.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))
+        found.setdefault(kind, set()).add(offset)
+
+
+def _remove_orphans(disk: Disk, directory: Path, names: dict[str, set[int]], notes: list[str]) -> None:
+    for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+        for offset in sorted(names.get(kind, set()) - names.get(LOG_SUFFIX, set())):
+            path = directory / file_name(offset, kind)
+            notes.append(f"{path} has no log file and was removed.")
+            disk.remove(path)
+
+
+def _load_epochs(epochs: LeaderEpochCache, exists: bool, has_segments: bool, notes: list[str]) -> bool:
+    """Whether the epochs must be found in the batches, because their file is missing or broken."""
+    if not exists:
+        return has_segments
+    try:
+        epochs.load()
+    except KafkaError as error:
+        notes.append(f"{error.detail} It is built anew from the batches.")
+        return True
+    return False
+
+
+def _rebuild_epochs(epochs: LeaderEpochCache, segments: list[Segment]) -> None:
+    for segment in segments:
+        for _, header in segment.headers():
+            if header.partition_leader_epoch > epochs.latest_epoch:
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+
+# Segments.
+
+
+class _Loader:
+    """The recovery of the segments of one log, in the order of their offsets."""
+
+    def __init__(
+        self,
+        config: LogConfig,
+        segments: list[Segment],
+        epochs: LeaderEpochCache,
+        snapshots: ProducerSnapshots,
+        notes: list[str],
+        now_ms: int,
+        log_start_offset: int,
+    ) -> None:
+        self._config = config
+        self._segments = segments
+        self._epochs = epochs
+        self._snapshots = snapshots
+        self._notes = notes
+        self._now_ms = now_ms
+        self._log_start_offset = log_start_offset
+        self._last_is_open = False
+
+    def recover_segments(self, unclean_from: int | None) -> None:
+        """Recover what is above `unclean_from` (None: nothing) and what has a lost or broken index."""
+        number = 0
+        while number < len(self._segments):
+            segment = self._segments[number]
+            is_last = number + 1 == len(self._segments)
+            end = None if is_last else self._segments[number + 1].base_offset
+            reason = None
+            if unclean_from is None or (end is not None and end <= unclean_from):
+                reason = segment.problem()
+                if reason is not None:
+                    self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
+            if (unclean_from is not None and (end is None or end > unclean_from)) or reason is not None:
+                cut_bytes = self._recover(segment, end)
+                if cut_bytes:
+                    self._notes.append(
+                        f"{segment.path}: {cut_bytes} bytes after the last whole batch were cut."
+                    )
+                    for later in self._segments[number + 1 :]:
+                        self._notes.append(f"{later.path} lies after a torn segment and was removed.")
+                        later.remove()
+                    del self._segments[number + 1 :]
+                    is_last = True
+                if is_last:
+                    self._last_is_open = True
+                else:
+                    segment.seal()
+            number += 1
+
+    def open_last_segment(self) -> int:
+        """Make the last segment active; the log end offset."""
+        last = self._segments[-1]
+        if not self._last_is_open:
+            try:
+                next_offset, end = last.find_end()
+            except KafkaError:
+                end = -1
+            if end == last.size_bytes:
+                last.activate(next_offset)
+                return next_offset
+            cut_bytes = self._recover(last, None)
+            self._notes.append(
+                f"{last.path} was not closed cleanly: {cut_bytes} bytes after its last batch were cut."
+            )
+        return last.find_end()[0]
+
+    def _recover(self, segment: Segment, end_offset: int | None) -> int:
+        producers = ProducerState()
+        self._notes += self._snapshots.load_latest(
+            producers, self._log_start_offset, segment.base_offset, self._now_ms
+        )
+        before = [one for one in self._segments if one.base_offset < segment.base_offset]
+        replay_producers(producers, before, segment.base_offset, self._now_ms)
+        return recover_segment(segment, self._config, producers, self._epochs, end_offset, self._now_ms)
+
+
+def recover_segment(
+    segment: Segment,
+    config: LogConfig,
+    producers: ProducerState,
+    epochs: LeaderEpochCache,
+    end_offset: int | None,
+    now_ms: int,
+) -> int:
+    """Read the segment batch by batch and build its indexes; the bytes cut from its end. It is active
+    afterwards.
+
+    `producers` is the state at its base offset, `end_offset` the next segment's base offset.
+    """
+    segment.reset_for_recovery()
+    valid_end, next_offset = 0, segment.base_offset
+    limit = segment.base_offset + MAX_RELATIVE_OFFSET
+    if end_offset is not None:
+        limit = min(limit, end_offset - 1)
+    for position, header, batch in _whole_batches(segment):
+        if header.base_offset < next_offset or header.last_offset > limit:
+            break
+        if header.has_producer_id:
+            try:
+                aborted = apply_to_producers(producers, header, batch, now_ms)
+            except KafkaError:
+                break  # A control batch that does not open ends the log like one with a wrong CRC.
+            if aborted is not None:
+                segment.transaction_index.append(aborted)
+        segment.index_batch(header.last_offset, header.max_timestamp, position, config.index_interval_bytes)
+        if header.partition_leader_epoch > epochs.latest_epoch:
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        next_offset = producers.map_end_offset = header.next_offset
+        valid_end = position + header.size_bytes
+    return segment.cut_tail(valid_end)
+
+
+def _whole_batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
+    """(position, header, bytes) of each batch that is whole and has a right CRC, up to the first that is not.
+
+    The bytes of a batch larger than MAX_BUFFERED_BATCH_BYTES are not held: None.
+    """
+    file, end = segment.file, segment.size_bytes
+    piece, piece_start, position = memoryview(b""), 0, 0
+    while end - position >= HEADER_SIZE:
+        at = position - piece_start
+        if len(piece) - at < HEADER_SIZE:
+            piece, piece_start, at = memoryview(file.read_at(position, RECOVERY_SCAN_BYTES)), position, 0
+        if len(piece) < HEADER_SIZE:
+            return
+        header = BatchHeader._make(HEADER.unpack_from(piece, at))
+        size_bytes = header.size_bytes
+        if (
+            header.magic != MAGIC
+            or header.batch_length < HEADER_SIZE - LOG_OVERHEAD
+            or size_bytes > end - position
+        ):
+            return
+        if not 0 <= header.records_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
+            return
+        batch: memoryview | None = None
+        if size_bytes > MAX_BUFFERED_BATCH_BYTES:
+            if crc_of_range(file, position + CRC_START, position + size_bytes) != header.crc:
+                return
+        else:
+            if at + size_bytes > len(piece):
+                piece, piece_start, at = memoryview(file.read_at(position, RECOVERY_SCAN_BYTES)), position, 0
+            if len(piece) < size_bytes or computed_crc(piece, at, size_bytes) != header.crc:
+                return
+            batch = piece[at : at + size_bytes]
+        yield position, header, batch
+        position += size_bytes
+
+
+# Producers.
+
+
+def replay_producers(producers: ProducerState, segments: list[Segment], end_offset: int, now_ms: int) -> None:
+    """Tell `producers` of the batches from its end offset up to `end_offset`."""
+    start_offset = producers.map_end_offset
+    for number, segment in enumerate(segments):
+        if segment.base_offset >= end_offset:
+            break
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= start_offset:
+            continue
+        for position, header in segment.headers(segment.offset_index.lookup(start_offset).position):
+            if header.base_offset >= end_offset:
+                break
+            if header.last_offset < start_offset or not header.has_producer_id:
+                continue
+            batch = segment.read_batch(position, header.size_bytes) if header.is_control else None
+            apply_to_producers(producers, header, batch, now_ms)
+    producers.map_end_offset = max(start_offset, end_offset)
+
+
+def apply_to_producers(
+    producers: ProducerState, header: BatchHeader, batch: bytes | memoryview | None, now_ms: int
+) -> AbortedTransaction | None:
+    """Tell `producers` of a batch that is in the log; the aborted transaction that it ends, if it does."""
+    if not header.is_control:
+        producers.add_batch(header, now_ms)
+        return None
+    if batch is None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A control batch is too large.")
+    for record in iterate_records(batch):
+        marker = parse_marker(record)
+        if marker is None:
+            return None
+        completed = producers.add_marker(header, marker, now_ms)
+        if completed is None:
+            return None
+        last_stable_offset = producers.last_stable_offset_after(completed)
+        producers.complete(completed)
+        if completed.is_aborted:
+            return AbortedTransaction(
+                completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+            )
+        return None
+    return None  # Compaction emptied the batch: its transaction is gone from the log.

@@ -1,0 +1,495 @@
+"""One segment: a `.log` file of batches and its indexes.
+
+The last segment of a log is active: its file is open, its indexes are in memory, and the positions of its
+newest batches are remembered, so that readers at the tail need no search. `seal` writes the indexes and lets
+go of all that; a closed segment costs an object and is read through the disk's cache of open files.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from logstore.disk import Disk, DiskFile, FileSlice
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.offset_index import ROW as OFFSET_ROW
+from logstore.offset_index import OffsetIndex
+from logstore.record import iterate_records
+from logstore.record_batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+from logstore.time_index import ROW as TIME_ROW
+from logstore.time_index import TimeIndex, TimestampOffset
+from logstore.transaction_index import TransactionIndex
+from logstore.varint import ByteSource
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index row can hold
+# Newest batches whose positions are remembered: enough for followers and consumers a few requests behind.
+MAX_RECENT_BATCHES: Final = 512
+# Headers are searched for in pieces of this size: two index intervals, one page fault.
+SCAN_BYTES: Final = 8192
+# Recovery reads in larger pieces; a larger batch is read alone.
+RECOVERY_SCAN_BYTES: Final = 1 << 20
+
+
+class TimestampAndOffset(NamedTuple):
+    """The answer to a look-up by time; -1 stands for what is not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Kafka's name of a file of a segment: the base offset in 20 digits, and what it is."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """The batches from `base_offset` up to the next segment's, in the order of their offsets."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_largest",
+        "_last_indexed_position",
+        "_recent_last_offsets",
+        "_recent_positions",
+        "_recent_start_offset",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "offset_index",
+        "size_bytes",
+        "suffix",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(self, disk: Disk, directory: Path, base_offset: int, *, suffix: str = "") -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix  # "", or ".cleaned", ".swap", ".deleted"
+        self.size_bytes = 0
+        self.created_ms = 0
+        self._file: DiskFile | None = None
+        self._largest: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
+        self._last_indexed_position = 0
+        self._forget_recent(base_offset)
+        self.offset_index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(disk, self._path(TRANSACTION_INDEX_SUFFIX))
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        suffix: str = "",
+    ) -> "Segment":
+        """A new, empty, active segment; its `.log` file exists afterwards and is empty."""
+        segment = cls(disk, directory, base_offset, suffix=suffix)
+        segment._file = disk.open(segment.path, create=True)
+        segment._file.truncate(0)
+        if config.preallocate and not suffix:
+            segment._file.preallocate(config.segment_bytes)
+        segment.created_ms = now_ms
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.transaction_index.create()
+        segment._largest = TimestampOffset(NO_TIMESTAMP, base_offset)
+        return segment
+
+    @classmethod
+    def open(cls, disk: Disk, directory: Path, base_offset: int, *, suffix: str = "") -> "Segment":
+        """A closed segment that is on the disk."""
+        segment = cls(disk, directory, base_offset, suffix=suffix)
+        segment.size_bytes = disk.file_size(segment.path)
+        return segment
+
+    def _path(self, suffix: str) -> Path:
+        return self.directory / (file_name(self.base_offset, suffix) + self.suffix)
+
+    @property
+    def path(self) -> Path:
+        """The `.log` file."""
+        return self._path(LOG_SUFFIX)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the segment can be appended to and cut."""
+        return self._file is not None
+
+    @property
+    def file(self) -> DiskFile:
+        """The `.log` file, open."""
+        return self._file if self._file is not None else self._disk.open_to_read(self.path)
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size_bytes={self.size_bytes}{self.suffix})"
+
+    # Writing.
+
+    def activate(self, next_offset: int) -> None:
+        """Make a segment that is on the disk the active one; `next_offset` is the log end offset."""
+        self._file = self._disk.open(self.path, create=True)
+        self.offset_index.load()
+        self.time_index.load()
+        largest = self.largest
+        last = self.offset_index.last()
+        self.time_index.drop_last_beyond(last.offset if last.position else self.base_offset - 1)
+        self._largest = largest
+        self._last_indexed_position = last.position
+        self._forget_recent(next_offset)
+
+    def append(self, buffers: list[ByteSource], size_bytes: int) -> None:
+        """Write whole batches at the end; the indexes learn of each by `index_batch`. OSError as the disk
+        gives it.
+
+        After an error the file is cut back, so a later append or reader never meets half of a batch.
+        """
+        assert self._file is not None, "only the active segment grows"
+        try:
+            self._file.write_at(self.size_bytes, buffers)
+        except OSError:
+            self._file.truncate(self.size_bytes)
+            raise
+        self.size_bytes += size_bytes
+
+    def index_batch(
+        self, last_offset: int, max_timestamp: int, position: int, index_interval_bytes: int
+    ) -> None:
+        """Note a batch of the log file: the only way that rows come into the indexes, now or in recovery."""
+        largest = self._largest
+        if largest is None or max_timestamp > largest.timestamp:
+            self._largest = largest = TimestampOffset(max_timestamp, last_offset)
+        if position - self._last_indexed_position > index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append_if_later(largest.timestamp, largest.offset)
+            self._last_indexed_position = position
+        recent = self._recent_last_offsets
+        if len(recent) >= MAX_RECENT_BATCHES:
+            half = MAX_RECENT_BATCHES // 2
+            self._recent_start_offset = recent[half - 1] + 1
+            del recent[:half], self._recent_positions[:half]
+        recent.append(last_offset)
+        self._recent_positions.append(position)
+
+    def seal(self) -> None:
+        """The segment is complete: write its indexes and keep nothing open or in memory."""
+        self.write_indexes(final=True)
+        assert self._file is not None
+        if self._file.size() != self.size_bytes:  # preallocated
+            self._file.truncate(self.size_bytes)
+        self.offset_index.release()
+        self.time_index.release()
+        self._file = None
+        self._forget_recent(self.base_offset)
+
+    def write_indexes(self, *, final: bool = False, sync: bool = False) -> None:
+        """Write the indexes of the active segment; `final` adds the row with the largest timestamp."""
+        if final:
+            largest = self.largest
+            self.time_index.append_if_later(largest.timestamp, largest.offset)
+        self.offset_index.write(sync=sync)
+        self.time_index.write(sync=sync)
+
+    def close(self) -> None:
+        """Write what is in memory, of a segment that stays the last one of its log."""
+        if self._file is not None:
+            self.seal()
+
+    # Recovery.
+
+    def problem(self) -> str | None:
+        """What is wrong with the indexes of a closed segment, as far as a glance tells; None when nothing
+        is.
+        """
+        if not self.size_bytes:
+            return None
+        for index in (self.offset_index, self.time_index):
+            if not self._disk.exists(index.path):
+                return f"{index.path.name} is missing"
+        return (
+            self.offset_index.problem(self.size_bytes)
+            or self.time_index.problem()
+            or self.transaction_index.problem(self.base_offset)
+        )
+
+    def reset_for_recovery(self) -> None:
+        """Open the segment as active one with empty indexes; `index_batch` fills them."""
+        self._file = self._disk.open(self.path)
+        self.size_bytes = self._file.size()
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.transaction_index.reset()
+        self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = None
+        self._last_indexed_position = 0
+        self._forget_recent(self.base_offset)
+
+    def cut_tail(self, position: int) -> int:
+        """Cut what follows the last batch that was indexed, which ends at `position`; the bytes that went."""
+        assert self._file is not None, "only the active segment is cut"
+        removed, self.size_bytes = self.size_bytes - position, position
+        if removed:
+            self._file.truncate(position)
+        return removed
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut the active segment before the batch that holds `offset`; the bytes that went."""
+        assert self._file is not None, "only the active segment is cut"
+        position = self.position_of(offset)
+        if position is None:
+            return 0
+        return self.truncate_at(position, offset)
+
+    def truncate_at(self, position: int, offset: int) -> int:
+        """Cut the file at `position`, where the first batch at or above `offset` starts."""
+        assert self._file is not None, "only the active segment is cut"
+        self._file.truncate(position)
+        removed, self.size_bytes = self.size_bytes - position, position
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self._last_indexed_position = self.offset_index.last().position
+        self._forget_recent(offset)
+        self._largest = self._find_largest()
+        if not position:
+            self._first_timestamp = None
+        return removed
+
+    def _find_largest(self) -> TimestampOffset:
+        # Batches after the last row are not in the index yet.
+        largest = self.time_index.last()
+        for _, header in self.headers(self._last_indexed_position):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+    def _forget_recent(self, next_offset: int) -> None:
+        # All batches that end at or above this offset are in the two arrays.
+        self._recent_start_offset = next_offset
+        self._recent_last_offsets: array[int] = array("q")
+        self._recent_positions: array[int] = array("q")
+
+    # Rolling.
+
+    def is_full(self, config: LogConfig) -> bool:
+        """Whether an index has no room for another row (segment.index.bytes)."""
+        return (
+            self.offset_index.rows_count >= config.segment_index_bytes // OFFSET_ROW.size
+            or self.time_index.rows_count >= config.segment_index_bytes // TIME_ROW.size - 1
+        )
+
+    def age_ms(self, timestamp: int, now_ms: int) -> int:
+        """How long the segment has waited for its roll: by its first batch's time, by the clock without
+        one.
+        """
+        first = self.first_timestamp
+        if first >= 0:
+            return timestamp - first
+        return now_ms - self.created_ms
+
+    @property
+    def first_timestamp(self) -> int:
+        """The max timestamp of the first batch; -1 without one."""
+        if self._first_timestamp is None:
+            header = self.header_at(0)
+            if header is None:
+                return NO_TIMESTAMP
+            self._first_timestamp = header.max_timestamp
+        return self._first_timestamp
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of the first batch that has it; -1 without one."""
+        if self._largest is None:
+            self._largest = self.time_index.last()
+        return self._largest
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp, for retention; the time of the last write when no record carries one."""
+        timestamp = self.largest.timestamp
+        return timestamp if timestamp >= 0 else self.file.modified_ms()
+
+    # Reading.
+
+    def header_at(self, position: int) -> BatchHeader | None:
+        """The header at `position`; None at the end of the segment or where no whole header is left."""
+        content = self.file.read_at(position, HEADER_SIZE) if position < self.size_bytes else b""
+        return BatchHeader._make(HEADER.unpack(content)) if len(content) == HEADER_SIZE else None
+
+    def headers(
+        self, position: int = 0, *, scan_bytes: int = SCAN_BYTES
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from `position`, read in pieces; stops at a batch that is cut off.
+
+        CORRUPT_MESSAGE when a length makes no sense.
+        """
+        file, end = self.file, self.size_bytes
+        piece, piece_start = b"", position
+        while end - position >= HEADER_SIZE:
+            at = position - piece_start
+            if at < 0 or len(piece) - at < HEADER_SIZE:
+                piece, piece_start, at = file.read_at(position, min(scan_bytes, end - position)), position, 0
+                if len(piece) < HEADER_SIZE:
+                    return
+            header = BatchHeader._make(HEADER.unpack_from(piece, at))
+            if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no batch at position {position}."
+                )
+            if header.size_bytes > end - position:
+                return
+            yield position, header
+            position += header.size_bytes
+
+    def read_batch(self, position: int, size_bytes: int) -> bytes:
+        """The bytes of one batch."""
+        return self.file.read_at(position, size_bytes)
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the first batch that ends at or above `offset` starts; None when no batch does."""
+        if offset >= self._recent_start_offset and self._file is not None:
+            found = bisect_left(self._recent_last_offsets, offset)
+            return self._recent_positions[found] if found < len(self._recent_positions) else None
+        for position, header in self.headers(self.offset_index.lookup(offset).position):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position
+        return None
+
+    def size_of_batch_at(self, position: int) -> int:
+        """The size of the batch at `position`."""
+        found = bisect_left(self._recent_positions, position)
+        if found + 1 < len(self._recent_positions) and self._recent_positions[found] == position:
+            return self._recent_positions[found + 1] - position
+        header = self.header_at(position)
+        return header.size_bytes if header is not None else 0
+
+    def slice(self, position: int, size: int) -> FileSlice:
+        """A range of the `.log` file."""
+        return FileSlice(file=self.file, position=position, size=size)
+
+    def find_end(self) -> tuple[int, int]:
+        """(the offset after the last whole batch, the position where it ends), by a walk from the last index
+        row.
+
+        CORRUPT_MESSAGE when a length makes no sense.
+        """
+        next_offset, end = self.base_offset, 0
+        for position, header in self.headers(self.offset_index.last().position):
+            next_offset, end = header.next_offset, position + header.size_bytes
+        return next_offset, end
+
+    def find_by_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record at or above `start_offset` whose timestamp is at least `timestamp`."""
+        lower = max(self.time_index.lookup(timestamp).offset, start_offset)
+        for position, header in self.headers(self.offset_index.lookup(lower).position):
+            if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                continue
+            for record in iterate_records(self.read_batch(position, header.size_bytes)):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    def find_largest_timestamp(self) -> TimestampAndOffset | None:
+        """The first record that has the segment's largest timestamp; None without timestamps."""
+        timestamp, last_offset = self.largest
+        if timestamp < 0:
+            return None
+        for position, header in self.headers(self.offset_index.lookup(last_offset).position):
+            if header.max_timestamp != timestamp:
+                continue
+            for record in iterate_records(self.read_batch(position, header.size_bytes)):
+                if record.timestamp == timestamp:
+                    return TimestampAndOffset(timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    # Files.
+
+    def existing_paths(self) -> list[Path]:
+        """The files of the segment that are on the disk."""
+        names = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+        return [path for path in map(self._path, names) if self._disk.exists(path)]
+
+    def change_suffix(self, suffix: str) -> None:
+        """Rename all files from the suffix they have to `suffix`; the `.log` last, so that it stands for
+        all.
+        """
+        old = self.existing_paths()
+        for path in reversed(old):
+            self._disk.rename(path, path.with_name(path.name.removesuffix(self.suffix) + suffix))
+        self.suffix = suffix
+        self._name_indexes()
+
+    def move_to(self, directory: Path) -> None:
+        """The directory of the log was renamed."""
+        self.directory = directory
+        self._name_indexes()
+
+    def _name_indexes(self) -> None:
+        self.offset_index.path = self._path(INDEX_SUFFIX)
+        self.time_index.path = self._path(TIME_INDEX_SUFFIX)
+        self.transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
+
+    def sync(self) -> None:
+        """Make data and indexes durable. Blocks; for a closed segment it may run in any thread."""
+        for path in self.existing_paths():
+            self._disk.open(path).sync()
+
+    def remove(self) -> None:
+        """Remove all files."""
+        for path in self.existing_paths():
+            self._disk.remove(path)
+
+    def check_invariants(self) -> None:
+        """Assert that batches, indexes and the remembered tail agree."""
+        position, previous = 0, self.base_offset - 1
+        batches: dict[int, int] = {}
+        for position, header in self.headers():
+            assert header.base_offset > previous, (self, header, previous)
+            previous = header.last_offset
+            assert previous - self.base_offset <= MAX_RELATIVE_OFFSET
+            batches[position] = previous
+        end = position + header.size_bytes if batches else 0
+        assert end == self.size_bytes, (self, end)
+        for number in range(self.offset_index.rows_count):
+            row = self.offset_index.row(number)
+            assert batches.get(row.position) == row.offset, (self, row)
+        for position, last_offset in zip(self._recent_positions, self._recent_last_offsets, strict=True):
+            assert batches.get(position) == last_offset, (self, position, last_offset)
+        self.offset_index.check_invariants()
+        self.time_index.check_invariants()
+        self.transaction_index.check_invariants()
+
+
+def crc_of_range(file: DiskFile, position: int, end: int) -> int:
+    """The CRC-32C of a range of a file, read in pieces."""
+    crc = 0
+    while position < end:
+        piece = file.read_at(position, min(RECOVERY_SCAN_BYTES, end - position))
+        if not piece:
+            break
+        crc = crc32c(piece, crc)
+        position += len(piece)
+    return crc
