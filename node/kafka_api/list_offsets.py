@@ -7,9 +7,9 @@ timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (ea
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from logstore.partition_log import FetchIsolation, TimestampAndOffset
-
 from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import FetchIsolation
+from logstore.segment import TimestampAndOffset
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -28,9 +28,7 @@ _READ_COMMITTED = 1
 _SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
 
-async def handle(
-    broker: "Broker", context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse:
+def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     if request.replica_id != _CONSUMER:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level == _READ_COMMITTED:
@@ -47,7 +45,7 @@ async def handle(
             try:
                 if named[topic.name, wanted.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                found = await _look_up(broker, context.api_version, topic.name, wanted, isolation)
+                found = _look_up(broker, context.api_version, topic.name, wanted, isolation)
             except KafkaError as error:
                 code = error.code
             answers.append(_answer(wanted.partition_index, code, found))
@@ -55,7 +53,7 @@ async def handle(
     return ListOffsetsResponse(topics=topics)
 
 
-async def _look_up(
+def _look_up(
     broker: "Broker", version: int, topic: str, wanted: ListOffsetsPartition, isolation: FetchIsolation
 ) -> TimestampAndOffset | None:
     timestamp = wanted.timestamp

@@ -6,17 +6,18 @@ the high watermark is shown to a consumer. A request that names a leader epoch i
 
 from dataclasses import dataclass
 
+from logstore.errors import ErrorCode, KafkaError
+from logstore.leader_epoch_cache import EpochEndOffset
 from logstore.partition_log import (
+    LATEST_TIMESTAMP,
+    AppendOrigin,
     AppendResult,
-    EpochEndOffset,
     FetchDataInfo,
     FetchIsolation,
     PartitionLog,
-    TimestampAndOffset,
 )
-
-from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
+from logstore.segment import TimestampAndOffset
 from logstore.topic_partition import TopicPartition
 from node.replica import delayed_fetch, delayed_produce
 from node.replica.delayed_fetch import DelayedFetch
@@ -25,8 +26,6 @@ from node.replica.high_watermark import high_watermark_of
 
 NO_LEADER = -1
 NO_EPOCH = -1
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +76,8 @@ class Partition:
             self._follower_end_offsets = {}
         self.leader_epoch = assignment.leader_epoch
         if self.is_leader:
+            if assignment.leader_epoch > self.log.latest_epoch:
+                self.log.assign_epoch_start_offset(assignment.leader_epoch, self.log.log_end_offset)
             self._advance_high_watermark()
         else:
             self._wake_all()
@@ -107,7 +108,13 @@ class Partition:
     # ---- writing ---------------------------------------------------------------------------------
 
     def append_as_leader(
-        self, records: Buffer, *, required_acks: int, now_ms: int, produce_version: int
+        self,
+        records: Buffer,
+        *,
+        required_acks: int,
+        now_ms: int,
+        produce_version: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
         """Append a producer's batch; KafkaError says why not. With acks=all the ISR must be large enough."""
         self.check_leader()
@@ -118,7 +125,11 @@ class Partition:
                 f" min.insync.replicas is {self.log.config.min_insync_replicas}.",
             )
         result = self.log.append_as_leader(
-            records, leader_epoch=self.leader_epoch, now_ms=now_ms, produce_version=produce_version
+            records,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            produce_version=produce_version,
+            origin=origin,
         )
         self._advance_high_watermark()
         return result
@@ -133,7 +144,8 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition} can be cut up to its high watermark {high_watermark}, not {offset}.",
             )
-        self.log.increment_log_start_offset(offset)
+        if self.log.increment_log_start_offset(offset):
+            delayed_fetch.check_all(self.delayed_fetches, self)
         return self.log.log_start_offset
 
     def acknowledgement_of(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:

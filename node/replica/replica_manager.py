@@ -9,9 +9,10 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from logstore.log_manager import LogManager
+
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
-from logstore.log_manager import LogManager
 from logstore.topic_partition import TopicPartition
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
