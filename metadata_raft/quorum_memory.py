@@ -10,7 +10,7 @@ MEMORY_LEADER_ID = 0
 
 
 class MemoryQuorum:
-    """Keeps the encoded batches in `log`; with `by_hand`, `commit` and `lose_leadership` decide their fate."""
+    """Keeps encoded batches in `log`; with `by_hand`, `commit` and `lose_leadership` decide their fate."""
 
     def __init__(self, *, node_id: int = MEMORY_LEADER_ID, by_hand: bool = False) -> None:
         self.log: list[bytes] = []

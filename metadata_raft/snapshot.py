@@ -75,7 +75,7 @@ def encode_snapshot(image: MetadataImage) -> Iterator[bytearray]:
 
 
 def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> MetadataImage:
-    """The image in a snapshot whose last record stood at the offset `version`; CORRUPT_MESSAGE if not whole."""
+    """The image in a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if it is not whole."""
     delta = MetadataDelta(empty)
     position, expected_offset, timestamp_ms = 0, 0, -1
     kinds: list[int] = []
