@@ -21,10 +21,10 @@ from logstore.schema_source import (
     is_number,
 )
 
-# The elements of all arrays of one message together. An element may be one byte on the wire and 200 in
-# memory, so the frame size alone is no bound; Metadata about 200,000 partitions with three replicas holds
-# 1.4 million.
-MAX_ELEMENTS = 2**21
+# The elements of all arrays of one message together; four numbers count as one. An element may be two bytes
+# on the wire and 200 in memory, so the size of a frame is no bound: this one stands for some 100 MB beside
+# the text itself, and for Metadata about half a million partitions.
+MAX_ELEMENTS = 2**19
 VARINT_MAX_BYTES = 5
 
 
@@ -206,7 +206,7 @@ class _DecoderWriter:
             source.line(depth, f"{count} -= 1")
         least = min_bytes(field, self.version, self.flexible)
         assert least > 0, f"{field.name} has elements of no size in version {self.version}"
-        source.line(depth, f"left -= {count}")
+        source.line(depth, f"left -= {count} >> 2" if is_number(field.kind) else f"left -= {count}")
         room = "end - p" if least == 1 else f"(end - p) // {least}"
         source.line(depth, f"if {count} > {room} or left < 0:")
         source.line(depth + 1, f"raise too_many('{field.name}', {count})")

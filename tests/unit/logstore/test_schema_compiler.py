@@ -273,6 +273,32 @@ def test_all_arrays_of_a_message_together_have_a_limit() -> None:
     assert f"names cannot have {MAX_ELEMENTS + 1} elements" in refusal(2, frame)
 
 
+def test_four_numbers_count_as_one_element() -> None:
+    start = bytes.fromhex("01 2384 01 01 01 00")
+    most, more = 4 * MAX_ELEMENTS, 4 * MAX_ELEMENTS + 4
+
+    received = decode(Everything, 2, start + uvarint(most + 1) + bytes(4 * most) + bytes(3))
+
+    assert len(received.numbers) == most
+    assert "numbers cannot have" in refusal(2, start + uvarint(more + 1) + bytes(4 * more) + bytes(3))
+
+
+@pytest.mark.slow
+def test_what_small_elements_take_in_memory_is_what_the_limit_on_them_reckons_with() -> None:
+    count = MAX_ELEMENTS // 32
+    frame = bytes.fromhex("01 2384 01 01") + uvarint(count + 1) + bytes.fromhex("02 61 00000000 00") * count
+    decoder(Everything, 2)
+
+    tracemalloc.start()
+    try:
+        refusal(2, frame)  # the array is whole, what should follow it is not there
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 200 * count
+
+
 def test_a_varint_of_more_than_five_bytes_is_refused() -> None:
     assert "more than 5 bytes" in refusal(2, bytes.fromhex("01 2384 01 808080808001") + bytes(40))
 
