@@ -260,24 +260,47 @@ class Group:
         self.subscribed_topics = frozenset(topics)
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Become what a record says. A member that is here already keeps its soft state."""
+        """Become what a record says. Members that the record was made of keep their soft state."""
         self.is_recorded = True
         self.state = GroupState.STABLE if value.members else GroupState.EMPTY
         self.state_timestamp_ms = value.current_state_timestamp
         self.generation_id = value.generation
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
-        staying = {member.member_id for member in value.members}
-        for member_id in [member_id for member_id in self.members if member_id not in staying]:
-            self.remove(member_id)
+        recorded_members = {member.member_id: member for member in value.members}
+        for member in list(self.members.values()):
+            recorded = recorded_members.get(member.member_id)
+            if recorded is None or not self._is_as_recorded(member, recorded):
+                self.remove(member.member_id)
         for recorded in value.members:
-            member = self.members.get(recorded.member_id)
-            if member is None:
+            if recorded.member_id not in self.members:
                 self._add_recorded(recorded)
-            else:
-                member.assignment = recorded.assignment
-        self.leader_id = value.leader
+            self.members[recorded.member_id].assignment = recorded.assignment
+        # In the record's order, so that votes and elections go the same way after a restart.
+        order = dict.fromkeys(member.member_id for member in value.members)
+        self.members = {
+            member_id: self.members[member_id] for member_id in order if member_id in self.members
+        }
+        # A log may be anybody's: a leader that is no member, or an instance with two, must not become state here.
+        self.leader_id = value.leader if value.leader in self.members else next(iter(self.members), None)
         self.read_subscriptions()
+
+    def _is_as_recorded(self, member: Member, recorded: MemberMetadata) -> bool:
+        """Whether the record was made of this very member; else it is of an older record in the log."""
+        offered = Protocol(self.protocol_name or "", recorded.subscription)
+        return offered in member.protocols and (
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.session_timeout_ms,
+            member.rebalance_timeout_ms,
+        ) == (
+            recorded.group_instance_id,
+            recorded.client_id,
+            recorded.client_host,
+            recorded.session_timeout,
+            recorded.rebalance_timeout,
+        )
 
     def _add_recorded(self, recorded: MemberMetadata) -> None:
         rebalance_timeout_ms = recorded.rebalance_timeout
@@ -293,6 +316,9 @@ class Group:
             protocols=(Protocol(self.protocol_name or "", recorded.subscription),),
             assignment=recorded.assignment,
         )
+        twin = self.static_members.get(recorded.group_instance_id or "")
+        if twin is not None:
+            self.remove(twin)
         self.add(member, self.protocol_type or "")
 
     def _count_protocols(self, member: Member, change: int) -> None:

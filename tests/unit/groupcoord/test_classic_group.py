@@ -5,6 +5,7 @@ import pytest
 from groupcoord.commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
 from groupcoord.effects import Refuse, Reply
+from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import GroupState
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
@@ -693,3 +694,19 @@ def test_commands_of_clients_answer_unknown_groups_without_making_them() -> None
     )
 
     assert world.coordinator.shard.groups == {}
+
+
+def test_a_record_that_contradicts_itself_is_loaded_as_far_as_it_makes_sense() -> None:
+    world = GroupWorld()
+    members = [
+        MemberMetadata(member_id=member_id, group_instance_id=instance, session_timeout=10_000)
+        for member_id, instance in [("a", "i"), ("b", "i"), ("b", None), ("c", None)]
+    ]
+    value = GroupMetadataValue(protocol_type="consumer", protocol="range", leader="ghost", members=members)
+    world.log.append(GroupMetadataRecord("g", value))
+
+    world.restart()
+
+    group = world.coordinator.shard.groups["g"]
+    assert set(group.members) == {"b", "c"}
+    assert group.leader_id in group.members

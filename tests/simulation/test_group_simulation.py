@@ -1,0 +1,197 @@
+"""Several clients of one group on a virtual clock, with crashes, restarts of the coordinator and lost
+answers.
+
+Held at every step: the core's invariants; no token is answered twice; of one generation every member is told
+the same protocol and leader; members of a generation get assignments of that generation's leader only. Held
+at the end: nobody waits for ever, the group becomes stable when the clients behave, and replaying the log
+gives the same group.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from groupcoord.commands import MemberIdentity, OffsetCommit, OffsetFetch, OffsetToCommit
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.effects import JoinGroupResult, OffsetFetchResult, Refuse, SyncGroupResult
+from groupcoord.group_state import GroupState
+from logstore.errors import ErrorCode
+from tests.unit.groupcoord.group_world import GroupWorld
+
+SESSION_MS = 10_000
+REBALANCE_MS = 20_000
+LOSES_ITS_ID = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
+
+
+@dataclass
+class Client:
+    """A consumer as real ones are: join, sync, heartbeat, and start over when told."""
+
+    instance: str | None
+    protocols: list[tuple[str, bytes]]
+    required: bool
+    member_id: str = ""
+    generation_id: int = -1
+    join_token: int | None = None
+    sync_token: int | None = None
+    assignment: bytes | None = None
+    alive: bool = True
+
+    def reset(self, *, keep_id: bool) -> None:
+        self.generation_id, self.assignment = -1, None
+        if not keep_id:
+            self.member_id = ""
+
+    def step(self, world: GroupWorld, seen: "Seen") -> None:
+        if self.join_token is not None:
+            self._look_at_join(world, seen)
+        elif self.sync_token is not None:
+            self._look_at_sync(world, seen)
+        elif self.generation_id < 0:
+            self.join_token = world.join(
+                self.member_id,
+                instance=self.instance,
+                protocols=self.protocols,
+                session_ms=SESSION_MS,
+                rebalance_ms=REBALANCE_MS,
+                member_id_required=self.required,
+            )
+        else:
+            error = world.heartbeat(self.member_id, self.generation_id, instance=self.instance)
+            if error is not ErrorCode.NONE:
+                self.reset(keep_id=error is ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def _look_at_join(self, world: GroupWorld, seen: "Seen") -> None:
+        answer = world.answers.get(self.join_token or 0)
+        if answer is None:
+            return
+        self.join_token = None
+        if isinstance(answer, Refuse):
+            self.reset(keep_id=True)
+            return
+        assert isinstance(answer, JoinGroupResult)
+        if answer.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return
+        if answer.error is not ErrorCode.NONE:
+            self.reset(keep_id=answer.error not in LOSES_ITS_ID)
+            return
+        self.member_id, self.generation_id = answer.member_id, answer.generation_id
+        seen.generation(answer)
+        assignments = []
+        if answer.leader == self.member_id and not answer.skip_assignment:
+            assignments = [
+                (member.member_id, f"{self.generation_id}:{member.member_id}".encode())
+                for member in answer.members
+            ]
+        self.sync_token = world.sync(self.member_id, self.generation_id, assignments, instance=self.instance)
+
+    def _look_at_sync(self, world: GroupWorld, seen: "Seen") -> None:
+        answer = world.answers.get(self.sync_token or 0)
+        if answer is None:
+            return
+        self.sync_token = None
+        if isinstance(answer, Refuse) or answer.error is not ErrorCode.NONE:  # type: ignore[union-attr]
+            self.reset(keep_id=isinstance(answer, Refuse) or answer.error not in LOSES_ITS_ID)  # type: ignore[union-attr]
+            return
+        assert isinstance(answer, SyncGroupResult)
+        self.assignment = answer.assignment
+        if answer.assignment:
+            generation, _, owner = answer.assignment.decode().partition(":")
+            assert int(generation) <= self.generation_id
+            seen.owners.setdefault((int(generation), owner), set()).add(self.member_id)
+
+
+@dataclass
+class Seen:
+    generations: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
+    owners: dict[tuple[int, str], set[str]] = field(default_factory=dict)
+    restarted: bool = False
+
+    def generation(self, answer: JoinGroupResult) -> None:
+        told = (answer.protocol_type, answer.protocol_name)
+        if not self.restarted:
+            # A generation that was not put down before a restart may be given out again.
+            assert self.generations.setdefault(answer.generation_id, told) == told
+        assert answer.leader or answer.generation_id >= 0
+
+
+def run(seed: int) -> None:
+    chance = random.Random(seed)
+    world = GroupWorld(
+        CoordinatorConfig(
+            group_initial_rebalance_delay_ms=chance.choice([0, 1_000, 3_000]),
+            group_max_size=chance.choice([3, 1_000]),
+        )
+    )
+    seen = Seen()
+    protocols = [("range", b"r"), ("sticky", b"s")]
+    clients: list[Client] = []
+    committed = -1
+    for _ in range(400):
+        world.advance(chance.choice([0, 10, 300, 1_500, chance.randrange(12_000)]))
+        dice = chance.random()
+        if dice < 0.04 and len(clients) < 6:
+            instance = f"i{chance.randrange(3)}" if chance.random() < 0.4 else None
+            clients.append(Client(instance, chance.sample(protocols, 2), chance.random() < 0.7))
+        elif dice < 0.06 and clients:
+            clients.pop(chance.randrange(len(clients)))  # killed: it says nothing
+        elif dice < 0.08 and clients:
+            leaver = clients.pop(chance.randrange(len(clients)))
+            if leaver.member_id:
+                world.leave(MemberIdentity(leaver.member_id, leaver.instance))
+        elif dice < 0.09 and clients:
+            gone = chance.choice(clients)  # restarted at once, its old requests are lost
+            gone.join_token = gone.sync_token = None
+            gone.reset(keep_id=False)
+        elif dice < 0.10:
+            world.restart()
+            seen.restarted = True
+        elif dice < 0.14 and clients:
+            member = chance.choice(clients)
+            token = world.token()
+            world.handle(
+                OffsetCommit(
+                    token=token,
+                    group_id="g",
+                    generation_id=member.generation_id,
+                    member_id=member.member_id,
+                    offsets=[OffsetToCommit("t", 0, token)],
+                )
+            )
+            if not isinstance(world.answers[token], Refuse):
+                committed = token
+        elif clients:
+            chance.choice(clients).step(world, seen)
+        token = world.token()
+        fetched = world.ask(OffsetFetch(token=token, group_id="g", topics=[("t", [0])]))
+        assert isinstance(fetched, OffsetFetchResult)
+        assert fetched.topics[0][1][0].offset == committed, "a committed offset moved by itself"
+
+    # Then everybody behaves. Instances must be unique, and the group has room.
+    world.config = CoordinatorConfig(group_initial_rebalance_delay_ms=1_000)
+    world.restart()
+    unique = {client.instance or str(number): client for number, client in enumerate(clients)}
+    clients = list(unique.values()) or [Client(None, protocols, True)]
+    for _ in range(400):
+        world.advance(500)
+        for client in clients:
+            client.step(world, seen)
+    assert world.state() is GroupState.STABLE, (seed, world.state())
+    assert world.waiting() == set()
+    live = world.coordinator.shard.groups["g"]
+    assert {client.member_id for client in clients} == set(live.members)
+    assert all(client.assignment for client in clients)
+    before = live.to_record({m.member_id: m.assignment for m in live.members.values()}, 0)
+    world.restart()
+    after = world.coordinator.shard.groups["g"]
+    assert after.to_record({m.member_id: m.assignment for m in after.members.values()}, 0) == before
+    world.advance(10 * REBALANCE_MS + SESSION_MS)
+    assert world.state() is GroupState.EMPTY
+    assert world.waiting() == set()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_group_survives_its_clients(seed: int) -> None:
+    run(seed)
