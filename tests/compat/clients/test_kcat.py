@@ -1,0 +1,72 @@
+"""kcat (librdkafka 2.0, Debian's) against a node, unmodified."""
+
+import json
+import shutil
+import subprocess
+from uuid import uuid4
+
+import pytest
+
+from tests.compat.wire_client import WireClient, only
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat"
+)
+WAIT_S = 30
+
+
+def kcat(bootstrap: str, *arguments: str, stdin: str = "") -> str:
+    done = subprocess.run(
+        ["kcat", "-b", bootstrap, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    name = f"kcat-{uuid4().hex[:8]}"
+    with WireClient(bootstrap) as client:
+        wanted = {"name": name, "num_partitions": 2, "replication_factor": 1}
+        assert only(client.call("create_topics", 7, topics=[wanted], timeout_ms=5000).topics).error_code == 0
+    return name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_produce_and_consume(bootstrap: str, topic: str, compression: str) -> None:
+    sent = "".join(f"k{number}:{'v' * 20}{number}\n" for number in range(100))
+    kcat(bootstrap, "-P", "-t", topic, "-K:", "-z", compression, "-H", "from=kcat", stdin=sent)
+
+    printed = kcat(bootstrap, "-C", "-t", topic, "-e", "-q", "-f", "%k:%s %h\n")
+
+    lines = [line.removesuffix(" from=kcat") for line in printed.splitlines()]
+    assert sorted(lines) == sorted(sent.splitlines())
+
+
+@pytest.mark.slow
+def test_a_balanced_consumer(bootstrap: str, topic: str) -> None:
+    kcat(bootstrap, "-P", "-t", topic, stdin="one\ntwo\nthree\n")
+
+    printed = kcat(
+        bootstrap, "-G", f"group-{uuid4().hex[:8]}", "-X", "auto.offset.reset=earliest", "-c3", "-q", topic
+    )
+
+    assert sorted(printed.split()) == ["one", "three", "two"]
+
+
+def test_metadata_and_offsets_by_time(bootstrap: str, topic: str) -> None:
+    listed = json.loads(kcat(bootstrap, "-L", "-J", "-t", topic))
+    kcat(bootstrap, "-P", "-t", topic, "-p0", stdin="one\ntwo\n")
+
+    assert len(listed["brokers"]) == 1
+    assert [len(one["partitions"]) for one in listed["topics"] if one["topic"] == topic] == [2]
+    assert kcat(bootstrap, "-Q", "-t", f"{topic}:0:-1").split() == [topic, "[0]", "offset", "2"]
+    assert kcat(bootstrap, "-Q", "-t", f"{topic}:0:1").split() == [topic, "[0]", "offset", "0"]
+    printed = kcat(bootstrap, "-C", "-t", topic, "-p0", "-o1", "-c1", "-q")
+    assert printed == "two\n"
