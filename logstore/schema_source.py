@@ -1,7 +1,7 @@
 """Python source under construction: the lines of one function, and the objects that its free names stand for.
 
-`schema_decode` and `schema_encode` write one flat function for each (class, version), because a loop over
-field descriptions costs ten times as much for every request. Both the text and the bound objects come from
+`schema_decode` and `schema_encode` write one flat function for each (class, version), because walking field
+descriptions for every request costs several times as much. Both the text and the bound objects come from
 declarations in our own modules; see `build`.
 """
 
