@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only
 
@@ -38,6 +39,18 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = start_kafka(tmp_path_factory.mktemp("kafka"), *OVERRIDES)
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def tools() -> Iterator[KafkaTools]:
+    """Apache Kafka's command-line tools in one JVM, or a skip that says what is missing."""
+    reason = why_no_java()
+    classpath = None if reason else kafka_classpath()
+    if classpath is None:
+        pytest.skip(reason or "Maven does not resolve Apache Kafka 4.3.1")
+    jvm = KafkaTools(classpath)
+    yield jvm
+    jvm.close()
 
 
 @pytest.fixture(scope="session")

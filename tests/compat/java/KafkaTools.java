@@ -10,8 +10,10 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 public class KafkaTools {
@@ -25,6 +27,8 @@ public class KafkaTools {
     static ByteArrayOutputStream printed;
     static Integer endCode;
     static int endSize;
+    // What a tool wants done when the process ends, such as closing its producer: done after each call.
+    static final List<Runnable> hooks = new ArrayList<>();
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = System.out;
@@ -38,6 +42,7 @@ public class KafkaTools {
         };
         Exit.setExitProcedure(end);
         Exit.setHaltProcedure(end);
+        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             String[] fields = Arrays.stream(line.split(" ", -1)).map(KafkaTools::decoded).toArray(String[]::new);
             printed = new ByteArrayOutputStream();
@@ -65,6 +70,9 @@ public class KafkaTools {
         } catch (InvocationTargetException failure) {
             failure.getCause().printStackTrace(printed);
             return 1;
+        } finally {
+            hooks.forEach(Runnable::run);
+            hooks.clear();
         }
     }
 }

@@ -1,0 +1,130 @@
+"""kafka-dump-log, Apache Kafka's own reader of log directories, finds our files valid."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.java.kafka_tools import KafkaTools
+from tests.compat.servers import Server, start_ottla
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+WAIT_S = 30
+SEGMENT_BYTES = 1 << 20  # the smallest that Kafka 4 allows
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+TROUBLE = re.compile(
+    r"isvalid: false|[Mm]ismatch|non-sequential|[Cc]orrupt|Exception|could not|Could not|out of order"
+)
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The partition directories of a node that was filled and stopped, by name."""
+    place = tmp_path_factory.mktemp("dump")
+    server = start_ottla(place, "group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=1")
+    try:
+        fill(server)
+    finally:
+        assert server.stop() == 0
+    return {path.parent.name: path.parent for path in (place / "ottla").rglob("*.log") if path.stem.isdigit()}
+
+
+def fill(server: Server) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    config = {"segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "512"}
+    wanted = [NewTopic(name, 1, 1, config=config) for name in (*COMPRESSIONS, "idempotent")]
+    for done in admin.create_topics(wanted).values():
+        done.result(WAIT_S)
+    for name in (*COMPRESSIONS, "idempotent"):
+        settings: dict[str, Any] = {"bootstrap.servers": server.bootstrap, "batch.num.messages": 20}
+        settings |= {"enable.idempotence": True} if name == "idempotent" else {"compression.type": name}
+        producer = Producer(settings)
+        for number in range(3000):
+            noise = f"{hash((name, number)):x}" * 40
+            producer.produce(
+                name, f"value {number} {noise}", f"key-{number}", headers=[("number", str(number))]
+            )
+            producer.poll(0)
+        assert producer.flush(WAIT_S) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": server.bootstrap, "group.id": "dumped", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["none"])
+    deadline = time.monotonic() + WAIT_S
+    read = 0
+    while read < 3000 and time.monotonic() < deadline:
+        read += len(consumer.consume(500, 0.5))
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    assert read == 3000
+
+
+def dump(tools: KafkaTools, files: list[Path], *arguments: str) -> str:
+    ran = tools.run("kafka-dump-log", "--files", ",".join(map(str, files)), *arguments)
+    assert ran.code == 0, ran.text
+    found = TROUBLE.search(ran.text)
+    assert found is None, ran.text[max(0, found.start() - 400) : found.end() + 400]
+    return ran.text
+
+
+@pytest.mark.parametrize("name", [*COMPRESSIONS, "idempotent"])
+def test_every_segment_and_record_is_valid(
+    tools: KafkaTools, directories: dict[str, Path], name: str
+) -> None:
+    files = sorted(directories[f"{name}-0"].glob("*.log"))
+
+    text = dump(tools, files, "--deep-iteration", "--print-data-log")
+
+    assert len(files) > 1, "the topic rolled"
+    offsets = [int(found) for found in re.findall(r"^\| offset: (\d+) ", text, flags=re.M)]
+    assert offsets == list(range(3000))
+    assert f"compresscodec: {'none' if name == 'idempotent' else name}" in text
+
+
+@pytest.mark.parametrize("name", ["none", "zstd"])
+@pytest.mark.parametrize("check", ["--index-sanity-check", "--verify-index-only", ""])
+def test_indexes_agree_with_their_logs(
+    tools: KafkaTools, directories: dict[str, Path], name: str, check: str
+) -> None:
+    folder = directories[f"{name}-0"]
+    files = sorted([*folder.glob("*.index"), *folder.glob("*.timeindex")])
+
+    text = dump(tools, files, *([check] if check else []))
+
+    assert len(files) >= 4
+    assert len(re.findall(r"^Dumping ", text, flags=re.M)) == len(files)
+    if check == "--index-sanity-check":
+        assert len(re.findall(r"passed sanity check", text)) == len(files)
+    if not check:
+        assert len(re.findall(r"^offset: \d+ position: \d+", text, flags=re.M)) > 10
+        assert len(re.findall(r"^timestamp: \d+ offset: \d+", text, flags=re.M)) > 5
+
+
+def test_producer_snapshots_name_their_producers(tools: KafkaTools, directories: dict[str, Path]) -> None:
+    files = sorted(directories["idempotent-0"].glob("*.snapshot"))
+
+    text = dump(tools, files)
+
+    assert files
+    assert re.search(r"producerId: \d+ producerEpoch: 0 ", text)
+
+
+def test_transaction_indexes_can_be_read(tools: KafkaTools, directories: dict[str, Path]) -> None:
+    files = sorted(path for folder in directories.values() for path in folder.glob("*.txnindex"))
+
+    if files:  # Kafka makes them when the first transaction aborts
+        dump(tools, files)
+
+
+def test_committed_offsets_are_decoded(tools: KafkaTools, directories: dict[str, Path]) -> None:
+    files = sorted(directories["__consumer_offsets-0"].glob("*.log"))
+
+    text = dump(tools, files, "--offsets-decoder")
+
+    assert '"group":"dumped"' in text
+    assert re.search(r'"topic":"none".*"offset":3000', text)
+    assert re.search(r'"protocolType":"consumer"', text)

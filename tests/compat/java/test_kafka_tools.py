@@ -1,0 +1,209 @@
+"""Apache Kafka 4.3.1's own command-line tools against a node."""
+
+import json
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.compat.java.kafka_tools import KafkaTools, Ran
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+
+class Shell:
+    """The tools with the server's address filled in."""
+
+    def __init__(self, tools: KafkaTools, bootstrap: str) -> None:
+        self.tools, self.bootstrap = tools, bootstrap
+
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> Ran:
+        return self.tools.run(tool, "--bootstrap-server", self.bootstrap, *arguments, stdin=stdin)
+
+    def ok(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        ran = self.run(tool, *arguments, stdin=stdin)
+        assert ran.code == 0, f"{tool} {arguments}: {ran.text}"
+        assert "Exception" not in ran.text, ran.text
+        return ran.text
+
+
+@pytest.fixture
+def shell(tools: KafkaTools, bootstrap: str) -> Shell:
+    return Shell(tools, bootstrap)
+
+
+@pytest.fixture
+def topic(shell: Shell) -> str:
+    name = f"java-{uuid4().hex[:8]}"
+    shell.ok("kafka-topics", "--create", "--topic", name, "--partitions", "2")
+    return name
+
+
+def fill(shell: Shell, topic: str, count: int = 6) -> None:
+    lines = "".join(f"key-{number}\tvalue-{number}\n" for number in range(count))
+    shell.ok("kafka-console-producer", "--topic", topic, "--reader-property", "parse.key=true", stdin=lines)
+
+
+def consume(shell: Shell, topic: str, count: int, *arguments: str) -> list[str]:
+    printed = shell.ok(
+        "kafka-console-consumer",
+        *("--topic", topic, "--from-beginning", "--max-messages", str(count), "--timeout-ms", "15000"),
+        *("--formatter-property", "print.key=true", *arguments),
+    )
+    return sorted(line for line in printed.splitlines() if line.startswith("key-"))
+
+
+def test_kafka_topics(shell: Shell, topic: str) -> None:
+    described = shell.ok("kafka-topics", "--describe", "--topic", topic)
+    shell.ok("kafka-topics", "--alter", "--topic", topic, "--partitions", "3")
+    again = shell.run("kafka-topics", "--create", "--topic", topic)
+
+    assert "PartitionCount: 2" in described
+    assert "ReplicationFactor: 1" in described
+    assert topic in shell.ok("kafka-topics", "--list").split()
+    assert (again.code, "already exists" in again.text) == (1, True)
+    shell.ok("kafka-topics", "--delete", "--topic", topic)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_kafka_console_producer_and_consumer(shell: Shell, topic: str, compression: str) -> None:
+    lines = "".join(f"key-{number}\tvalue-{number}\n" for number in range(6))
+    shell.ok(
+        "kafka-console-producer",
+        *("--topic", topic, "--compression-codec", compression, "--reader-property", "parse.key=true"),
+        stdin=lines,
+    )
+
+    assert consume(shell, topic, 6) == sorted(lines.splitlines())
+
+
+def test_kafka_configs_of_topics_and_brokers(shell: Shell, topic: str) -> None:
+    of_topic = ("--entity-type", "topics", "--entity-name", topic)
+    shell.ok(
+        "kafka-configs",
+        "--alter",
+        *of_topic,
+        "--add-config",
+        "retention.ms=99000,cleanup.policy=[compact,delete]",
+    )
+    described = shell.ok("kafka-configs", "--describe", *of_topic)
+    shell.ok("kafka-configs", "--alter", *of_topic, "--delete-config", "retention.ms")
+    less = shell.ok("kafka-configs", "--describe", *of_topic)
+    everything = shell.ok("kafka-configs", "--describe", *of_topic, "--all")
+    wrong = shell.run("kafka-configs", "--alter", *of_topic, "--add-config", "retention.ms=soon")
+
+    assert "retention.ms=99000" in described
+    assert "cleanup.policy=compact,delete" in described
+    assert "retention.ms=99000" not in less
+    assert "segment.bytes=1073741824" in everything
+    assert wrong.code != 0 or "InvalidConfigurationException" in wrong.text
+
+
+def test_kafka_configs_of_the_broker(shell: Shell) -> None:
+    cluster = shell.ok("kafka-topics", "--describe", "--topic", _any_topic(shell))
+    node = re.search(r"Leader: (\d+)", cluster)
+    assert node is not None
+
+    described = shell.ok(
+        "kafka-configs", "--describe", "--entity-type", "brokers", "--entity-name", node[1], "--all"
+    )
+
+    assert "log.segment.bytes=1073741824" in described
+    assert "num.partitions=1" in described
+
+
+def _any_topic(shell: Shell) -> str:
+    name = f"java-{uuid4().hex[:8]}"
+    shell.ok("kafka-topics", "--create", "--topic", name)
+    return name
+
+
+def test_kafka_get_offsets(shell: Shell, topic: str) -> None:
+    fill(shell, topic)
+
+    latest = shell.ok("kafka-get-offsets", "--topic", topic).split()
+    earliest = shell.ok("kafka-get-offsets", "--topic", topic, "--time", "earliest").split()
+    max_time = shell.ok("kafka-get-offsets", "--topic", topic, "--time", "max-timestamp").split()
+    by_time = shell.ok("kafka-get-offsets", "--topic", topic, "--time", "1").split()
+
+    assert sum(int(line.rpartition(":")[2]) for line in latest) == 6
+    assert earliest == [f"{topic}:0:0", f"{topic}:1:0"]
+    assert len(max_time) == 2
+    assert by_time == earliest
+
+
+def test_kafka_delete_records(shell: Shell, topic: str, tmp_path: Path) -> None:
+    fill(shell, topic)
+    wanted = tmp_path / "offsets.json"
+    partitions = [{"topic": topic, "partition": index, "offset": -1} for index in (0, 1)]
+    wanted.write_text(json.dumps({"partitions": partitions, "version": 1}))
+
+    printed = shell.ok("kafka-delete-records", "--offset-json-file", str(wanted))
+
+    assert "low_watermark" in printed
+    earliest = shell.ok("kafka-get-offsets", "--topic", topic, "--time", "earliest").split()
+    assert earliest == shell.ok("kafka-get-offsets", "--topic", topic).split()
+
+
+def test_kafka_log_dirs(shell: Shell, topic: str) -> None:
+    fill(shell, topic)
+
+    printed = shell.ok("kafka-log-dirs", "--describe", "--topic-list", topic)
+    document = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    sizes = {
+        one["partition"]: one["size"]
+        for broker in document["brokers"]
+        for directory in broker["logDirs"]
+        for one in directory["partitions"]
+    }
+
+    assert sizes.keys() == {f"{topic}-0", f"{topic}-1"}
+    assert sum(sizes.values()) > 100
+
+
+def test_kafka_producer_and_consumer_perf_test(shell: Shell, topic: str) -> None:
+    printed = shell.tools.run(
+        "kafka-producer-perf-test",
+        *("--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1"),
+        *("--command-property", f"bootstrap.servers={shell.bootstrap}"),
+    )
+
+    assert printed.code == 0
+    assert "20000 records sent" in printed.text
+    read = shell.ok(
+        "kafka-consumer-perf-test", "--topic", topic, "--num-records", "20000", "--timeout", "20000"
+    )
+    assert " 20000," in read
+
+
+def test_kafka_consumer_groups(shell: Shell, topic: str) -> None:
+    group = f"java-group-{uuid4().hex[:8]}"
+    of_group = ("--group", group)
+    fill(shell, topic)
+    assert len(consume(shell, topic, 6, "--group", group)) == 6
+
+    assert group in shell.ok("kafka-consumer-groups", "--list").split()
+    assert group in shell.ok("kafka-groups", "--list")
+    described = shell.ok("kafka-consumer-groups", "--describe", *of_group)
+    rows = [line.split() for line in described.splitlines() if topic in line]
+    assert {row[2]: row[5] for row in rows} == {"0": "0", "1": "0"}, "no lag"
+    assert "Empty" in shell.ok("kafka-consumer-groups", "--describe", *of_group, "--state")
+    reset = shell.ok(
+        "kafka-consumer-groups", "--reset-offsets", *of_group, "--topic", topic, "--to-earliest", "--execute"
+    )
+    assert [line.split()[-1] for line in reset.splitlines() if topic in line] == ["0", "0"]
+    shell.ok("kafka-consumer-groups", "--delete-offsets", *of_group, "--topic", f"{topic}:0")
+    shell.ok("kafka-consumer-groups", "--delete", *of_group)
+    assert group not in shell.ok("kafka-consumer-groups", "--list").split()
+
+
+def test_kafka_broker_api_versions_and_cluster(shell: Shell) -> None:
+    versions = shell.ok("kafka-broker-api-versions")
+
+    assert "Produce(0): 0 to 13 [usable: 13]" in versions
+    assert "Fetch(1): 4 to 18 [usable: 18]" in versions
+    assert re.search(
+        r"Cluster ID: \S{22}",
+        shell.tools.run("kafka-cluster", "cluster-id", "--bootstrap-server", shell.bootstrap).text,
+    )
