@@ -1,0 +1,98 @@
+"""A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.compat.servers import ROOT, Server, free_port, start_ottla
+from tests.compat.wire_client import WireClient, only
+
+pytestmark = pytest.mark.slow
+START_LIMIT_S = 10  # a machine under load; scripts/bench measures what it really takes
+
+
+def metadata_of(server: Server) -> str:
+    with WireClient(server.bootstrap) as client:
+        return str(client.call("metadata", 12, topics=[]).cluster_id)
+
+
+def test_ready_means_that_it_serves(tmp_path: Path) -> None:
+    began = time.monotonic()
+    server = start_ottla(tmp_path)
+
+    assert metadata_of(server)
+    assert time.monotonic() - began < START_LIMIT_S
+    assert f"bootstrap={server.bootstrap}" in server.words
+    assert server.stop() == 0
+
+
+def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path) -> None:
+    server = start_ottla(tmp_path)
+    cluster_id = metadata_of(server)
+    began = time.monotonic()
+
+    assert server.stop() == 0
+    assert time.monotonic() - began < START_LIMIT_S
+    assert list(tmp_path.rglob(".kafka_cleanshutdown")), "the next start need not recover"
+    again = start_ottla(tmp_path)
+    assert metadata_of(again) == cluster_id
+    assert again.stop() == 0
+    assert "Traceback" not in server.output() + again.output()
+
+
+def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path) -> None:
+    server = start_ottla(tmp_path)
+    with WireClient(server.bootstrap) as client:
+        wanted = {"name": "waiting", "num_partitions": 1, "replication_factor": 1}
+        assert only(client.call("create_topics", 7, topics=[wanted], timeout_ms=5000).topics).error_code == 0
+        partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+        topics = [{"topic": "waiting", "partitions": [partition]}]
+        client.send("fetch", 11, max_wait_ms=60_000, min_bytes=1, topics=topics)
+        began = time.monotonic()
+
+        assert server.stop() == 0
+
+        assert time.monotonic() - began < START_LIMIT_S
+
+
+def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    server = start_ottla(tmp_path)
+    command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(free_port())]
+
+    second = subprocess.run(
+        [*command, "--data", str(tmp_path / "ottla")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert second.returncode != 0
+    assert "READY" not in second.stdout
+    assert "Traceback" not in second.stdout + second.stderr
+    assert "lock" in (second.stdout + second.stderr).lower() or "use" in (second.stdout + second.stderr)
+    assert metadata_of(server)
+    assert server.stop() == 0
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    server = start_ottla(tmp_path / "first")
+    command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(server.port)]
+
+    second = subprocess.run(
+        [*command, "--data", str(tmp_path / "second")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert second.returncode != 0
+    assert "Traceback" not in second.stdout + second.stderr
+    assert str(server.port) in second.stdout + second.stderr
+    assert server.stop() == 0
