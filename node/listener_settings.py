@@ -1,0 +1,97 @@
+"""`listeners` and its relatives: where a node listens, and what it tells clients to connect to."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+
+_LISTENER = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):(-?\d{1,9})")
+_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+MAX_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One listener; an empty host is all addresses of the machine, port 0 a free one."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+    @property
+    def security_protocol_id(self) -> int:
+        """The protocol's number in broker registrations."""
+        return _PROTOCOLS[self.security_protocol]
+
+
+def parse_listeners(
+    entries: Sequence[str], setting: str, protocols: Mapping[str, str]
+) -> tuple[Listener, ...]:
+    """The listeners of `listeners` or `advertised.listeners`; INVALID_CONFIG with one sentence otherwise."""
+    found: dict[str, Listener] = {}
+    for entry in entries:
+        match = _LISTENER.fullmatch(entry.strip())
+        if match is None:
+            raise _invalid(setting, entry, "it must look like PLAINTEXT://HOST:PORT.")
+        name, host, port = match[1].upper(), match[2] or match[3], int(match[4])
+        if not 0 <= port <= MAX_PORT:
+            raise _invalid(setting, entry, f"its port must be at most {MAX_PORT}.")
+        if name in found:
+            raise _invalid(setting, entry, f"the listener name {name} is there twice.")
+        if any(port and other.port == port and other.host == host for other in found.values()):
+            raise _invalid(setting, entry, f"two listeners cannot share the port {port}.")
+        protocol = protocols.get(name)
+        if protocol is None:
+            raise _invalid(setting, entry, f"listener.security.protocol.map has no entry for {name}.")
+        found[name] = Listener(name=name, host=host, port=port, security_protocol=protocol)
+    return tuple(found.values())
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """The protocols of `listener.security.protocol.map` by listener name."""
+    protocols: dict[str, str] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, protocol = entry.partition(":")
+        name, protocol = name.strip().upper(), protocol.strip().upper()
+        if not separator or not name or protocol not in _PROTOCOLS:
+            raise _invalid(
+                "listener.security.protocol.map",
+                entry,
+                f"it must be a list of NAME:PROTOCOL with one of {', '.join(_PROTOCOLS)}.",
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def check_served(listeners: Sequence[Listener]) -> None:
+    """INVALID_CONFIG for a listener whose security protocol this node does not speak."""
+    for listener in listeners:
+        if listener.security_protocol != "PLAINTEXT":
+            raise _invalid(
+                "listeners",
+                f"{listener.name}://{listener.host}:{listener.port}",
+                f"it needs {listener.security_protocol}, and only PLAINTEXT listeners are served.",
+            )
+
+
+def parse_connection_limits(text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides` as limits by address."""
+    limits: dict[str, int] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        # The limit stands behind the last colon: an IPv6 address has some of its own.
+        host, _, limit = entry.rpartition(":")
+        if not host or not limit.strip().isdecimal():
+            raise _invalid(
+                "max.connections.per.ip.overrides", entry, "it must be a list of ADDRESS:LIMIT pairs."
+            )
+        limits[host.strip()] = int(limit)
+    return limits
+
+
+def _invalid(setting: str, value: str, problem: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_CONFIG, f"Invalid value {value[:200]} for configuration {setting}: {problem}"
+    )

@@ -1,0 +1,58 @@
+"""`server.properties`: the file format of Java's properties, as far as people write it by hand."""
+
+import re
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+
+MAX_PROPERTIES_BYTES: Final = 1 << 20  # 400 settings of 2 KiB; more is another file
+_SEPARATOR = re.compile(r"(?:\\.|[^\s=:\\])*")
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(content: bytes) -> dict[str, str]:
+    """Names and values; the last of several equal names wins. INVALID_CONFIG if it is not text."""
+    if len(content) > MAX_PROPERTIES_BYTES:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "The properties file is larger than 1 MiB.")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "The properties file is not UTF-8 text.") from None
+    values: dict[str, str] = {}
+    for line in _logical_lines(text):
+        match = _SEPARATOR.match(line)
+        name = match[0] if match else ""
+        value = line[len(name) :].lstrip(" \t\f")
+        if value[:1] in ("=", ":"):
+            value = value[1:].lstrip(" \t\f")
+        values[_unescape(name)] = _unescape(value)
+    return values
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Lines without comments, those that end in a backslash joined with the next."""
+    lines: list[str] = []
+    continued = ""
+    for raw in text.splitlines():
+        line = raw.lstrip(" \t\f")
+        if not continued and (not line or line[0] in "#!"):
+            continue
+        line = continued + line
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2:
+            continued = line[:-1]
+            continue
+        lines.append(line)
+        continued = ""
+    return [*lines, continued] if continued else lines
+
+
+def _unescape(text: str) -> str:
+    def replaced(match: re.Match[str]) -> str:
+        escaped = match[1]
+        if len(escaped) == 5:
+            return chr(int(escaped[1:], 16))
+        return _LETTERS.get(escaped, escaped)
+
+    return _ESCAPE.sub(replaced, text)
