@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
-from logstore.partition_log import FetchIsolation
-
 from groupcoord.commands import Command, Token
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
 from groupcoord.group_records import encode_key, encode_value
 from groupcoord.record_fold import RecordFold
 from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import AppendOrigin, FetchIsolation
 from logstore.record import ControlType, build_batch, iterate_records, parse_marker
 from logstore.record_batch import iterate_headers
 from node.clock import Clock
@@ -193,7 +192,11 @@ class GroupShard:
             [(encode_key(record), encode_value(record), now_ms, ()) for record in effect.records]
         )
         result = self.partition.append_as_leader(
-            batch, required_acks=-1, now_ms=now_ms, produce_version=PRODUCE_VERSION
+            batch,
+            required_acks=-1,
+            now_ms=now_ms,
+            produce_version=PRODUCE_VERSION,
+            origin=AppendOrigin.COORDINATOR,
         )
         self._append_end_offset = result.last_offset + 1
 
@@ -231,7 +234,7 @@ class GroupShard:
         self._failed(self)
 
 
-def fold_batches(fold: RecordFold, content: bytes) -> Iterator[int]:
+def fold_batches(fold: RecordFold, content: bytes | bytearray) -> Iterator[int]:
     """Fold whole batches; yields the next offset after each `LOAD_SLICE_RECORDS` or so, and after the
     last.
     """

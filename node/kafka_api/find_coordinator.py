@@ -1,0 +1,83 @@
+"""FindCoordinator: which node looks after a group.
+
+Since 1 there are types of keys; since 4 several keys in one request (KIP-699); since 6 keys of share groups
+(KIP-932). `__consumer_offsets` is created when the first group asks, and the answer waits for that.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from logstore.errors import ErrorCode
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+FIRST_BATCH_VERSION = 4
+MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that they list
+
+_MESSAGES = {
+    ErrorCode.NONE: "NONE",  # as Kafka says it in versions 1 to 3
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.UNSUPPORTED_VERSION: "Transactions are not served by this cluster.",
+    ErrorCode.INVALID_REQUEST: "Coordinators of this type are not served by this cluster.",
+}
+
+
+class Found(NamedTuple):
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+async def handle(broker: "Broker", context: RequestContext, request: FindCoordinatorRequest) -> Any:
+    if context.api_version < FIRST_BATCH_VERSION:
+        found = await _find(broker, context, request.key_type, request.key)
+        return FindCoordinatorResponse(
+            error_code=found.error,
+            error_message=_MESSAGES[found.error],
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    if len(request.coordinator_keys) > MAX_KEYS:
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST)
+                for key in request.coordinator_keys
+            ]
+        )
+    coordinators = []
+    for key in request.coordinator_keys:
+        found = await _find(broker, context, request.key_type, key)
+        coordinators.append(
+            Coordinator(
+                key=key,
+                node_id=found.node_id,
+                host=found.host,
+                port=found.port,
+                error_code=found.error,
+                error_message="" if found.error is ErrorCode.NONE else _MESSAGES[found.error],
+            )
+        )
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+async def _find(broker: "Broker", context: RequestContext, key_type: int, key: str) -> Found:
+    if key_type == TRANSACTION_KEY:
+        # COORDINATOR_NOT_AVAILABLE would have producers ask again until they time out. This one they report
+        # at once.
+        return Found(ErrorCode.UNSUPPORTED_VERSION)
+    if key_type != GROUP_KEY:
+        return Found(ErrorCode.INVALID_REQUEST)
+    node_id = await broker.groups.coordinator_of(key)
+    endpoint = broker.endpoint_of(node_id, context.connection) if node_id >= 0 else None
+    if endpoint is None:
+        return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Found(ErrorCode.NONE, node_id, endpoint.host, endpoint.port)

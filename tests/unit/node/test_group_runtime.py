@@ -1,0 +1,392 @@
+"""The group coordinator on real logs (in memory), from `ask` to the record and back after a restart."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from groupcoord.commands import (
+    DescribeGroups,
+    Heartbeat,
+    JoinGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetToCommit,
+    Protocol,
+    SyncGroup,
+)
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.effects import (
+    DescribeGroupsResult,
+    JoinGroupResult,
+    ListGroupsResult,
+    OffsetCommitResult,
+    OffsetFetchResult,
+    SyncGroupResult,
+)
+from groupcoord.group_records import OFFSETS_TOPIC
+from logstore.disk import MemoryDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.partition_log import PartitionLog
+from logstore.record import build_batch
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from node.clock import ManualClock
+from node.kafka_api.request_context import Delayed
+from node.replica.partition import Assignment, Partition
+from node.replica.replica_manager import ReplicaManager
+from node.runtime.group_runtime import GroupRuntime, Make, partition_for
+
+TOPIC_ID = bytes(range(16))
+NUM_PARTITIONS = 3
+
+
+class Node:
+    """One broker's worth of what the coordinator stands on; a restart keeps the disk."""
+
+    def __init__(self, disk: MemoryDisk | None = None, *, replicas: tuple[int, ...] = (1,)) -> None:
+        self.disk = disk or MemoryDisk()
+        self.clock = ManualClock()
+        self.image = MetadataImage()
+        self.created = 0
+        self.replicas = ReplicaManager(
+            broker_id=1,
+            log_manager=cast(Any, None),
+            image=lambda: self.image,
+            log_config=cast(Any, None),
+        )
+        self._assignment = replicas
+        self.groups = GroupRuntime(
+            config=CoordinatorConfig(group_initial_rebalance_delay_ms=0),
+            replicas=self.replicas,
+            image=lambda: self.image,
+            create_offsets_topic=self.create_offsets_topic,
+            clock=self.clock,
+            offsets_topic_num_partitions=NUM_PARTITIONS,
+            offsets_commit_timeout_ms=100,
+        )
+
+    async def create_offsets_topic(self) -> None:
+        self.created += 1
+        await asyncio.sleep(0)
+        self.host(leader_epoch=0)
+
+    def host(self, *, leader_epoch: int, leader: int = 1) -> None:
+        partitions = tuple(
+            PartitionImage(
+                partition=index,
+                replicas=self._assignment,
+                isr=self._assignment,
+                leader=leader,
+                leader_epoch=leader_epoch,
+                partition_epoch=0,
+            )
+            for index in range(NUM_PARTITIONS)
+        )
+        topic = TopicImage(OFFSETS_TOPIC, TOPIC_ID, partitions)
+        self.image = MetadataImage(
+            topics=TopicsImage(by_name={OFFSETS_TOPIC: topic}, by_id={TOPIC_ID: topic})
+        )
+        assignment = Assignment(
+            leader_id=leader,
+            leader_epoch=leader_epoch,
+            partition_epoch=0,
+            replicas=self._assignment,
+            in_sync_replicas=self._assignment,
+        )
+        for index in range(NUM_PARTITIONS):
+            topic_partition = TopicPartition(OFFSETS_TOPIC, index)
+            hosted = self.replicas.find(topic_partition)
+            if hosted is not None:
+                hosted.assign(assignment)
+                continue
+            log = PartitionLog.open(
+                disk=self.disk,
+                directory=Path("/data") / str(topic_partition),
+                topic_partition=topic_partition,
+                topic_id=TOPIC_ID,
+                config=LogConfig(cleanup_policy=("compact",)),
+                now_ms=self.clock.now_ms(),
+                clean_shutdown=True,
+            )
+            self.replicas._partitions[topic_partition] = Partition(
+                broker_id=1, log=log, topic_id=TOPIC_ID, assignment=assignment
+            )
+
+    async def ask(self, group_id: str, make: Make) -> Any:
+        answer = self.groups.ask(group_id, make, lambda answer: answer)
+        if isinstance(answer, Delayed):
+            return answer.answer(await answer.future)
+        return answer
+
+    async def loaded(self) -> None:
+        for _ in range(200):
+            if all(shard.is_loaded for shard in self.groups._shards.values()):
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("the shards are not loaded")
+
+
+Story = Callable[[Node], Coroutine[Any, Any, None]]
+
+
+def play(story: Story, node: Node | None = None) -> Node:
+    node = node or Node()
+
+    async def run() -> None:
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            node.groups.start(tasks)
+            await story(node)
+            node.groups.close()
+
+    asyncio.run(run())
+    return node
+
+
+def join(group_id: str, member_id: str = "") -> Make:
+    return lambda token: JoinGroup(
+        token=token,
+        group_id=group_id,
+        member_id=member_id,
+        client_id="c",
+        protocol_type="consumer",
+        protocols=[Protocol("range", b"m")],
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id_required=False,
+    )
+
+
+def commit(group_id: str, offset: int = 42) -> Make:
+    return lambda token: OffsetCommit(
+        token=token,
+        group_id=group_id,
+        generation_id=-1,
+        member_id="",
+        offsets=[OffsetToCommit("t", 0, offset)],
+    )
+
+
+def fetch(group_id: str) -> Make:
+    return lambda token: OffsetFetch(token=token, group_id=group_id, topics=None)
+
+
+async def stable_group(node: Node, group_id: str) -> str:
+    joined = await node.ask(group_id, join(group_id))
+    assert isinstance(joined, JoinGroupResult) and joined.error is ErrorCode.NONE, joined
+    member_id = joined.member_id
+    synced = await node.ask(
+        group_id,
+        lambda token: SyncGroup(
+            token=token,
+            group_id=group_id,
+            generation_id=joined.generation_id,
+            member_id=member_id,
+            assignments=[(member_id, b"mine")],
+        ),
+    )
+    assert isinstance(synced, SyncGroupResult) and synced.assignment == b"mine"
+    return member_id
+
+
+@pytest.mark.parametrize(
+    ("group_id", "partition"),
+    [
+        ("", 0),
+        ("a", 47),
+        ("my-group", 12),
+        ("日本語", 43),
+        ("\U0001f600group", 32),
+        ("console-consumer-12345", 6),
+        ("x" * 300, 14),
+    ],
+)
+def test_a_groups_partition_is_the_one_that_java_computes(group_id: str, partition: int) -> None:
+    assert partition_for(group_id, 50) == partition
+
+
+def test_the_hash_without_an_absolute_value_counts_as_zero() -> None:
+    assert partition_for("polygenelubricants", 50) == 0
+
+
+def test_the_offsets_topic_is_created_once_by_whoever_asks_first() -> None:
+    async def story(node: Node) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            found = [tasks.create_task(node.groups.coordinator_of(f"g{n}")) for n in range(10)]
+        assert [each.result() for each in found] == [1] * 10
+        assert node.created == 1
+        assert isinstance(await node.ask("g", commit("g")), OffsetCommitResult)
+
+    play(story)
+
+
+def test_requests_before_that_find_no_coordinator() -> None:
+    async def story(node: Node) -> None:
+        answer = await node.ask("g", commit("g"))
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
+
+    play(story)
+
+
+def test_groups_and_offsets_come_back_after_a_restart() -> None:
+    async def before(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        await stable_group(node, "g")
+        for offset in range(50):
+            for n in range(20):
+                await node.ask(f"h{n}", commit(f"h{n}", offset))
+
+    async def after(node: Node) -> None:
+        node.host(leader_epoch=1)
+        node.groups.refresh()
+        answer = await node.ask("g", fetch("g"))
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await node.loaded()
+        for n in range(20):
+            fetched = await node.ask(f"h{n}", fetch(f"h{n}"))
+            assert isinstance(fetched, OffsetFetchResult)
+            assert [each.offset for each in fetched.topics[0][1]] == [49]
+        described = await node.ask("g", lambda token: DescribeGroups(token=token, group_ids=["g"]))
+        assert isinstance(described, DescribeGroupsResult)
+        group = described.groups[0]
+        assert (group.state, group.protocol_name) == ("Stable", "range")
+        assert group.members[0].assignment == b"mine"
+        beat = await node.ask(
+            "g",
+            lambda token: Heartbeat(
+                token=token, group_id="g", generation_id=1, member_id=group.members[0].member_id
+            ),
+        )
+        assert beat.error is ErrorCode.NONE
+
+    first = play(before)
+    play(after, Node(first.disk))
+
+
+def test_another_leader_takes_the_groups_along() -> None:
+    async def story(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        member_id = await stable_group(node, "g")
+        await node.ask("g", join("g", member_id))  # the only member: it is told generation 2 at once
+        node.host(leader_epoch=1, leader=2)
+
+        answer = await node.ask("g", commit("g"))
+
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
+        assert node.groups._shards == {}
+
+    play(story)
+
+
+def test_waiting_joins_are_told_when_the_node_is_coordinator_no_more() -> None:
+    async def story(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        member_id = await stable_group(node, "g")
+        waiting = node.groups.ask("g", join("g"), lambda answer: answer)
+        assert isinstance(waiting, Delayed) and member_id
+
+        node.host(leader_epoch=1, leader=2)
+        node.groups.refresh()
+
+        answer = await waiting.future
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
+
+    play(story)
+
+
+def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
+    async def story(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        await node.ask("g", commit("g", 1))
+        partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
+        assert partition is not None
+        plain = partition.log.config
+        partition.log.update_config(LogConfig(cleanup_policy=("compact",), max_message_bytes=10))
+
+        answer = await node.ask("g", commit("g", 2))
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        partition.log.update_config(plain)
+        await node.loaded()
+
+        fetched = await node.ask("g", fetch("g"))
+        assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 1
+
+    play(story)
+
+
+def test_a_commit_is_answered_when_the_replicas_have_it() -> None:
+    async def story(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
+        assert partition is not None
+        committing = node.groups.ask("g", commit("g"), lambda answer: answer)
+        reading = node.groups.ask("g", fetch("g"), lambda answer: answer)
+        assert isinstance(committing, Delayed) and isinstance(reading, Delayed)
+
+        await asyncio.sleep(0.01)
+        assert not cast(Any, committing.future).done()
+        partition.follower_fetched(2, 1)
+
+        assert isinstance(await committing.future, OffsetCommitResult)
+        assert isinstance(await reading.future, OffsetFetchResult)
+
+    play(story, Node(replicas=(1, 2)))
+
+
+def test_a_commit_that_is_not_replicated_in_time_is_not_acknowledged() -> None:
+    async def story(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        answer = await node.ask("g", commit("g"))
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    play(story, Node(replicas=(1, 2)))
+
+
+def test_all_shards_are_asked_for_their_groups() -> None:
+    async def story(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        for n in range(10):
+            await node.ask(f"g{n}", commit(f"g{n}"))
+        answers = node.groups.ask_all_shards(lambda token: ListGroups(token=token), lambda answers: answers)
+        listed = [group for answer in answers for group in cast(ListGroupsResult, answer).groups]
+        assert sorted(group.group_id for group in listed) == [f"g{n}" for n in range(10)]
+
+    play(story)
+
+
+def test_a_client_that_goes_away_while_it_waits_does_no_harm() -> None:
+    async def story(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        await stable_group(node, "g")
+        waiting = node.groups.ask("g", join("g"), lambda answer: answer)
+        assert isinstance(waiting, Delayed)
+        cast(Any, waiting.future).cancel()
+
+        node.groups.close()
+
+    play(story)
+
+
+def test_records_that_are_no_records_are_left_out() -> None:
+    async def before(node: Node) -> None:
+        await node.groups.coordinator_of("g")
+        await node.ask("g", commit("g", 7))
+        partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
+        assert partition is not None
+        for key in (b"", b"\0", b"\0\1\0\0", b"\0\7later kinds"):
+            batch = build_batch([(key, b"\0\0junk", 0, ())])
+            partition.append_as_leader(batch, required_acks=-1, now_ms=0, produce_version=13)
+
+    async def after(node: Node) -> None:
+        node.host(leader_epoch=1)
+        node.groups.refresh()
+        await node.loaded()
+        fetched = await node.ask("g", fetch("g"))
+        assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 7
+
+    first = play(before)
+    play(after, Node(first.disk))
