@@ -34,4 +34,5 @@ offset_map          the cleaner's key map: last offset of each key in bounded me
 compaction          which records of a compacted log stay, batch by batch
 volume              what only the operating system can say of a directory: its lock, its free space
 log_dir             one log directory: names, markers, checkpoints
+log_manager         all logs of a node over its log directories
 """

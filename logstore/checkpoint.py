@@ -95,16 +95,16 @@ def decode_partition_metadata(content: bytes, path: Path) -> bytes:
     return topic_id
 
 
-def write_partition_metadata(disk: Disk, directory: Path, topic_id: bytes) -> None:
+def write_partition_metadata(disk: Disk, directory: Path, topic_id: bytes, *, sync: bool) -> None:
     """Put the topic's id into a partition directory."""
-    disk.write_file(directory / PARTITION_METADATA, encode_partition_metadata(topic_id), sync=True)
+    disk.write_file(directory / PARTITION_METADATA, encode_partition_metadata(topic_id), sync=sync)
 
 
 def read_partition_metadata(disk: Disk, directory: Path) -> bytes | None:
     """The topic id in a partition directory, None where no file says it."""
     path = directory / PARTITION_METADATA
     content = _read(disk, path)
-    return decode_partition_metadata(content, path) if content is not None else None
+    return decode_partition_metadata(content, path) if content else None
 
 
 def _encode(lines: Iterable[str]) -> bytes:

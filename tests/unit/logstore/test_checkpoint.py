@@ -92,7 +92,7 @@ def test_a_failed_write_leaves_the_old_checkpoint() -> None:
 
 def test_partition_metadata_stands_in_kafkas_format(tmp_path: Path) -> None:
     topic_id = bytes(range(16))
-    write_partition_metadata(OsDisk(), tmp_path, topic_id)
+    write_partition_metadata(OsDisk(), tmp_path, topic_id, sync=True)
 
     assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     assert read_partition_metadata(OsDisk(), tmp_path) == topic_id

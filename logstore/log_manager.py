@@ -1,0 +1,570 @@
+"""All logs of a node over its log directories: found at start, made and deleted, checkpointed, closed.
+
+One owner, the event loop, calls everything here but what is said to block. What takes long is handed out:
+`load` takes a `map` that may run in threads, `pending_checkpoints` and `due_removals` give work for a thread.
+
+Start: `acquire` (locks), `identity` (whose directories are these?), `claim` (ours from now on), `load`, and
+when the metadata are known `set_strays_apart`. Stop: `close`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from logstore.checkpoint import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    read_partition_metadata,
+    write_partition_metadata,
+)
+from logstore.disk import Disk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.log_dir import (
+    CLEAN_SHUTDOWN_FILE,
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    NOT_LOGS,
+    STRAY_SUFFIX,
+    LogDir,
+    PartitionDirectory,
+    PendingFile,
+    clean_shutdown_content,
+    directory_name,
+    parse_directory_name,
+    pending_checkpoint,
+    read_checkpoints,
+    storage_error,
+    suffixed_name,
+    take_clean_shutdown_marker,
+)
+from logstore.meta_properties import (
+    MetaProperties,
+    check_owner,
+    read_meta_properties,
+    write_meta_properties,
+)
+from logstore.partition_log import PartitionLog
+from logstore.topic_partition import ZERO_UUID, TopicPartition
+from logstore.volume import DirectoryLock
+
+
+class ParallelMap(Protocol):
+    """`map`, or that of a thread pool."""
+
+    def __call__(
+        self, function: "Callable[[_Found], _Opened]", found: "Iterable[_Found]", /
+    ) -> "Iterable[_Opened]": ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Files or a directory that are no longer part of anything, to be removed at `due_ms`."""
+
+    paths: tuple[Path, ...]
+    due_ms: int
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A partition's directory met at start."""
+
+    log_dir: LogDir
+    partition: PartitionDirectory
+    path: Path
+    clean_shutdown: bool
+    config: LogConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    found: _Found
+    log: PartitionLog | None
+    error: KafkaError | OSError | None = None
+
+
+class LogManager:
+    """The logs of this node by partition, and the directories they lie in."""
+
+    def __init__(
+        self,
+        *,
+        log_dirs: Sequence[Path],
+        disk: Disk,
+        now_ms: Callable[[], int],
+        unique: Callable[[], bytes],
+        lock: Callable[[Path], DirectoryLock] | None = DirectoryLock,
+    ) -> None:
+        """`unique` gives 16 random bytes. `lock` None is for disks that are not the operating system's."""
+        if len(set(log_dirs)) != len(log_dirs) or not log_dirs:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "log.dirs must name at least one directory, each once."
+            )
+        self.disk = disk
+        self.dirs = [LogDir(path) for path in log_dirs]
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.future_logs: dict[TopicPartition, PartitionLog] = {}
+        self.removals: list[Removal] = []
+        self.notes: list[
+            str
+        ] = []  # what start and failures have to say, a sentence each; the owner logs them
+        # Told once for each directory that fails, with the partitions that went with it.
+        self.on_offline: Callable[[LogDir, list[TopicPartition]], None] | None = None
+        self._offline_partitions: dict[TopicPartition, LogDir] = {}
+        self._preferred_dirs: dict[TopicPartition, LogDir] = {}
+        self._now_ms = now_ms
+        self._unique = unique
+        self._lock = lock
+        self._locks: list[DirectoryLock] = []
+
+    # Start.
+
+    def acquire(self) -> None:
+        """Make and lock the directories and read whose they are; a directory that fails is offline. Blocks.
+
+        INVALID_CONFIG when another node holds one, KAFKA_STORAGE_ERROR when none is left.
+        """
+        for log_dir in self.dirs:
+            try:
+                self.disk.make_directory(log_dir.path)
+                if self._lock is not None:
+                    self._locks.append(self._lock(log_dir.path))
+                log_dir.properties = read_meta_properties(self.disk, log_dir.path)
+            except OSError as error:
+                self.take_offline(log_dir, f"it cannot be used: {error}")
+            except KafkaError:
+                self.release()
+                raise
+        self._check_any_online()
+
+    def identity(self) -> MetaProperties | None:
+        """The cluster and node to which the directories belong; None when all are new."""
+        owned = [log_dir.properties for log_dir in self.dirs if log_dir.properties is not None]
+        for log_dir in self.dirs:
+            if log_dir.properties is not None:
+                check_owner(
+                    log_dir.properties, log_dir.path, cluster_id=owned[0].cluster_id, node_id=owned[0].node_id
+                )
+        return owned[0] if owned else None
+
+    def claim(self, *, cluster_id: bytes, node_id: int) -> None:
+        """Take possession of the new directories, and refuse those of another cluster or node. Blocks."""
+        for log_dir in self.online_dirs:
+            if log_dir.properties is not None:
+                check_owner(log_dir.properties, log_dir.path, cluster_id=cluster_id, node_id=node_id)
+                continue
+            properties = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=self._unique())
+            try:
+                write_meta_properties(self.disk, log_dir.path, properties)
+            except OSError as error:
+                self.take_offline(log_dir, f"meta.properties cannot be written: {error}")
+            log_dir.properties = properties
+        self._check_any_online()
+
+    def load(self, config_of: Callable[[str], LogConfig], *, parallel: ParallelMap = map) -> None:
+        """Open every log in every directory; `config_of` gives a topic's settings. Blocks.
+
+        After an unclean shutdown logs are read again from their recovery points, so give a thread pool's map.
+        """
+        found: list[_Found] = []
+        for log_dir in self.online_dirs:
+            try:
+                found += self._find_logs(log_dir, config_of)
+            except OSError as error:
+                self.take_offline(log_dir, f"it cannot be read: {error}")
+        for opened in parallel(self._open_found, found):
+            log_dir = opened.found.log_dir
+            if opened.log is None:
+                self.take_offline(log_dir, f"{opened.found.path} cannot be opened: {opened.error}")
+            elif log_dir.is_online:
+                self._add_found(opened.found, opened.log)
+        self._check_any_online()
+
+    def _find_logs(self, log_dir: LogDir, config_of: Callable[[str], LogConfig]) -> list[_Found]:
+        clean_shutdown = take_clean_shutdown_marker(self.disk, log_dir)
+        self.notes += read_checkpoints(self.disk, log_dir)
+        found: list[_Found] = []
+        for name in self.disk.list_directories(log_dir.path):
+            if name in NOT_LOGS:
+                continue
+            partition = parse_directory_name(name)
+            path = log_dir.path / name
+            if partition is None:
+                self.notes.append(f"{path} is not named like a partition; it is left alone.")
+            elif partition.suffix == DELETE_SUFFIX:
+                self._remove_later(path, 0)
+            elif partition.suffix == STRAY_SUFFIX:
+                self.notes.append(f"{path} belongs to no topic; it is left for you to remove.")
+            else:
+                config = config_of(partition.topic_partition.topic)
+                found.append(
+                    _Found(
+                        log_dir=log_dir,
+                        partition=partition,
+                        path=path,
+                        clean_shutdown=clean_shutdown,
+                        config=config,
+                    )
+                )
+        return found
+
+    def _open_found(self, found: _Found) -> _Opened:
+        name, log_dir = found.partition.topic_partition, found.log_dir
+        is_future = found.partition.suffix == FUTURE_SUFFIX
+        try:
+            log = PartitionLog.open(
+                disk=self.disk,
+                directory=found.path,
+                topic_partition=name,
+                topic_id=read_partition_metadata(self.disk, found.path) or ZERO_UUID,
+                config=found.config,
+                now_ms=self._now_ms(),
+                clean_shutdown=found.clean_shutdown,
+                log_start_offset=0 if is_future else log_dir.log_start_offsets.get(name, 0),
+                recovery_point=0 if is_future else log_dir.recovery_points.get(name, 0),
+            )
+        except (KafkaError, OSError) as error:
+            return _Opened(found=found, log=None, error=error)
+        return _Opened(found=found, log=log)
+
+    def _add_found(self, found: _Found, log: PartitionLog) -> None:
+        name = found.partition.topic_partition
+        logs = self.future_logs if found.partition.suffix else self.logs
+        other = logs.get(name)
+        if other is not None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{name} is in two directories, {other.directory} and {log.directory}: remove the wrong one.",
+            )
+        self.notes += log.notes
+        log.on_failure = self._on_log_failure
+        if not found.partition.suffix:
+            log.update_high_watermark(found.log_dir.high_watermarks.get(name, 0))
+        logs[name] = log
+
+    def set_strays_apart(self, is_known: Callable[[TopicPartition, bytes], bool]) -> list[TopicPartition]:
+        """Rename the logs that the metadata do not know (name, topic id) to `-stray`; their names."""
+        strays = [name for name, log in self.logs.items() if not is_known(name, log.topic_id)]
+        for name in strays:
+            self.notes.append(f"{self.logs[name].directory} belongs to no topic any more; it is set apart.")
+            self._retire(name, STRAY_SUFFIX)
+        return strays
+
+    # Logs.
+
+    def find(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, None when there is none here; KAFKA_STORAGE_ERROR when its disk failed."""
+        log_dir = self._offline_partitions.get(topic_partition)
+        if log_dir is not None:
+            raise storage_error(log_dir, topic_partition)
+        return self.logs.get(topic_partition)
+
+    def get_or_create(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, *, is_new: bool = False
+    ) -> PartitionLog:
+        """The log of a partition, made in the directory with the fewest partitions when there is none.
+
+        While a directory is offline only an `is_new` one is made, as any other may lie there; else, and when the
+        disk fails, KAFKA_STORAGE_ERROR. What is left of an older topic of the same name is set apart.
+        """
+        log = self.find(topic_partition)
+        if log is not None and log.topic_id not in (topic_id, ZERO_UUID):
+            self.notes.append(f"{log.directory} belongs to an older topic of that name; it is set apart.")
+            self._retire(topic_partition, STRAY_SUFFIX)
+            log = None
+        if log is not None:
+            log.update_config(config)
+            if log.topic_id == ZERO_UUID != topic_id:
+                log.topic_id = topic_id
+                write_partition_metadata(self.disk, log.directory, topic_id, sync=True)
+            return log
+        offline = next((log_dir for log_dir in self.dirs if not log_dir.is_online), None)
+        if offline is not None and not is_new:
+            raise storage_error(offline, topic_partition)
+        log_dir = self._dir_for(topic_partition)
+        path = log_dir.path / directory_name(topic_partition)
+        log = self.logs[topic_partition] = self._create(log_dir, path, topic_partition, topic_id, config, 0)
+        return log
+
+    def _dir_for(self, topic_partition: TopicPartition) -> LogDir:
+        preferred = self._preferred_dirs.pop(topic_partition, None)
+        if preferred is not None and preferred.is_online:
+            return preferred
+        if len(self.dirs) == 1 and self.dirs[0].is_online:
+            return self.dirs[0]
+        counts = {log_dir.path: 0 for log_dir in self.online_dirs}
+        for log in (*self.logs.values(), *self.future_logs.values()):
+            counts[log.directory.parent] += 1
+        if not counts:
+            raise storage_error(self.dirs[0], topic_partition)
+        return min(self.online_dirs, key=lambda log_dir: counts[log_dir.path])
+
+    def _create(
+        self,
+        log_dir: LogDir,
+        path: Path,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        start_offset: int,
+    ) -> PartitionLog:
+        try:
+            self.disk.make_directory(path)
+            # Not forced to disk: a topic of a thousand partitions would wait for seconds. The metadata have the
+            # id, and a file that a power cut left empty counts as none.
+            write_partition_metadata(self.disk, path, topic_id, sync=False)
+            log = PartitionLog.open(
+                disk=self.disk,
+                directory=path,
+                topic_partition=topic_partition,
+                topic_id=topic_id,
+                config=config,
+                now_ms=self._now_ms(),
+                clean_shutdown=True,
+                log_start_offset=start_offset,
+            )
+        except (OSError, KafkaError) as error:
+            self.take_offline(log_dir, f"{path} cannot be made: {error}")
+            raise storage_error(log_dir, topic_partition) from error
+        log.on_failure = self._on_log_failure
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Take the partition's logs out of service; their files go after file.delete.delay.ms."""
+        self._preferred_dirs.pop(topic_partition, None)
+        self._offline_partitions.pop(topic_partition, None)
+        self.abandon_future(topic_partition)
+        if topic_partition in self.logs:
+            self._retire(topic_partition, DELETE_SUFFIX)
+
+    def _retire(self, topic_partition: TopicPartition, suffix: str) -> None:
+        log = self.logs.pop(topic_partition)
+        self._log_dir_of(log).cleaned_offsets.pop(topic_partition, None)
+        self.rename_away(log, suffix)
+
+    def rename_away(self, log: PartitionLog, suffix: str) -> None:
+        """Give a log's directory a name under which it is not found again; `-delete` means removal."""
+        log_dir = self._log_dir_of(log)
+        target = log_dir.path / suffixed_name(log.topic_partition, self._unique(), suffix)
+        try:
+            self.disk.rename(log.directory, target)
+        except OSError as error:
+            self.take_offline(log_dir, f"{log.directory} cannot be renamed: {error}")
+            return
+        log.move_to(target)
+        if suffix == DELETE_SUFFIX:
+            self._remove_later(target, log.config.file_delete_delay_ms)
+
+    # Between directories (AlterReplicaLogDirs).
+
+    def move_to_dir(self, topic_partition: TopicPartition, path: Path) -> None:
+        """Begin to move a partition to another log directory, or stop when it is there already.
+
+        LOG_DIR_NOT_FOUND for a path that is not in log.dirs, KAFKA_STORAGE_ERROR for one that is offline,
+        REPLICA_NOT_AVAILABLE for a partition that is not here (yet: it will be made in that directory).
+        """
+        target = next((log_dir for log_dir in self.dirs if log_dir.path == path), None)
+        if target is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{str(path)[:1000]} is not one of log.dirs.")
+        if not target.is_online:
+            raise storage_error(target)
+        log = self.find(topic_partition)
+        if log is None:
+            self._preferred_dirs[topic_partition] = target
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{topic_partition} is not on this node.")
+        future = self.future_logs.get(topic_partition)
+        if future is not None and future.directory.parent == target.path:
+            return
+        self.abandon_future(topic_partition)
+        if log.directory.parent == target.path:
+            return
+        name = suffixed_name(topic_partition, self._unique(), FUTURE_SUFFIX)
+        self.future_logs[topic_partition] = self._create(
+            target, target.path / name, topic_partition, log.topic_id, log.config, log.log_start_offset
+        )
+
+    def abandon_future(self, topic_partition: TopicPartition) -> None:
+        """Give up a move that is under way, if there is one."""
+        future = self.future_logs.pop(topic_partition, None)
+        if future is not None:
+            self.rename_away(future, DELETE_SUFFIX)
+
+    def swap_in_future(self, topic_partition: TopicPartition) -> PartitionLog:
+        """Put the copy, which has caught up, in the place of the log that it was copied from; the new log."""
+        old, new = self.logs[topic_partition], self.future_logs.pop(topic_partition)
+        log_dir = self._log_dir_of(new)
+        cleaned = self._log_dir_of(old).cleaned_offsets.pop(topic_partition, None)
+        path = log_dir.path / directory_name(topic_partition)
+        self.rename_away(old, DELETE_SUFFIX)
+        try:
+            self.disk.rename(new.directory, path)
+        except OSError as error:
+            self.take_offline(log_dir, f"{new.directory} cannot be renamed: {error}")
+            raise storage_error(log_dir, topic_partition) from error
+        new.move_to(path)
+        new.update_high_watermark(old.high_watermark)
+        if cleaned is not None:
+            log_dir.cleaned_offsets[topic_partition] = cleaned
+        self.logs[topic_partition] = new
+        return new
+
+    # Failures.
+
+    @property
+    def online_dirs(self) -> list[LogDir]:
+        """The directories that work."""
+        return [log_dir for log_dir in self.dirs if log_dir.is_online]
+
+    @property
+    def offline_dirs(self) -> list[LogDir]:
+        """The directories that failed; when this is all of them, the process has nothing left to do."""
+        return [log_dir for log_dir in self.dirs if not log_dir.is_online]
+
+    def take_offline(self, log_dir: LogDir, reason: str) -> None:
+        """Serve nothing from this directory any more. Its logs refuse all further work."""
+        if not log_dir.is_online:
+            return
+        log_dir.offline_reason = reason
+        lost: list[TopicPartition] = []
+        for logs in (self.logs, self.future_logs):
+            for name, log in list(logs.items()):
+                if log.directory.parent == log_dir.path:
+                    del logs[name]
+                    if logs is self.logs:
+                        lost.append(name)
+                        self._offline_partitions[name] = log_dir
+                    if log.failure is None:
+                        log.flush_failed(OSError(reason))
+        self.notes.append(
+            f"The log directory {log_dir.path} is offline: {reason}. It served {len(lost)} partitions."
+        )
+        if self.on_offline is not None:
+            self.on_offline(log_dir, lost)
+
+    def _on_log_failure(self, log: PartitionLog, error: OSError) -> None:
+        self.take_offline(self._log_dir_of(log), f"{log.directory.name}: {error}")
+
+    def _log_dir_of(self, log: PartitionLog) -> LogDir:
+        return next(log_dir for log_dir in self.dirs if log_dir.path == log.directory.parent)
+
+    def _check_any_online(self) -> None:
+        if not self.online_dirs:
+            reasons = "; ".join(f"{log_dir.path}: {log_dir.offline_reason}" for log_dir in self.dirs)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No log directory can be used. {reasons}.")
+
+    # Upkeep.
+
+    def cleaned_offset(self, log: PartitionLog) -> int | None:
+        """Up to where the cleaner has been; None when it has not."""
+        return self._log_dir_of(log).cleaned_offsets.get(log.topic_partition)
+
+    def set_cleaned_offset(self, log: PartitionLog, offset: int) -> PendingFile:
+        """Note up to where the cleaner has been; the checkpoint to write."""
+        log_dir = self._log_dir_of(log)
+        log_dir.cleaned_offsets[log.topic_partition] = offset
+        return pending_checkpoint(log_dir, CLEANER_OFFSET_CHECKPOINT, log_dir.cleaned_offsets)
+
+    def pending_checkpoints(self) -> list[PendingFile]:
+        """Recovery points, start offsets and high watermarks of all directories, for `write_pending`."""
+        pending: list[PendingFile] = []
+        for log_dir in self.online_dirs:
+            logs = {name: log for name, log in self.logs.items() if log.directory.parent == log_dir.path}
+            starts = {
+                name: log.log_start_offset
+                for name, log in logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+            pending += (
+                pending_checkpoint(
+                    log_dir,
+                    RECOVERY_POINT_CHECKPOINT,
+                    {name: log.recovery_point for name, log in logs.items()},
+                ),
+                pending_checkpoint(log_dir, LOG_START_OFFSET_CHECKPOINT, starts),
+                pending_checkpoint(
+                    log_dir,
+                    REPLICATION_OFFSET_CHECKPOINT,
+                    {name: log.high_watermark for name, log in logs.items()},
+                ),
+            )
+        return pending
+
+    def write_pending(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
+        """Write the files; (log directory, error) of those that failed. Blocks, any thread."""
+        failed: list[tuple[Path, OSError]] = []
+        for file in pending:
+            try:
+                self.disk.write_file(file.path, file.content, sync=True)
+            except OSError as error:
+                failed.append((file.log_dir, error))
+        return failed
+
+    def report_failures(self, failed: Iterable[tuple[Path, OSError]]) -> None:
+        """Take the directories offline that failed in a thread."""
+        for path, error in failed:
+            for log_dir in self.dirs:
+                if log_dir.path == path:
+                    self.take_offline(log_dir, str(error))
+
+    def collect_deleted_files(self) -> None:
+        """Take over the files that logs have dropped since the last call."""
+        for log in (*self.logs.values(), *self.future_logs.values()):
+            if log.deleted_paths:
+                due_ms = self._now_ms() + log.config.file_delete_delay_ms
+                self.removals.append(
+                    Removal(paths=tuple(log.take_deleted_paths()), due_ms=due_ms, is_directory=False)
+                )
+
+    def _remove_later(self, directory: Path, delay_ms: int) -> None:
+        self.removals.append(Removal(paths=(directory,), due_ms=self._now_ms() + delay_ms, is_directory=True))
+
+    def due_removals(self) -> list[Removal]:
+        """What is to be removed now, for `remove`; it is the caller's then."""
+        now_ms = self._now_ms()
+        due = [removal for removal in self.removals if removal.due_ms <= now_ms]
+        self.removals = [removal for removal in self.removals if removal.due_ms > now_ms]
+        return due
+
+    def remove(self, removals: Iterable[Removal]) -> list[tuple[Path, OSError]]:
+        """Remove files and directories; (log directory, error) of those that failed. Blocks, any thread."""
+        failed: list[tuple[Path, OSError]] = []
+        for removal in removals:
+            for path in removal.paths:
+                try:
+                    if removal.is_directory:
+                        self.disk.remove_directory(path)
+                    else:
+                        self.disk.remove(path)
+                except OSError as error:
+                    failed.append((path.parent if removal.is_directory else path.parent.parent, error))
+        return failed
+
+    # Stop.
+
+    def close(self, *, broker_epoch: int = -1) -> None:
+        """Flush and close all logs, write checkpoints and the mark of a clean shutdown, let go. Blocks."""
+        now_ms = self._now_ms()
+        for log in (*self.logs.values(), *self.future_logs.values()):
+            try:
+                log.close(now_ms=now_ms)
+            except KafkaError:
+                continue  # Its directory is offline now, and gets no mark.
+        self.report_failures(self.write_pending(self.pending_checkpoints()))
+        for log_dir in self.online_dirs:
+            try:
+                self.disk.write_file(
+                    log_dir.path / CLEAN_SHUTDOWN_FILE, clean_shutdown_content(broker_epoch), sync=True
+                )
+            except OSError as error:
+                self.take_offline(log_dir, f"the mark of a clean shutdown cannot be written: {error}")
+        self.release()
+
+    def release(self) -> None:
+        """Let other nodes have the directories."""
+        for lock in self._locks:
+            lock.release()
+        self._locks.clear()

@@ -1,0 +1,345 @@
+"""All logs of a node: found, made, deleted, moved, and lost with their disk."""
+
+import errno
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import MemoryDisk, OsDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.log_dir import parse_directory_name, suffixed_name
+from logstore.log_manager import LogManager
+from logstore.partition_log import FetchIsolation, PartitionLog
+from logstore.record import build_batch
+from logstore.topic_partition import TopicPartition
+
+A, B = Path("/a"), Path("/b")
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC_ID = bytes(range(16))
+CLUSTER_ID = bytes(range(1, 17))
+CONFIG = LogConfig(file_delete_delay_ms=1_000)
+
+
+class World:
+    """A memory disk, and a clock that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.now_ms = 1_000_000
+        self._unique = count(1)
+
+    def manager(self, *dirs: Path) -> LogManager:
+        return LogManager(
+            log_dirs=dirs or (A, B),
+            disk=self.disk,
+            now_ms=lambda: self.now_ms,
+            unique=lambda: next(self._unique).to_bytes(16, "big"),
+            lock=None,
+        )
+
+    def started(self, *dirs: Path) -> LogManager:
+        manager = self.manager(*dirs)
+        manager.acquire()
+        manager.claim(cluster_id=CLUSTER_ID, node_id=1)
+        manager.load(lambda _topic: CONFIG)
+        return manager
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def append(log: PartitionLog, *values: bytes) -> None:
+    for value in values:
+        log.append_as_leader(build_batch([(b"k", value, 1_000_000, ())]), leader_epoch=0, now_ms=1_000_000)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def all_bytes(log: PartitionLog) -> bytes:
+    return log.read(
+        log.log_start_offset, 1 << 20, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
+    ).slice.read()
+
+
+def test_new_partitions_go_where_the_fewest_are(world: World) -> None:
+    manager = world.started()
+
+    places = [manager.get_or_create(TopicPartition("t", n), TOPIC_ID, CONFIG).directory for n in range(3)]
+
+    assert places == [A / "t-0", B / "t-1", A / "t-2"]
+
+
+def test_a_clean_restart_finds_everything_as_it_was(world: World) -> None:
+    manager = world.started()
+    log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    append(log, b"1", b"2", b"3")
+    log.increment_log_start_offset(1)
+    manager.close(broker_epoch=7)
+    assert (A / ".kafka_cleanshutdown") in world.disk.files
+
+    again = world.started()
+
+    found = again.logs[T0]
+    assert (found.log_start_offset, found.log_end_offset, found.high_watermark) == (1, 3, 3)
+    assert found.topic_id == TOPIC_ID and found.recovery_point == 3
+    assert (A / ".kafka_cleanshutdown") not in world.disk.files
+    identity = again.identity()
+    assert identity is not None and identity.cluster_id == CLUSTER_ID
+    assert again.notes == []
+    found.check_invariants()
+
+
+def test_a_crash_is_recovered_from(world: World) -> None:
+    manager = world.started(A)
+    log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    append(log, b"1")
+    log.flush(now_ms=world.now_ms)
+    assert manager.write_pending(manager.pending_checkpoints()) == []
+    append(log, b"2")
+    world.disk.lose_power()
+
+    again = world.started(A)
+
+    assert again.logs[T0].log_end_offset == 1 and again.logs[T0].high_watermark == 1
+
+
+def test_a_corrupt_checkpoint_is_named_and_made_again(world: World) -> None:
+    manager = world.started(A)
+    append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"1")
+    manager.close()
+    world.disk.write_file(A / "recovery-point-offset-checkpoint", b"rubbish", sync=True)
+
+    again = world.started(A)
+
+    assert "recovery-point-offset-checkpoint" in again.notes[0]
+    assert again.logs[T0].log_end_offset == 1
+
+
+def test_a_directory_of_another_node_is_refused(world: World) -> None:
+    world.started(A).close()
+    stranger = world.manager(A)
+    stranger.acquire()
+
+    with pytest.raises(KafkaError, match="belongs to node 1, this is node 2"):
+        stranger.claim(cluster_id=CLUSTER_ID, node_id=2)
+
+
+def test_a_deleted_log_is_removed_after_the_delay(world: World) -> None:
+    manager = world.started(A)
+    append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"1")
+
+    manager.delete(T0)
+    new = manager.get_or_create(T0, bytes(range(2, 18)), CONFIG)
+
+    (gone,) = [name for name in world.disk.list_directories(A) if name.endswith("-delete")]
+    assert new.log_end_offset == 0 and manager.due_removals() == []
+    world.now_ms += 1_000
+    assert manager.remove(manager.due_removals()) == []
+    assert A / gone not in world.disk.directories and A / "t-0" in world.disk.directories
+
+
+def test_leftovers_of_a_deletion_go_at_the_next_start(world: World) -> None:
+    manager = world.started(A)
+    manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    manager.delete(T0)
+    manager.close()
+
+    again = world.started(A)
+    again.remove(again.due_removals())
+
+    assert again.logs == {} and world.disk.list_directories(A) == []
+
+
+def test_deleting_what_is_not_there_does_nothing(world: World) -> None:
+    world.started(A).delete(T0)
+
+
+def test_a_log_of_an_older_topic_of_that_name_is_set_apart(world: World) -> None:
+    manager = world.started(A)
+    append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"1")
+
+    log = manager.get_or_create(T0, bytes(range(2, 18)), CONFIG)
+
+    assert log.log_end_offset == 0
+    assert [name for name in world.disk.list_directories(A) if name.endswith("-stray")]
+
+
+def test_strays_are_set_apart_and_left_alone(world: World) -> None:
+    manager = world.started(A)
+    manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    manager.get_or_create(T1, TOPIC_ID, CONFIG)
+
+    assert manager.set_strays_apart(lambda name, _topic_id: name == T1) == [T0]
+    manager.close()
+
+    assert set(world.started(A).logs) == {T1}
+
+
+def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
+    manager = world.started()
+    broken, sane = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
+    told: list[tuple[Path, list[TopicPartition]]] = []
+    manager.on_offline = lambda log_dir, lost: told.append((log_dir.path, lost))
+    world.disk.fail_at, world.disk.error = world.disk.steps + 1, errno.ENOSPC
+
+    with pytest.raises(KafkaError) as caught:
+        append(broken, b"1")
+    world.disk.repair()
+
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert told == [(A, [T0])]
+    with pytest.raises(KafkaError, match="No space left"):
+        manager.find(T0)
+    append(sane, b"1")
+    assert manager.find(T1) is sane
+    assert [log_dir.path for log_dir in manager.offline_dirs] == [A]
+    with pytest.raises(KafkaError):
+        manager.get_or_create(TopicPartition("t", 5), TOPIC_ID, CONFIG)
+    new = manager.get_or_create(TopicPartition("t", 5), TOPIC_ID, CONFIG, is_new=True)
+    assert new.directory.parent == B
+    manager.close()
+    assert (A / ".kafka_cleanshutdown") not in world.disk.files
+    assert (B / ".kafka_cleanshutdown") in world.disk.files
+
+
+def test_a_failed_flush_takes_all_logs_of_the_disk(world: World) -> None:
+    manager = world.started(A)
+    one, other = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
+    append(one, b"1")
+
+    one.flush_failed(OSError(errno.EIO, "gone"))
+
+    assert manager.logs == {} and other.failure is not None
+    with pytest.raises(KafkaError):
+        append(other, b"1")
+
+
+def test_no_directory_left_is_an_error_at_start(world: World) -> None:
+    world.disk.fail_at, world.disk.stays_broken = world.disk.steps + 1, True
+
+    with pytest.raises(KafkaError, match="No log directory can be used"):
+        world.manager().acquire()
+
+
+@pytest.mark.parametrize("dirs", [(), (A, A)])
+def test_log_dirs_must_be_named_once(world: World, dirs: tuple[Path, ...]) -> None:
+    with pytest.raises(KafkaError):
+        LogManager(log_dirs=dirs, disk=world.disk, now_ms=lambda: 0, unique=lambda: bytes(16), lock=None)
+
+
+def test_a_partition_moves_to_another_directory(world: World) -> None:
+    manager = world.started()
+    log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    append(log, b"1", b"2")
+    manager.move_to_dir(T0, B)
+    future = manager.future_logs[T0]
+    assert future.directory.parent == B and future.directory.name.endswith("-future")
+
+    future.append_as_follower(all_bytes(log))
+    moved = manager.swap_in_future(T0)
+
+    assert moved.directory == B / "t-0" and manager.logs[T0] is moved
+    assert (moved.log_end_offset, moved.high_watermark) == (2, 2)
+    append(moved, b"3")
+    manager.close()
+    assert world.started().logs[T0].log_end_offset == 3
+
+
+def test_moving_can_be_refused_stopped_and_wished_for(world: World) -> None:
+    manager = world.started()
+    manager.get_or_create(T0, TOPIC_ID, CONFIG)
+
+    manager.move_to_dir(T0, B)
+    manager.move_to_dir(T0, B)
+    manager.move_to_dir(T0, A)
+
+    assert manager.future_logs == {}
+    with pytest.raises(KafkaError) as caught:
+        manager.move_to_dir(T0, Path("/c"))
+    assert caught.value.code is ErrorCode.LOG_DIR_NOT_FOUND
+    with pytest.raises(KafkaError) as caught:
+        manager.move_to_dir(T1, A)
+    assert caught.value.code is ErrorCode.REPLICA_NOT_AVAILABLE
+    assert manager.get_or_create(T1, TOPIC_ID, CONFIG).directory.parent == A
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("t-0", (T0, "")),
+        ("a-b.c-12", (TopicPartition("a-b.c", 12), "")),
+        ("t-0." + "0" * 32 + "-delete", (T0, "-delete")),
+        ("t-0." + "f" * 32 + "-future", (T0, "-future")),
+        ("t-0." + "f" * 32 + "-stray", (T0, "-stray")),
+        ("t", None),
+        ("t-01", None),
+        ("t--1", (TopicPartition("t-", 1), "")),
+        ("-1", None),
+        ("t-99999999999", None),
+        ("lost+found", None),
+        ("t-0." + "f" * 31 + "-delete", None),
+    ],
+)
+def test_directory_names(name: str, expected: tuple[TopicPartition, str] | None) -> None:
+    parsed = parse_directory_name(name)
+
+    assert (parsed and (parsed.topic_partition, parsed.suffix)) == expected
+
+
+def test_the_name_of_a_deleted_log_fits_in_a_directory() -> None:
+    name = suffixed_name(TopicPartition("x" * 249, 2**31 - 1), bytes(16), "-delete")
+
+    assert len(name) == 255
+    assert parse_directory_name(name) is not None
+
+
+@pytest.fixture
+def os_manager(tmp_path: Path) -> Iterator[Callable[[], LogManager]]:
+    made: list[LogManager] = []
+    unique = count(1)
+
+    def make() -> LogManager:
+        made.append(
+            LogManager(
+                log_dirs=(tmp_path / "data",),
+                disk=OsDisk(),
+                now_ms=lambda: 1_000_000,
+                unique=lambda: next(unique).to_bytes(16, "big"),
+            )
+        )
+        return made[-1]
+
+    yield make
+    for manager in made:
+        manager.release()
+
+
+def test_a_second_node_on_a_directory_is_refused_by_name(os_manager: Callable[[], LogManager]) -> None:
+    first, second = os_manager(), os_manager()
+    first.acquire()
+
+    with pytest.raises(KafkaError, match=r"is in use by process \d+: stop it"):
+        second.acquire()
+    first.release()
+    second.acquire()
+
+
+@pytest.mark.slow
+def test_many_partitions_come_back_from_a_real_disk(os_manager: Callable[[], LogManager]) -> None:
+    first = os_manager()
+    first.acquire()
+    first.claim(cluster_id=CLUSTER_ID, node_id=1)
+    first.load(lambda _topic: CONFIG)
+    for number in range(200):
+        first.get_or_create(TopicPartition("t", number), TOPIC_ID, CONFIG)
+    first.close()
+
+    second = os_manager()
+    second.acquire()
+    second.load(lambda _topic: CONFIG)
+
+    assert len(second.logs) == 200
