@@ -1,0 +1,114 @@
+"""What `scripts/setup` does once it has found a Python: the virtual environment, and Debian's packages.
+
+Everything goes into .venv of the checkout. A stamp in it remembers what was installed for which pyproject, so
+that later calls cost nothing. What only root can install is installed as root, and otherwise named.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+EXTRAS = {"demo": "demo", "test": "demo,bench,dev"}
+# The program that a kind of use wants, and the package of Debian that has it. Tests skip without these.
+PROGRAMS = {
+    "demo": {},
+    "test": {"kcat": "kcat", "javac": "openjdk-17-jdk-headless", "mvn": "maven"},
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__)
+    parser.add_argument("kind", nargs="?", choices=sorted(EXTRAS), default="test")
+    parser.add_argument("--force", action="store_true", help="install again, whatever the stamp says")
+    arguments = parser.parse_args()
+    kind: str = arguments.kind
+    stamp = VENV / f".installed-{kind}"
+    wanted = fingerprint()
+    if not arguments.force and stamp.exists() and stamp.read_text() == wanted:
+        return 0
+    if not make_venv() or not install(kind):
+        return 1
+    install_programs(kind)
+    stamp.write_text(wanted)
+    return 0
+
+
+def fingerprint() -> str:
+    """Changes whenever there may be something else to install."""
+    content = (ROOT / "pyproject.toml").read_bytes() + Path(__file__).read_bytes() + sys.version.encode()
+    return hashlib.sha256(content + str(ROOT).encode()).hexdigest()
+
+
+def make_venv() -> bool:
+    if (VENV / "bin" / "python").exists() and (VENV / "bin" / "pip").exists():
+        return True
+    say("making .venv")
+    if not has_module("ensurepip"):
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if not apt_install([f"python{version}-venv"]):
+            complain(
+                f"this Python cannot make virtual environments; as root: apt-get install python{version}-venv"
+            )
+            return False
+    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
+    return made.returncode == 0
+
+
+def has_module(name: str) -> bool:
+    return (
+        subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+def install(kind: str) -> bool:
+    say(f"installing Ottla and what the {kind} needs into .venv (a minute or two)")
+    pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*pip, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
+        return True
+    complain("pip could not install the packages; its message stands above. Is the network there?")
+    return False
+
+
+def install_programs(kind: str) -> None:
+    missing = {
+        program: package for program, package in PROGRAMS[kind].items() if shutil.which(program) is None
+    }
+    if missing and not apt_install(sorted(missing.values())):
+        complain(
+            f"{', '.join(sorted(missing))} not found and not installed: tests that need them will be skipped"
+        )
+
+
+def apt_install(packages: list[str]) -> bool:
+    """Install packages of Debian; False where that cannot be done (not root, no apt, no network)."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    say(f"apt-get install {' '.join(packages)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    commands = (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
+    )
+    return all(
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
+        for command in commands
+    )
+
+
+def say(text: str) -> None:
+    print(f"scripts/setup: {text}", file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    print(f"scripts/setup: {text}.", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
