@@ -9,10 +9,9 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from logstore.log_manager import LogManager
-
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
+from logstore.log_manager import LogManager
 from logstore.topic_partition import TopicPartition
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
@@ -50,6 +49,7 @@ class ReplicaManager:
         self._log_config = log_config
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline: set[tuple[str, int]] = set()
+        self._has_started = False
         self._delayed: set[DelayedFetch | DelayedProduce] = set()
         self.sessions = FetchSessionCache(
             max_slots=session_slots,
@@ -89,14 +89,16 @@ class ReplicaManager:
     def apply(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Host, lead, follow and drop partitions as the new image says, and hand new settings to their logs.
 
-        A log that cannot be opened does not hold up the others: its partition is offline.
+        The first call, at start, brings everything that there is. A log that cannot be opened does not hold up
+        the others: its partition is offline.
         """
         for before, after in changes.topics:
             if before is not None and (after is None or after.topic_id != before.topic_id):
                 for topic_partition in before.topic_partitions():
                     self._remove(topic_partition)
             if after is not None:
-                self._apply_topic(image, after)
+                self._apply_topic(image, after, is_new=before is None and self._has_started)
+        self._has_started = True
         for kind, name in changes.configs:
             if kind == ConfigResourceType.TOPIC:
                 self.update_config(image, name)
@@ -115,7 +117,7 @@ class ReplicaManager:
             if partition is not None and partition.log.config != config:
                 partition.log.update_config(config)
 
-    def _apply_topic(self, image: MetadataImage, topic: TopicImage) -> None:
+    def _apply_topic(self, image: MetadataImage, topic: TopicImage, *, is_new: bool) -> None:
         config: LogConfig | None = None
         for one in topic.partitions:
             topic_partition = TopicPartition(topic.name, one.partition)
@@ -128,13 +130,19 @@ class ReplicaManager:
                 hosted.assign(_assignment(one))
                 continue
             config = config or self._log_config(image, topic.name)
-            self._host(topic_partition, topic.topic_id, _assignment(one), config)
+            self._host(topic_partition, topic.topic_id, _assignment(one), config, is_new=is_new)
 
     def _host(
-        self, topic_partition: TopicPartition, topic_id: bytes, assignment: Assignment, config: LogConfig
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        assignment: Assignment,
+        config: LogConfig,
+        *,
+        is_new: bool,
     ) -> None:
         try:
-            partition_log = self._log_manager.get_or_create(topic_partition, topic_id, config)
+            partition_log = self._log_manager.get_or_create(topic_partition, topic_id, config, is_new=is_new)
         except KafkaError as error:
             log.error("%s cannot be served: %s", topic_partition, error)
             self._offline.add(topic_partition)
@@ -146,12 +154,8 @@ class ReplicaManager:
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         """The partition leaves this node, and its files go."""
-        if self._drop(topic_partition) is None:
-            return
-        try:
-            self._log_manager.delete(topic_partition)
-        except KafkaError as error:
-            log.error("The files of %s stay behind: %s", topic_partition, error)
+        self._drop(topic_partition)
+        self._log_manager.delete(topic_partition)
 
     def _drop(self, topic_partition: TopicPartition) -> Partition | None:
         self._offline.discard(topic_partition)

@@ -1,0 +1,170 @@
+"""A broker cut down to its replicas: real logs on a disk in memory, metadata written by hand, no sockets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from logstore.disk import MemoryDisk
+from logstore.log_config import LogConfig
+from logstore.partition_log import PartitionLog
+from logstore.record import build_batch
+from logstore.topic_partition import TopicPartition
+from metadata_raft.delta import ChangedTopic, MetadataChanges
+from metadata_raft.image import (
+    BrokerImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
+from node.clock import ManualClock
+from node.kafka_api.request_context import ConnectionInfo, RequestContext
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+
+NODE_ID = 1
+OTHER_ID = 2
+CONNECTION = ConnectionInfo(
+    connection_id="127.0.0.1:9092-127.0.0.1:50000-1",
+    listener_name="PLAINTEXT",
+    security_protocol="PLAINTEXT",
+    client_host="127.0.0.1",
+    client_port=50000,
+    local_host="127.0.0.1",
+    local_port=9092,
+)
+
+
+@dataclass(slots=True)
+class FakeLogManager:
+    """Logs on a disk in memory."""
+
+    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    deleted: list[TopicPartition] = field(default_factory=list)
+
+    def get_or_create(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, *, is_new: bool
+    ) -> PartitionLog:
+        directory = Path("/data") / str(topic_partition)
+        self.disk.make_directory(directory)
+        return PartitionLog.open(
+            disk=self.disk,
+            directory=directory,
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            config=config,
+            now_ms=0,
+            clean_shutdown=True,
+        )
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        self.deleted.append(topic_partition)
+
+
+class ReplicaWorld:
+    """What handlers see as their broker."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.config = SimpleNamespace(node_id=NODE_ID, fetch_max_bytes=55 * 1024 * 1024)
+        self.log_manager = FakeLogManager()
+        self.configs: dict[str, LogConfig] = {}
+        brokers = {
+            node_id: BrokerImage(
+                node_id,
+                1,
+                bytes(16),
+                {"PLAINTEXT": Endpoint(f"host{node_id}", 9092)},
+                None,
+                False,
+                False,
+                (),
+                {},
+            )
+            for node_id in (NODE_ID, OTHER_ID)
+        }
+        self.metadata = SimpleNamespace(image=MetadataImage(version=0, cluster_id=b"c" * 16, brokers=brokers))
+        self.replica_manager = ReplicaManager(
+            broker_id=NODE_ID,
+            log_manager=self.log_manager,  # type: ignore[arg-type]
+            image=lambda: self.metadata.image,
+            log_config=lambda image, topic: self.configs.get(topic, LogConfig()),
+        )
+
+    def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
+        broker = self.metadata.image.brokers.get(broker_id)
+        return None if broker is None else broker.listeners[connection.listener_name]
+
+    async def in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        return call(*arguments)
+
+    def create_topic(
+        self,
+        name: str = "t",
+        *,
+        partitions: int = 1,
+        leader: int = NODE_ID,
+        leader_epoch: int = 0,
+        replicas: Sequence[int] = (NODE_ID,),
+        isr: Sequence[int] | None = None,
+        config: LogConfig | None = None,
+        topic_id: bytes | None = None,
+    ) -> TopicImage:
+        """A topic in the metadata, with this node's replicas; one that exists is changed."""
+        if config is not None:
+            self.configs[name] = config
+        in_sync = tuple(replicas if isr is None else isr)
+        before = self.metadata.image.topics.by_name.get(name)
+        after = TopicImage(
+            name,
+            topic_id or name.encode().ljust(16, b"."),
+            tuple(
+                PartitionImage(index, tuple(replicas), in_sync, leader, leader_epoch, 0)
+                for index in range(partitions)
+            ),
+        )
+        self._publish(before, after)
+        return after
+
+    def delete_topic(self, name: str) -> None:
+        self._publish(self.metadata.image.topics.by_name[name], None)
+
+    def _publish(self, before: TopicImage | None, after: TopicImage | None) -> None:
+        image = self.metadata.image
+        by_name = dict(image.topics.by_name)
+        if before is not None:
+            del by_name[before.name]
+        if after is not None:
+            by_name[after.name] = after
+        topics = TopicsImage(by_name=by_name, by_id={one.topic_id: one for one in by_name.values()})
+        self.metadata.image = MetadataImage(
+            version=image.version + 1, cluster_id=image.cluster_id, brokers=image.brokers, topics=topics
+        )
+        changes = MetadataChanges((ChangedTopic(before, after),), frozenset(), frozenset(), False)
+        self.replica_manager.apply(self.metadata.image, changes)
+
+    def partition(self, name: str = "t", index: int = 0) -> Partition:
+        return self.replica_manager.partition((name, index))
+
+    def append(self, name: str = "t", *, count: int = 1, index: int = 0, value: bytes = b"value") -> int:
+        """Append a batch of `count` records; its base offset."""
+        result = self.partition(name, index).append_as_leader(
+            batch(count, value=value, now_ms=self.clock.now_ms()),
+            required_acks=1,
+            now_ms=self.clock.now_ms(),
+            produce_version=9,
+        )
+        return result.base_offset
+
+
+def batch(
+    count: int = 1, *, value: bytes = b"value", now_ms: int = 1_700_000_000_000, **fields: Any
+) -> bytearray:
+    return build_batch([(b"key", value, now_ms, ())] * count, **fields)
+
+
+def context(api_key: int, version: int, client_id: str | None = "test") -> RequestContext:
+    return RequestContext(api_key, version, 1, client_id, CONNECTION)

@@ -1,0 +1,179 @@
+"""A partition's roles and offsets, over a real log on a disk in memory."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.partition_log import FetchIsolation
+from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
+
+UNCOMMITTED = FetchIsolation.HIGH_WATERMARK
+
+
+@pytest.fixture
+def world() -> ReplicaWorld:
+    return ReplicaWorld()
+
+
+def code_of(call: object, *arguments: object, **keywords: object) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        call(*arguments, **keywords)  # type: ignore[operator]
+    return refused.value.code
+
+
+def test_a_lone_leader_shows_a_record_at_once(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    world.append(count=3)
+
+    assert world.partition().log.high_watermark == 3
+    assert world.partition().readable_bytes(0, 10_000, UNCOMMITTED)
+
+
+def test_a_record_is_shown_when_every_replica_in_sync_has_it(world: ReplicaWorld) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+    partition = world.partition()
+
+    world.append(count=3)
+    assert partition.log.high_watermark == 0
+    partition.follower_fetched(OTHER_ID, 2)
+    assert partition.log.high_watermark == 2
+    partition.follower_fetched(OTHER_ID, 3)
+
+    assert partition.log.high_watermark == 3
+
+
+def test_a_smaller_isr_lets_the_high_watermark_rise(world: ReplicaWorld) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+    world.append(count=3)
+
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
+
+    assert world.partition().log.high_watermark == 3
+
+
+def test_a_new_epoch_forgets_what_followers_had(world: ReplicaWorld) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+    world.append(count=3)
+    world.partition().follower_fetched(OTHER_ID, 2)
+
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), leader_epoch=1)
+    world.append(count=3)
+
+    assert world.partition().log.high_watermark == 2
+
+
+@pytest.mark.parametrize(
+    ("known_epoch", "code"),
+    [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_a_client_of_another_epoch_is_fenced(world: ReplicaWorld, known_epoch: int, code: ErrorCode) -> None:
+    world.create_topic(leader_epoch=5)
+
+    assert code_of(world.partition().check_leader, known_epoch) is code
+    world.partition().check_leader(5)
+    world.partition().check_leader(-1)
+
+
+def test_a_follower_takes_no_records(world: ReplicaWorld) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), leader=OTHER_ID)
+
+    assert code_of(world.append) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_acks_all_needs_enough_replicas_in_sync(world: ReplicaWorld) -> None:
+    config = LogConfig(min_insync_replicas=2)
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,), config=config)
+    partition = world.partition()
+
+    def append(acks: int) -> None:
+        partition.append_as_leader(
+            batch(), required_acks=acks, now_ms=world.clock.now_ms(), produce_version=9
+        )
+
+    assert code_of(append, -1) is ErrorCode.NOT_ENOUGH_REPLICAS
+    append(1)
+
+
+def test_a_topic_of_one_replica_is_written_whatever_min_insync_replicas_says(world: ReplicaWorld) -> None:
+    world.create_topic(config=LogConfig(min_insync_replicas=2))
+
+    world.partition().append_as_leader(
+        batch(), required_acks=-1, now_ms=world.clock.now_ms(), produce_version=9
+    )
+
+    assert world.partition().log.high_watermark == 1
+
+
+def test_an_acknowledgement_says_when_too_few_replicas_are_left(world: ReplicaWorld) -> None:
+    config = LogConfig(min_insync_replicas=2)
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), config=config)
+    world.append()
+    partition = world.partition()
+
+    assert partition.acknowledgement_of(1, 0) is None
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,), config=config)
+    assert partition.acknowledgement_of(1, 0) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), config=config, leader=OTHER_ID, leader_epoch=1)
+    assert partition.acknowledgement_of(1, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_records_are_deleted_up_to_the_high_watermark(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append(count=10)
+    partition = world.partition()
+
+    assert partition.delete_records_before(4) == 4
+    assert partition.delete_records_before(2) == 4, "never back"
+    assert code_of(partition.delete_records_before, 11) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert code_of(partition.delete_records_before, -2) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert partition.delete_records_before(-1) == 10
+
+
+def test_a_reader_that_parted_from_the_log_learns_where(world: ReplicaWorld) -> None:
+    world.create_topic(leader_epoch=1)
+    world.append(count=5)
+    world.create_topic(leader_epoch=3)
+    world.append(count=5)
+    partition = world.partition()
+
+    assert partition.diverging_epoch(5, 1) is None
+    assert partition.diverging_epoch(10, 3) is None
+    assert partition.diverging_epoch(7, 1) == (1, 5)
+    assert partition.diverging_epoch(7, 2) == (1, 5)
+    assert code_of(partition.diverging_epoch, 7, 9) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_partition_that_is_not_here_says_why(world: ReplicaWorld) -> None:
+    world.create_topic(replicas=(OTHER_ID,), leader=OTHER_ID)
+
+    assert code_of(world.partition) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(world.partition, "t", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(world.partition, "other") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_deleted_topic_is_gone_with_its_files(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=2)
+
+    world.delete_topic("t")
+
+    assert world.log_manager.deleted == [("t", 0), ("t", 1)]
+    assert code_of(world.partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_created_again_has_a_log_of_its_own(world: ReplicaWorld) -> None:
+    world.create_topic()
+    old = world.partition().log
+
+    world.create_topic(topic_id=b"n" * 16)
+
+    assert world.partition().log is not old
+    assert world.log_manager.deleted == [("t", 0)]
+
+
+def test_a_failed_disk_is_a_storage_error(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    world.replica_manager.take_offline([world.partition().topic_partition])
+
+    assert code_of(world.partition) is ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,0 +1,250 @@
+"""Produce: what a leader answers, by version, acks and what is wrong with the request."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from logstore.compression import Compression
+from logstore.errors import ErrorCode
+from logstore.log_config import LogConfig
+from logstore.record_batch import TRANSACTIONAL_BIT
+from node.kafka_api import produce
+from node.kafka_api.request_context import Delayed
+from node.net.connection import CloseConnection
+from node.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
+
+
+@pytest.fixture
+def world() -> ReplicaWorld:
+    return ReplicaWorld()
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def request(
+    records: Any, *, topic: str = "t", topic_id: bytes = bytes(16), index: int = 0, **fields: Any
+) -> ProduceRequest:
+    data = PartitionProduceData(index=index, records=records)
+    return ProduceRequest(
+        **{"acks": 1, "timeout_ms": 1000, **fields},
+        topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
+    )
+
+
+def send(
+    world: ReplicaWorld, message: ProduceRequest, version: int = 9, client_id: str = "test"
+) -> PartitionProduceResponse:
+    response = produce.handle(world, context(0, version, client_id), message)  # type: ignore[arg-type]
+    assert isinstance(response, ProduceResponse)
+    return response.responses[0].partition_responses[0]
+
+
+def test_a_batch_gets_its_offsets(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append(count=2)
+
+    answer = send(world, request(batch(3)))
+
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 2, 0)
+    assert answer.log_append_time_ms == -1
+    assert world.partition().log.log_end_offset == 5
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_every_kind_of_acks_appends(world: ReplicaWorld, acks: int) -> None:
+    world.create_topic()
+
+    answer = produce.handle(world, context(0, 9), request(batch(), acks=acks))  # type: ignore[arg-type]
+
+    assert (answer is None) == (acks == 0)
+    assert world.partition().log.log_end_offset == 1
+
+
+def test_acks_zero_is_never_answered_and_closes_on_an_error(world: ReplicaWorld) -> None:
+    with pytest.raises(CloseConnection):
+        produce.handle(world, context(0, 9), request(batch(), acks=0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+def test_other_acks_are_refused(world: ReplicaWorld, acks: int) -> None:
+    world.create_topic()
+
+    answer = send(world, request(batch(), acks=acks))
+
+    assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert answer.base_offset == -1
+
+
+def test_null_records_are_refused(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    assert send(world, request(None)).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_unknown_partitions_are_named_with_their_error(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    answer = send(world, request(batch(), index=7))
+
+    assert (answer.index, answer.error_code) == (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert send(world, request(batch(), topic="x")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_topics_go_by_id_since_version_13(world: ReplicaWorld) -> None:
+    topic = world.create_topic()
+
+    assert send(world, request(batch(), topic="", topic_id=topic.topic_id), 13).error_code == 0
+    unknown = send(world, request(batch(), topic="", topic_id=b"?" * 16), 13)
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_zstd_needs_version_7(world: ReplicaWorld) -> None:
+    world.create_topic()
+    records = batch(compression=Compression.ZSTD)
+
+    assert send(world, request(records), 6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert send(world, request(records), 7).error_code == 0
+
+
+def test_internal_topics_are_written_by_admin_tools_only(world: ReplicaWorld) -> None:
+    world.create_topic("__consumer_offsets")
+    message = request(batch(), topic="__consumer_offsets")
+
+    assert send(world, message).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert send(world, message, client_id="__admin_client").error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "transactional_id", "code"),
+    [
+        (9, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (9, "tx", ErrorCode.INVALID_TXN_STATE),
+        (11, "tx", ErrorCode.TRANSACTION_ABORTABLE),
+        (12, "tx", ErrorCode.TRANSACTION_ABORTABLE),
+    ],
+)
+def test_a_transactional_batch_belongs_to_no_transaction_here(
+    world: ReplicaWorld, version: int, transactional_id: str | None, code: ErrorCode
+) -> None:
+    world.create_topic()
+    records = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+    answer = send(world, request(records, transactional_id=transactional_id), version)
+
+    assert answer.error_code == code
+    assert world.partition().log.log_end_offset == 0
+
+
+def test_a_repeated_batch_has_its_first_offset(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    def idempotent(sequence: int) -> ProduceRequest:
+        return request(batch(2, producer_id=7, producer_epoch=0, base_sequence=sequence))
+
+    assert send(world, idempotent(0)).base_offset == 0
+    assert send(world, idempotent(2)).base_offset == 2
+    again = send(world, idempotent(0))
+    assert (again.error_code, again.base_offset) == (0, 0)
+    assert send(world, idempotent(9)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_refused_batch_names_its_records(world: ReplicaWorld) -> None:
+    world.create_topic()
+    late = world.clock.now_ms() + 2 * 3_600_000
+
+    answer = send(world, request(batch(now_ms=late)))
+
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index for one in answer.record_errors] == [0]
+    assert answer.error_message
+
+
+def test_the_broker_stamps_where_the_topic_says_so(world: ReplicaWorld) -> None:
+    world.create_topic(config=LogConfig(message_timestamp_type="LogAppendTime"))
+
+    assert send(world, request(batch())).log_append_time_ms == world.clock.now_ms()
+
+
+def test_a_partition_named_twice_is_appended_twice(world: ReplicaWorld) -> None:
+    world.create_topic()
+    data = [PartitionProduceData(index=0, records=batch()) for _ in range(2)]
+    message = ProduceRequest(acks=1, topic_data=[TopicProduceData(name="t", partition_data=data)])
+
+    response = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
+
+    assert isinstance(response, ProduceResponse)
+    assert [one.base_offset for one in response.responses[0].partition_responses] == [0, 1]
+
+
+def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> None:
+    world.create_topic(leader=OTHER_ID, leader_epoch=4, replicas=(NODE_ID, OTHER_ID))
+
+    response = produce.handle(world, context(0, 10), request(batch()))  # type: ignore[arg-type]
+
+    assert isinstance(response, ProduceResponse)
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (OTHER_ID, 4)
+    assert [(node.node_id, node.host) for node in response.node_endpoints] == [(OTHER_ID, "host2")]
+
+
+def wait_for_all(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop, timeout_ms: int, then: Any
+) -> PartitionProduceResponse:
+    """Produce with acks=all, do `then`, and give the answer."""
+
+    async def story() -> PartitionProduceResponse:
+        message = request(batch(), acks=-1, timeout_ms=timeout_ms)
+        delayed = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
+        assert isinstance(delayed, Delayed)
+        then()
+        response = delayed.answer(await delayed.future)
+        assert isinstance(response, ProduceResponse)
+        return response.responses[0].partition_responses[0]
+
+    return loop.run_until_complete(story())
+
+
+def test_acks_all_waits_for_the_replicas_in_sync(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop
+) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+
+    answer = wait_for_all(world, loop, 10_000, lambda: world.partition().follower_fetched(OTHER_ID, 1))
+
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+def test_acks_all_times_out(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+
+    answer = wait_for_all(world, loop, 1, lambda: None)
+
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_acks_all_fails_when_the_leader_changes(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+
+    answer = wait_for_all(
+        world,
+        loop,
+        10_000,
+        lambda: world.create_topic(replicas=(NODE_ID, OTHER_ID), leader=OTHER_ID, leader_epoch=1),
+    )
+
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
