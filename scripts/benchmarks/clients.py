@@ -13,6 +13,7 @@ from benchmarks import frames
 from benchmarks.load import Done
 
 CALL_TIMEOUT_S = 60
+QUIET: dict[str, Any] = {"log_level": 2}  # librdkafka tells of its clean-up, in the middle of our table
 POLL_EVERY = 1000
 QUEUE_MESSAGES = 200_000
 CONSUME_AT_ONCE = 5000
@@ -21,7 +22,7 @@ CONSUME_AT_ONCE = 5000
 def create_topic(bootstrap: str, partitions: int, settings: dict[str, str] | None = None) -> str:
     """A new topic of a random name that its leader already serves."""
     name = f"bench-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     config = {"file.delete.delay.ms": "1000", **(settings or {})}
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(CALL_TIMEOUT_S)
     deadline = time.monotonic() + CALL_TIMEOUT_S
@@ -37,7 +38,7 @@ def create_topic(bootstrap: str, partitions: int, settings: dict[str, str] | Non
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the future
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})  # must outlive the future
     admin.delete_topics([name])[name].result(CALL_TIMEOUT_S)
 
 
@@ -59,6 +60,7 @@ def produce(
             "queue.buffering.max.messages": QUEUE_MESSAGES,
             "queue.buffering.max.kbytes": 262_144,
             "batch.num.messages": 100_000,
+            **QUIET,
             **settings,
         }
     )
@@ -99,6 +101,7 @@ def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seco
             "group.id": f"bench-{uuid.uuid4().hex[:8]}",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            **QUIET,
         }
     )
     found = consumer.list_topics(topic, CALL_TIMEOUT_S).topics[topic]
@@ -114,13 +117,14 @@ def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seco
 
 def end_to_end_ms(bootstrap: str, topic: str, *, rate: int, seconds: float) -> list[float]:
     """Milliseconds from produce() to the consumer's poll() for `rate` records a second, sorted."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1"})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1", **QUIET})
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"bench-{uuid.uuid4().hex[:8]}",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 500,
+            **QUIET,
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])

@@ -1,7 +1,8 @@
 """What is measured: a table of named workloads, each a function of a running server that returns its figures.
 
-`wire` workloads replay prebuilt frames (the server is the bottleneck), `client` ones run librdkafka (what an
-application sees; the client's own CPU is part of it). Figures are named with their unit; in `BETTER_LOW` less is better.
+`wire` workloads replay prebuilt frames (the server is the bottleneck), `client` ones run librdkafka (what
+an application sees, the client's own CPU included). Figures are named with their unit; where a name ends as
+in `BETTER_LOW`, less is better.
 """
 
 import socket
@@ -29,7 +30,7 @@ BETTER_LOW = (" ms", "s/GB", "us/request", " s", "CPU s/s", "MB RSS", "MB RSS mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How long and how much: every run ends after `seconds` or `limit_bytes`, whichever is first."""
+    """A run ends after `seconds` or `limit_bytes`, whichever is first."""
 
     seconds: float = 3.0
     limit_bytes: int = 512 << 20
@@ -37,7 +38,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """`goals` maps a figure to the ratio that is to be reached: at least it, or at most it where less is better."""
+    """`goals`: the ratio to reach by figure; at least that, or at most where less is better."""
 
     name: str
     run: Callable[[Server, Plan], Figures]
@@ -195,11 +196,11 @@ def idle_clients(server: Server, plan: Plan) -> Figures:
 
 
 def many_partitions(server: Server, plan: Plan) -> Figures:
-    """A topic of 1000 partitions: its creation, its metadata, and requests that write to 100 of them at once."""
+    """A topic of 1000 partitions: creation, metadata, and requests that write to 100 of them at once."""
     began = time.perf_counter()
     topic = clients.create_topic(server.bootstrap, MANY_PARTITIONS)
     created = time.perf_counter() - began
-    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    admin = AdminClient({"bootstrap.servers": server.bootstrap, **clients.QUIET})
     began = time.perf_counter()
     for _ in range(10):
         admin.list_topics(topic, timeout=clients.CALL_TIMEOUT_S)

@@ -51,7 +51,7 @@ def record(delta: int, value: bytes | None, key: bytes | None = None, timestamp_
 def batch(
     values: Sequence[bytes | None] = (b"value",), *, keys: Sequence[bytes | None] | None = None, **wrong: Any
 ) -> bytes:
-    """A batch of the values (attributes, producer fields, `records` bytes ... as given); CRC over what is there."""
+    """A batch of the values; any header field or the `records` bytes as given; the CRC fits."""
     first = wrong.pop("base_timestamp", now_ms())
     fields: dict[str, Any] = {
         "base_offset": 0,

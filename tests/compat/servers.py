@@ -1,4 +1,4 @@
-"""Servers for the tests as processes: a node of Ottla, and Apache Kafka 4.3.1 through scripts/kafka-reference."""
+"""Servers for the tests as processes: a node of Ottla, and Apache Kafka 4.3.1 (scripts/kafka-reference)."""
 
 import os
 import re

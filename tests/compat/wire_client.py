@@ -2,7 +2,7 @@
 
     client = WireClient("127.0.0.1:9092")
     answer = client.call("metadata", 12, topics=[{"name": "flights"}])
-It hides nothing: versions are the caller's, nothing is retried but by `eventually`, a closed connection is `Closed`.
+It hides nothing: versions are the caller's, nothing is retried, a closed connection is `Closed`.
 """
 
 import importlib
@@ -95,7 +95,7 @@ class WireClient:
         self.socket.close()
 
     def frame(self, api: str, version: int, tail: bytes = b"", **fields: Any) -> bytes:
-        """The request's bytes with a fresh correlation id and the size before them; `tail` is appended as is."""
+        """The request's bytes with a fresh correlation id and its size; `tail` is appended as is."""
         cls = message_class(api, "Request")
         return self.frame_of(
             schema_of(cls).api_key or 0, version, encode(build(cls, fields), version) + tail, cls

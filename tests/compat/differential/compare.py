@@ -9,10 +9,12 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from logstore.schema import schema_of
-from tests.compat.differential.table import ALLOWED, CASES, Case, Context
+from tests.compat.differential.cases import Case, Context
+from tests.compat.differential.table import ALLOWED, CASES
 from tests.compat.wire_client import Closed, WireClient, eventually, message_class, only, plain
 
 ANSWER_TIMEOUT_S = 6.0
@@ -120,9 +122,7 @@ def prime(client: WireClient) -> None:
     member = {"generation_id": 1, "member_id": "nobody"}
     for number in range(100):  # every shard of the offsets topic has loaded
         asked = {"group_id": f"prime-{number}", **member}
-        eventually(
-            lambda asked=asked: client.call("heartbeat", 3, **asked), lambda found: found.error_code == 25
-        )
+        eventually(partial(client.call, "heartbeat", 3, **asked), lambda found: found.error_code == 25)
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""Ottla and Apache Kafka 4.3.1 answer the same to the table of requests, but for a named list with reasons."""
+"""Ottla and Apache Kafka 4.3.1 answer a table of requests alike, but for a named list with reasons."""
 
 import pytest
 

@@ -125,7 +125,7 @@ def test_trap_42_min_insync_replicas_counts_no_more_replicas_than_there_are(clie
     every = produce(client, name, batch())
     alone = produce(client, name, batch(), acks=1)
 
-    # Since Kafka 4.0 the smaller of the setting and the replication factor holds, so 19 and 20 need a cluster.
+    # Since Kafka 4.0 the smaller of setting and replication factor holds, so 19 and 20 need a cluster.
     assert (every.error_code, every.base_offset) == (NONE, 0)
     assert (alone.error_code, alone.base_offset) == (NONE, 1)
 

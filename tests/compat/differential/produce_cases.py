@@ -1,0 +1,85 @@
+"""Produce: every field of a batch header, right and wrong, and the idempotent producer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.compat.batches import CONTROL, TRANSACTIONAL, batch
+from tests.compat.differential.cases import LONG_AGO_MS, Context, Fields, case
+
+
+def produce(
+    name: str, *partitions: tuple[int, Callable[[], bytes]], topic: str | None = None, **fields: Any
+) -> None:
+    def ask(c: Context) -> Fields:
+        data = [{"index": index, "records": make()} for index, make in partitions]
+        wanted = c.named(13, topic, partition_data=data)
+        repeat = fields.get("repeat", 1)
+        rest = {key: value for key, value in fields.items() if key != "repeat"}
+        return {"acks": -1, "timeout_ms": 3000, "topic_data": [wanted] * repeat, **rest}
+
+    case("produce", name, ask)
+
+
+def made(values: tuple[bytes, ...] = (b"value",), **wrong: Any) -> Callable[[], bytes]:
+    return lambda: batch(values, **{"base_timestamp": LONG_AGO_MS, **wrong})
+
+
+produce("one record", (0, made()))
+produce("two partitions", (0, made((b"a", b"b"))), (1, made()))
+produce("one of them missing", (0, made()), (7, made()), (-1, made()))
+produce("unknown topic", (0, made()), topic="no-such-topic")
+produce("illegal topic", (0, made()), topic="bad name")
+produce("acks 1", (0, made()), acks=1)
+produce("acks 2", (0, made()), acks=2)
+produce("no timeout", (0, made()), timeout_ms=0)
+produce("negative timeout", (0, made()), timeout_ms=-1)
+produce("no partitions")
+produce("no topics", repeat=0)
+produce("empty", (0, lambda: b""))
+produce("garbage", (0, lambda: b"garbage that is longer than a batch header of sixty-one bytes is, by far"))
+produce("zeros", (0, lambda: bytes(200)))
+produce("two batches", (0, lambda: made()() + made()()))
+produce("tail", (0, lambda: made()() + b"\0" * 11))
+produce("tail of a header", (0, lambda: made()() + b"\0" * 61))
+produce("a compacted topic", (0, made()), topic=None)
+for field, values in {
+    "magic": (0, 1, 3, -1),
+    "crc": (0,),
+    "batch_length": (0, -1, 48, 49, 60, 2**31 - 1),
+    "base_offset": (1, -1, 2**40),
+    "records_count": (0, 2, -1, 2**31 - 1),
+    "last_offset_delta": (-1, 1, 2**31 - 1),
+    "attributes": (CONTROL, TRANSACTIONAL, 1 << 6, 1 << 7, -(1 << 15), 1 << 3),
+    "partition_leader_epoch": (5,),
+    "max_timestamp": (LONG_AGO_MS + 5, LONG_AGO_MS - 5, -1),
+    "base_timestamp": (-1, -5),
+    "base_sequence": (5, -2),
+    "producer_epoch": (3,),
+}.items():
+    for value in values:
+        produce(f"{field} {value}", (0, made((b"value",), **{field: value})))
+produce("idempotent without sequence", (0, made(producer_id=9, producer_epoch=0, base_sequence=-1)))
+produce("idempotent without epoch", (0, made(producer_id=9, producer_epoch=-1, base_sequence=0)))
+produce("idempotent first", (0, made(producer_id=900, producer_epoch=1, base_sequence=0)))
+produce("idempotent again", (0, made(producer_id=900, producer_epoch=1, base_sequence=0)))
+produce("idempotent gap", (0, made(producer_id=900, producer_epoch=1, base_sequence=5)))
+produce("idempotent old epoch", (0, made(producer_id=900, producer_epoch=0, base_sequence=1)))
+produce("idempotent new epoch", (0, made(producer_id=900, producer_epoch=2, base_sequence=0)))
+produce("idempotent new epoch from 3", (0, made(producer_id=900, producer_epoch=3, base_sequence=3)))
+produce("no value", (0, lambda: batch([None], base_timestamp=LONG_AGO_MS)))
+
+
+def produce_compacted(name: str, keys: list[bytes | None]) -> None:
+    def ask(c: Context) -> Fields:
+        data = batch([b"v"] * len(keys), keys=keys, base_timestamp=LONG_AGO_MS)
+        return {
+            "acks": -1,
+            "timeout_ms": 3000,
+            "topic_data": [{"name": c.compacted, "partition_data": [{"index": 0, "records": data}]}],
+        }
+
+    case("produce", name, ask, until=12)
+
+
+produce_compacted("compacted with keys", [b"a", b"b"])
+produce_compacted("compacted without keys", [None, b"b", None])
