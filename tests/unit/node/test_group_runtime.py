@@ -1,8 +1,6 @@
 """The group coordinator on real logs (in memory), from `ask` to the record and back after a restart."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -18,7 +16,6 @@ from groupcoord.commands import (
     Protocol,
     SyncGroup,
 )
-from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import (
     DescribeGroupsResult,
     JoinGroupResult,
@@ -28,123 +25,13 @@ from groupcoord.effects import (
     SyncGroupResult,
 )
 from groupcoord.group_records import OFFSETS_TOPIC
-from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
 from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.clock import ManualClock
 from node.kafka_api.request_context import Delayed
-from node.replica.partition import Assignment, Partition
-from node.replica.replica_manager import ReplicaManager
-from node.runtime.group_runtime import GroupRuntime, Make, partition_for
-
-TOPIC_ID = bytes(range(16))
-NUM_PARTITIONS = 3
-
-
-class Node:
-    """One broker's worth of what the coordinator stands on; a restart keeps the disk."""
-
-    def __init__(self, disk: MemoryDisk | None = None, *, replicas: tuple[int, ...] = (1,)) -> None:
-        self.disk = disk or MemoryDisk()
-        self.clock = ManualClock()
-        self.image = MetadataImage()
-        self.created = 0
-        self.replicas = ReplicaManager(
-            broker_id=1,
-            log_manager=cast(Any, None),
-            image=lambda: self.image,
-            log_config=cast(Any, None),
-        )
-        self._assignment = replicas
-        self.groups = GroupRuntime(
-            config=CoordinatorConfig(group_initial_rebalance_delay_ms=0),
-            replicas=self.replicas,
-            image=lambda: self.image,
-            create_offsets_topic=self.create_offsets_topic,
-            clock=self.clock,
-            offsets_topic_num_partitions=NUM_PARTITIONS,
-            offsets_commit_timeout_ms=100,
-        )
-
-    async def create_offsets_topic(self) -> None:
-        self.created += 1
-        await asyncio.sleep(0)
-        self.host(leader_epoch=0)
-
-    def host(self, *, leader_epoch: int, leader: int = 1) -> None:
-        partitions = tuple(
-            PartitionImage(
-                partition=index,
-                replicas=self._assignment,
-                isr=self._assignment,
-                leader=leader,
-                leader_epoch=leader_epoch,
-                partition_epoch=0,
-            )
-            for index in range(NUM_PARTITIONS)
-        )
-        topic = TopicImage(OFFSETS_TOPIC, TOPIC_ID, partitions)
-        self.image = MetadataImage(
-            topics=TopicsImage(by_name={OFFSETS_TOPIC: topic}, by_id={TOPIC_ID: topic})
-        )
-        assignment = Assignment(
-            leader_id=leader,
-            leader_epoch=leader_epoch,
-            partition_epoch=0,
-            replicas=self._assignment,
-            in_sync_replicas=self._assignment,
-        )
-        for index in range(NUM_PARTITIONS):
-            topic_partition = TopicPartition(OFFSETS_TOPIC, index)
-            hosted = self.replicas.find(topic_partition)
-            if hosted is not None:
-                hosted.assign(assignment)
-                continue
-            log = PartitionLog.open(
-                disk=self.disk,
-                directory=Path("/data") / str(topic_partition),
-                topic_partition=topic_partition,
-                topic_id=TOPIC_ID,
-                config=LogConfig(cleanup_policy=("compact",)),
-                now_ms=self.clock.now_ms(),
-                clean_shutdown=True,
-            )
-            self.replicas._partitions[topic_partition] = Partition(
-                broker_id=1, log=log, topic_id=TOPIC_ID, assignment=assignment
-            )
-
-    async def ask(self, group_id: str, make: Make) -> Any:
-        answer = self.groups.ask(group_id, make, lambda answer: answer)
-        if isinstance(answer, Delayed):
-            return answer.answer(await answer.future)
-        return answer
-
-    async def loaded(self) -> None:
-        for _ in range(200):
-            if all(shard.is_loaded for shard in self.groups._shards.values()):
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("the shards are not loaded")
-
-
-Story = Callable[[Node], Coroutine[Any, Any, None]]
-
-
-def play(story: Story, node: Node | None = None) -> Node:
-    node = node or Node()
-
-    async def run() -> None:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            node.groups.start(tasks)
-            await story(node)
-            node.groups.close()
-
-    asyncio.run(run())
-    return node
+from node.runtime.group_runtime import Make, partition_for
+from tests.unit.node.group_node import GroupNode, play
 
 
 def join(group_id: str, member_id: str = "") -> Make:
@@ -175,7 +62,7 @@ def fetch(group_id: str) -> Make:
     return lambda token: OffsetFetch(token=token, group_id=group_id, topics=None)
 
 
-async def stable_group(node: Node, group_id: str) -> str:
+async def stable_group(node: GroupNode, group_id: str) -> str:
     joined = await node.ask(group_id, join(group_id))
     assert isinstance(joined, JoinGroupResult) and joined.error is ErrorCode.NONE, joined
     member_id = joined.member_id
@@ -214,7 +101,7 @@ def test_the_hash_without_an_absolute_value_counts_as_zero() -> None:
 
 
 def test_the_offsets_topic_is_created_once_by_whoever_asks_first() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         async with asyncio.TaskGroup() as tasks:
             found = [tasks.create_task(node.groups.coordinator_of(f"g{n}")) for n in range(10)]
         assert [each.result() for each in found] == [1] * 10
@@ -225,7 +112,7 @@ def test_the_offsets_topic_is_created_once_by_whoever_asks_first() -> None:
 
 
 def test_requests_before_that_find_no_coordinator() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         answer = await node.ask("g", commit("g"))
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
 
@@ -233,14 +120,14 @@ def test_requests_before_that_find_no_coordinator() -> None:
 
 
 def test_groups_and_offsets_come_back_after_a_restart() -> None:
-    async def before(node: Node) -> None:
+    async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await stable_group(node, "g")
         for offset in range(50):
             for n in range(20):
                 await node.ask(f"h{n}", commit(f"h{n}", offset))
 
-    async def after(node: Node) -> None:
+    async def after(node: GroupNode) -> None:
         node.host(leader_epoch=1)
         node.groups.refresh()
         answer = await node.ask("g", fetch("g"))
@@ -264,11 +151,11 @@ def test_groups_and_offsets_come_back_after_a_restart() -> None:
         assert beat.error is ErrorCode.NONE
 
     first = play(before)
-    play(after, Node(first.disk))
+    play(after, GroupNode(first.disk))
 
 
 def test_another_leader_takes_the_groups_along() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         await node.ask("g", join("g", member_id))  # the only member: it is told generation 2 at once
@@ -283,7 +170,7 @@ def test_another_leader_takes_the_groups_along() -> None:
 
 
 def test_waiting_joins_are_told_when_the_node_is_coordinator_no_more() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         waiting = node.groups.ask("g", join("g"), lambda answer: answer)
@@ -299,7 +186,7 @@ def test_waiting_joins_are_told_when_the_node_is_coordinator_no_more() -> None:
 
 
 def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", commit("g", 1))
         partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
@@ -319,7 +206,7 @@ def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
 
 
 def test_a_commit_is_answered_when_the_replicas_have_it() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
         assert partition is not None
@@ -334,20 +221,20 @@ def test_a_commit_is_answered_when_the_replicas_have_it() -> None:
         assert isinstance(await committing.future, OffsetCommitResult)
         assert isinstance(await reading.future, OffsetFetchResult)
 
-    play(story, Node(replicas=(1, 2)))
+    play(story, GroupNode(replicas=(1, 2)))
 
 
 def test_a_commit_that_is_not_replicated_in_time_is_not_acknowledged() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         answer = await node.ask("g", commit("g"))
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    play(story, Node(replicas=(1, 2)))
+    play(story, GroupNode(replicas=(1, 2)))
 
 
 def test_all_shards_are_asked_for_their_groups() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         for n in range(10):
             await node.ask(f"g{n}", commit(f"g{n}"))
@@ -359,7 +246,7 @@ def test_all_shards_are_asked_for_their_groups() -> None:
 
 
 def test_a_client_that_goes_away_while_it_waits_does_no_harm() -> None:
-    async def story(node: Node) -> None:
+    async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await stable_group(node, "g")
         waiting = node.groups.ask("g", join("g"), lambda answer: answer)
@@ -372,7 +259,7 @@ def test_a_client_that_goes_away_while_it_waits_does_no_harm() -> None:
 
 
 def test_records_that_are_no_records_are_left_out() -> None:
-    async def before(node: Node) -> None:
+    async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", commit("g", 7))
         partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
@@ -381,7 +268,7 @@ def test_records_that_are_no_records_are_left_out() -> None:
             batch = build_batch([(key, b"\0\0junk", 0, ())])
             partition.append_as_leader(batch, required_acks=-1, now_ms=0, produce_version=13)
 
-    async def after(node: Node) -> None:
+    async def after(node: GroupNode) -> None:
         node.host(leader_epoch=1)
         node.groups.refresh()
         await node.loaded()
@@ -389,4 +276,4 @@ def test_records_that_are_no_records_are_left_out() -> None:
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 7
 
     first = play(before)
-    play(after, Node(first.disk))
+    play(after, GroupNode(first.disk))

@@ -1,0 +1,149 @@
+"""A node's group coordinator on real logs in memory, for tests; a restart keeps the disk."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.group_records import OFFSETS_TOPIC
+from logstore.disk import MemoryDisk
+from logstore.log_config import LogConfig
+from logstore.partition_log import PartitionLog
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from node.clock import ManualClock
+from node.kafka_api.request_context import Delayed
+from node.replica.partition import Assignment, Partition
+from node.replica.replica_manager import ReplicaManager
+from node.runtime.group_runtime import GroupRuntime, Make
+
+TOPIC_ID = bytes(range(16))
+NUM_PARTITIONS = 3
+
+
+class GroupNode:
+    """One broker's worth of what the coordinator stands on; a restart keeps the disk."""
+
+    def __init__(self, disk: MemoryDisk | None = None, *, replicas: tuple[int, ...] = (1,)) -> None:
+        self.disk = disk or MemoryDisk()
+        self.clock = ManualClock()
+        self.image = MetadataImage()
+        self.created = 0
+        self.replicas = ReplicaManager(
+            broker_id=1,
+            log_manager=cast(Any, None),
+            image=lambda: self.image,
+            log_config=cast(Any, None),
+        )
+        self._assignment = replicas
+        self.groups = GroupRuntime(
+            config=CoordinatorConfig(group_initial_rebalance_delay_ms=0),
+            replicas=self.replicas,
+            image=lambda: self.image,
+            create_offsets_topic=self.create_offsets_topic,
+            clock=self.clock,
+            offsets_topic_num_partitions=NUM_PARTITIONS,
+            offsets_commit_timeout_ms=100,
+        )
+
+    async def create_offsets_topic(self) -> None:
+        self.created += 1
+        await asyncio.sleep(0)
+        self.host(leader_epoch=0)
+
+    def host(self, *, leader_epoch: int, leader: int = 1) -> None:
+        partitions = tuple(
+            PartitionImage(
+                partition=index,
+                replicas=self._assignment,
+                isr=self._assignment,
+                leader=leader,
+                leader_epoch=leader_epoch,
+                partition_epoch=0,
+            )
+            for index in range(NUM_PARTITIONS)
+        )
+        topic = TopicImage(OFFSETS_TOPIC, TOPIC_ID, partitions)
+        self.image = MetadataImage(
+            topics=TopicsImage(by_name={OFFSETS_TOPIC: topic}, by_id={TOPIC_ID: topic})
+        )
+        assignment = Assignment(
+            leader_id=leader,
+            leader_epoch=leader_epoch,
+            partition_epoch=0,
+            replicas=self._assignment,
+            in_sync_replicas=self._assignment,
+        )
+        for index in range(NUM_PARTITIONS):
+            topic_partition = TopicPartition(OFFSETS_TOPIC, index)
+            hosted = self.replicas.find(topic_partition)
+            if hosted is not None:
+                hosted.assign(assignment)
+                continue
+            log = PartitionLog.open(
+                disk=self.disk,
+                directory=Path("/data") / str(topic_partition),
+                topic_partition=topic_partition,
+                topic_id=TOPIC_ID,
+                config=LogConfig(cleanup_policy=("compact",)),
+                now_ms=self.clock.now_ms(),
+                clean_shutdown=True,
+            )
+            self.replicas._partitions[topic_partition] = Partition(
+                broker_id=1, log=log, topic_id=TOPIC_ID, assignment=assignment
+            )
+
+    async def ask(self, group_id: str, make: Make) -> Any:
+        answer = self.groups.ask(group_id, make, lambda answer: answer)
+        if isinstance(answer, Delayed):
+            return answer.answer(await answer.future)
+        return answer
+
+    @property
+    def broker(self) -> Any:
+        """As much of a broker as the handlers of the group APIs look at."""
+        return SimpleNamespace(
+            groups=self.groups,
+            metadata=self,
+            endpoint_of=lambda node_id, connection: Endpoint("here", 9092) if node_id == 1 else None,
+        )
+
+    def add_topic(self, name: str, topic_id: bytes, partitions: int = 2) -> None:
+        image = self.image
+        parts = tuple(
+            PartitionImage(
+                partition=index, replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
+            )
+            for index in range(partitions)
+        )
+        topic = TopicImage(name, topic_id, parts)
+        self.image = MetadataImage(
+            topics=TopicsImage(
+                by_name={**image.topics.by_name, name: topic}, by_id={**image.topics.by_id, topic_id: topic}
+            )
+        )
+
+    async def loaded(self) -> None:
+        for _ in range(200):
+            if all(shard.is_loaded for shard in self.groups._shards.values()):
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("the shards are not loaded")
+
+
+Story = Callable[[GroupNode], Coroutine[Any, Any, None]]
+
+
+def play(story: Story, node: GroupNode | None = None) -> GroupNode:
+    node = node or GroupNode()
+
+    async def run() -> None:
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            node.groups.start(tasks)
+            await story(node)
+            node.groups.close()
+
+    asyncio.run(run())
+    return node

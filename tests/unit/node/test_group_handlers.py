@@ -1,0 +1,418 @@
+"""The handlers of the group APIs: what depends on the version of a request, and where errors stand in the
+answers.
+"""
+
+import inspect
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode
+from logstore.schema_compiler import decode, encode
+from node.kafka_api import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
+from node.wire.messages.delete_groups import DeleteGroupsRequest
+from node.wire.messages.describe_groups import DescribeGroupsRequest
+from node.wire.messages.find_coordinator import FindCoordinatorRequest
+from node.wire.messages.heartbeat import HeartbeatRequest
+from node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from node.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from node.wire.messages.list_groups import ListGroupsRequest
+from node.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from node.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from node.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.unit.node.group_node import GroupNode, Story, play
+
+FLIGHTS = b"f" * 16
+CONNECTION = ConnectionInfo(
+    connection_id="c-1",
+    listener_name="PLAINTEXT",
+    security_protocol="PLAINTEXT",
+    client_host="10.0.0.7",
+    client_port=5555,
+    local_host="127.0.0.1",
+    local_port=9092,
+)
+
+
+async def call(node: GroupNode, api: ModuleType, version: int, request: Any) -> Any:
+    """The response as a client of that version would read it."""
+    request = decode(type(request), version, encode(request, version))
+    context = RequestContext(0, version, 1, "app", CONNECTION)
+    answer = api.handle(node.broker, context, request)
+    while isinstance(answer, Delayed) or inspect.isawaitable(answer):
+        answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
+    return decode(type(answer), version, encode(answer, version))
+
+
+def serving(story: Story) -> None:
+    """Play a story on a node whose groups are ready and that has the topic `flights` with two partitions."""
+
+    async def prepared(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        node.add_topic("flights", FLIGHTS)
+        await story(node)
+
+    play(prepared)
+
+
+def join_request(member_id: str = "", **more: Any) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=20_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
+        **more,
+    )
+
+
+async def member(node: GroupNode, version: int = 9) -> str:
+    """A stable group of one; its member's id."""
+    joined = await call(node, join_group, version, join_request())
+    if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        joined = await call(node, join_group, version, join_request(joined.member_id))
+    assert joined.error_code == 0, joined
+    request = SyncGroupRequest(
+        group_id="g",
+        generation_id=1,
+        member_id=joined.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")],
+    )
+    synced = await call(node, sync_group, 5, request)
+    assert synced.assignment == b"all"
+    return str(joined.member_id)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_joins_in_every_version(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        first = await call(node, join_group, version, join_request())
+        if version >= 4:
+            assert (first.error_code, first.protocol_name) == (79, None if version >= 7 else "")
+            first = await call(node, join_group, version, join_request(first.member_id))
+
+        assert (first.error_code, first.generation_id, first.protocol_name) == (0, 1, "range")
+        assert first.member_id.startswith("app-") and first.leader == first.member_id
+        assert [each.metadata for each in first.members] == [b"m"]
+        described = await call(node, describe_groups, 6, DescribeGroupsRequest(groups=["g"]))
+        assert described.groups[0].members[0].client_host == "/10.0.0.7"
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_sync_checks_the_protocol_since_version_5(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        member_id = await member(node)
+        request = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
+
+        answer = await call(node, sync_group, version, request)
+
+        expected = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if version >= 5 else ErrorCode.NONE
+        assert answer.error_code == expected
+        assert answer.assignment == (b"" if version >= 5 else b"all")
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_heartbeats(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        member_id = await member(node)
+        codes = []
+        for generation_id, who in [(1, member_id), (2, member_id), (1, "nobody")]:
+            request = HeartbeatRequest(group_id="g", generation_id=generation_id, member_id=who)
+            codes.append((await call(node, heartbeat, version, request)).error_code)
+
+        assert codes == [0, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID]
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_one_member_leaves_before_version_3_and_a_batch_since(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        member_id = await member(node)
+        if version < 3:
+            unknown = await call(node, leave_group, version, LeaveGroupRequest(group_id="g", member_id="x"))
+            left = await call(
+                node, leave_group, version, LeaveGroupRequest(group_id="g", member_id=member_id)
+            )
+            assert (unknown.error_code, left.error_code) == (ErrorCode.UNKNOWN_MEMBER_ID, 0)
+            return
+        request = LeaveGroupRequest(
+            group_id="g", members=[MemberIdentity(member_id="x"), MemberIdentity(member_id=member_id)]
+        )
+        answer = await call(node, leave_group, version, request)
+        assert answer.error_code == 0
+        assert [each.error_code for each in answer.members] == [ErrorCode.UNKNOWN_MEMBER_ID, 0]
+
+    serving(story)
+
+
+def commit_request(
+    *topics: tuple[str, bytes, list[int]], generation_id: int = -1, member_id: str = ""
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=generation_id,
+        member_id=member_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=name,
+                topic_id=topic_id,
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=index, committed_offset=40 + index)
+                    for index in partitions
+                ],
+            )
+            for name, topic_id, partitions in topics
+        ],
+    )
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_unknown_topics_and_partitions_do_not_hinder_a_commit_gotcha_24(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        request = commit_request(("flights", FLIGHTS, [0, 9, 1]), ("gone", b"g" * 16, [0]))
+
+        answer = await call(node, offset_commit, version, request)
+
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        codes = [[each.error_code for each in topic.partitions] for topic in answer.topics]
+        assert codes == [[0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0], [unknown]]
+        names = [topic.topic_id if version >= 10 else topic.name for topic in answer.topics]
+        assert names == ([FLIGHTS, b"g" * 16] if version >= 10 else ["flights", "gone"])
+
+    serving(story)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+def test_the_error_of_a_commit_to_an_unknown_group(version: int, error: ErrorCode) -> None:
+    async def story(node: GroupNode) -> None:
+        request = commit_request(("flights", FLIGHTS, [0]), generation_id=1, member_id="m")
+
+        answer = await call(node, offset_commit, version, request)
+
+        assert answer.topics[0].partitions[0].error_code == error
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_fetching_the_offsets_of_one_group(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
+        some = OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="flights", partition_indexes=[1, 1, 7])]
+        )
+        fetched = await call(node, offset_fetch, version, some)
+
+        assert [each.committed_offset for each in fetched.topics[0].partitions] == [41, 41, -1]
+        assert {each.error_code for each in fetched.topics[0].partitions} == {0}
+        if version >= 2:
+            everything = await call(
+                node, offset_fetch, version, OffsetFetchRequest(group_id="g", topics=None)
+            )
+            assert [len(topic.partitions) for topic in everything.topics] == [2]
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_errors_of_a_fetch_stand_in_the_partitions_at_version_1_kafka_19246(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        request = OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="flights", partition_indexes=[0])]
+        )
+
+        answer = await call(node, offset_fetch, version, request)
+
+        if version == 1:
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        else:
+            assert (answer.error_code, list(answer.topics)) == (ErrorCode.NOT_COORDINATOR, [])
+
+    play(story)
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+def test_fetching_the_offsets_of_several_groups(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0])))
+        topics = [
+            OffsetFetchRequestTopics(name="flights", topic_id=FLIGHTS, partition_indexes=[0]),
+            OffsetFetchRequestTopics(name="gone", topic_id=b"g" * 16, partition_indexes=[0]),
+        ]
+        request = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(group_id="g", topics=topics),
+                OffsetFetchRequestGroup(group_id="g", topics=None),
+                OffsetFetchRequestGroup(group_id="h", topics=None),
+            ]
+        )
+
+        some, everything, nothing = (await call(node, offset_fetch, version, request)).groups
+
+        offsets = [[(p.committed_offset, p.error_code) for p in topic.partitions] for topic in some.topics]
+        assert offsets == [[(40, 0)], [(-1, ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else 0)]]
+        assert [topic.topic_id for topic in some.topics] == (
+            [FLIGHTS, b"g" * 16] if version >= 10 else [bytes(16)] * 2
+        )
+        assert len(everything.topics) == 1 and list(nothing.topics) == []
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_an_unknown_group_is_dead_and_since_version_6_an_error_gotcha_25(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        await member(node)
+        request = DescribeGroupsRequest(groups=["g", "x"], include_authorized_operations=version >= 3)
+
+        stable, unknown = (await call(node, describe_groups, version, request)).groups
+
+        assert (stable.group_state, stable.protocol_data, stable.error_code) == ("Stable", "range", 0)
+        assert stable.members[0].member_assignment == b"all"
+        assert stable.authorized_operations == (3400 if version >= 3 else -(2**31))
+        assert unknown.group_state == "Dead"
+        assert unknown.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+        assert unknown.error_message == ("Group x not found." if version >= 6 else None)
+
+    serving(story)
+
+
+@pytest.mark.parametrize(
+    ("version", "states", "types", "listed"),
+    [
+        (0, (), (), ["g"]),
+        (3, (), (), ["g"]),
+        (4, ("Stable",), (), ["g"]),
+        (4, ("EMPTY",), (), []),
+        (5, (" stable ",), ("Classic",), ["g"]),
+        (5, (), ("consumer",), []),
+    ],
+)
+def test_groups_are_listed(version: int, states: list[str], types: list[str], listed: list[str]) -> None:
+    async def story(node: GroupNode) -> None:
+        await member(node)
+        request = ListGroupsRequest(states_filter=states, types_filter=types)
+
+        answer = await call(node, list_groups, version, request)
+
+        assert [group.group_id for group in answer.groups] == listed
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_groups_are_deleted(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        await member(node)
+        request = DeleteGroupsRequest(groups_names=["g", "x", "g"])
+
+        results = (await call(node, delete_groups, version, request)).results
+
+        assert [(each.group_id, each.error_code) for each in results] == [
+            ("g", ErrorCode.NON_EMPTY_GROUP),
+            ("x", ErrorCode.GROUP_ID_NOT_FOUND),
+        ]
+        if version >= 3:
+            assert results[0].error_message == "The group is not empty."
+
+    serving(story)
+
+
+def test_offsets_are_deleted() -> None:
+    async def story(node: GroupNode) -> None:
+        await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
+        request = OffsetDeleteRequest(
+            group_id="g",
+            topics=[
+                OffsetDeleteRequestTopic(
+                    name=name,
+                    partitions=[OffsetDeleteRequestPartition(partition_index=each) for each in (0, 5)],
+                )
+                for name in ("flights", "gone")
+            ],
+        )
+
+        answer = await call(node, offset_delete, 0, request)
+
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        codes = [[each.error_code for each in topic.partitions] for topic in answer.topics]
+        assert (answer.error_code, codes) == (0, [[0, unknown], [unknown, unknown]])
+        everything = await call(node, offset_fetch, 7, OffsetFetchRequest(group_id="g", topics=None))
+        assert [[each.partition_index for each in topic.partitions] for topic in everything.topics] == [[1]]
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_the_coordinator_is_found_and_its_topic_made_gotcha_12(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        request = (
+            FindCoordinatorRequest(key="g")
+            if version < 4
+            else FindCoordinatorRequest(coordinator_keys=["g", "h"], key_type=0)
+        )
+
+        answer = await call(node, find_coordinator, version, request)
+
+        found = [answer] if version < 4 else list(answer.coordinators)
+        assert {(each.node_id, each.host, each.port, each.error_code) for each in found} == {
+            (1, "here", 9092, 0)
+        }
+        assert len(found) == (1 if version < 4 else 2)
+        assert node.created == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("key_type", "error"),
+    [(1, ErrorCode.UNSUPPORTED_VERSION), (2, ErrorCode.INVALID_REQUEST), (9, ErrorCode.INVALID_REQUEST)],
+)
+def test_coordinators_that_are_not_served_are_refused_for_good(key_type: int, error: ErrorCode) -> None:
+    async def story(node: GroupNode) -> None:
+        request = FindCoordinatorRequest(coordinator_keys=["t"], key_type=key_type)
+
+        answer = await call(node, find_coordinator, 6, request)
+
+        assert answer.coordinators[0].error_code == error
+        assert node.created == 0
+
+    play(story)
