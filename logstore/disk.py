@@ -301,6 +301,8 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         self._disk.step("truncate", self._path)
         del self._inode.content[size:]
+        # A file system's journal makes sizes durable in their own order; here at once.
+        self._inode.synced = self._inode.synced[:size]
         if size > len(self._inode.content):
             self._inode.content += bytes(size - len(self._inode.content))
 

@@ -808,8 +808,7 @@ class PartitionLog:
         try:
             if self.recovery_point < self.log_end_offset:
                 self.flush(now_ms=now_ms)
-            if self.active_segment.size_bytes:
-                self.active_segment.close()
+            self.active_segment.close()
             if self.log_end_offset > self._base_offsets[0] or self._snapshots.offsets:
                 self._snapshots.take(self._producers)
         except OSError as error:

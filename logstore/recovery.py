@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
@@ -256,11 +256,7 @@ class _Loader:
                 if reason is not None:
                     self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
             if (unclean_from is not None and (end is None or end > unclean_from)) or reason is not None:
-                cut_bytes = self._recover(segment, end)
-                if cut_bytes:
-                    self._notes.append(
-                        f"{segment.path}: {cut_bytes} bytes after the last whole batch were cut."
-                    )
+                if self._ends_log(segment, end):
                     for later in self._segments[number + 1 :]:
                         self._notes.append(f"{later.path} lies after a torn segment and was removed.")
                         later.remove()
@@ -283,13 +279,31 @@ class _Loader:
             if end == last.size_bytes:
                 last.activate(next_offset)
                 return next_offset
-            cut_bytes = self._recover(last, None)
+            cut_bytes = self._recover(last, None).cut_bytes
             self._notes.append(
                 f"{last.path} was not closed cleanly: {cut_bytes} bytes after its last batch were cut."
             )
         return last.find_end()[0]
 
-    def _recover(self, segment: Segment, end_offset: int | None) -> int:
+    def _ends_log(self, segment: Segment, end_offset: int | None) -> bool:
+        """Recover a segment; whether it turned out to be torn, so that nothing after it can be kept."""
+        recovered = self._recover(segment, end_offset)
+        if recovered.cut_bytes:
+            self._notes.append(
+                f"{segment.path}: {recovered.cut_bytes} bytes after the last whole batch were cut."
+            )
+            return True
+        # A power cut may leave a file short by whole batches. Compaction leaves gaps too, and those are
+        # legal.
+        is_short = end_offset is not None and recovered.next_offset < end_offset
+        if is_short and recovered.is_dense and not self._config.compact:
+            self._notes.append(
+                f"{segment.path} ends at {recovered.next_offset}, not at {end_offset}: it is torn."
+            )
+            return True
+        return False
+
+    def _recover(self, segment: Segment, end_offset: int | None) -> "RecoveredSegment":
         producers = ProducerState()
         self._notes += self._snapshots.load_latest(
             producers, self._log_start_offset, segment.base_offset, self._now_ms
@@ -299,6 +313,14 @@ class _Loader:
         return recover_segment(segment, self._config, producers, self._epochs, end_offset, self._now_ms)
 
 
+class RecoveredSegment(NamedTuple):
+    """What reading a segment showed; `is_dense`: every offset up to its end has its record."""
+
+    cut_bytes: int
+    next_offset: int
+    is_dense: bool
+
+
 def recover_segment(
     segment: Segment,
     config: LogConfig,
@@ -306,14 +328,13 @@ def recover_segment(
     epochs: LeaderEpochCache,
     end_offset: int | None,
     now_ms: int,
-) -> int:
-    """Read the segment batch by batch and build its indexes; the bytes cut from its end. It is active
-    afterwards.
+) -> RecoveredSegment:
+    """Read the segment batch by batch and build its indexes; it is active afterwards.
 
     `producers` is the state at its base offset, `end_offset` the next segment's base offset.
     """
     segment.reset_for_recovery()
-    valid_end, next_offset = 0, segment.base_offset
+    valid_end, next_offset, is_dense = 0, segment.base_offset, True
     limit = segment.base_offset + MAX_RELATIVE_OFFSET
     if end_offset is not None:
         limit = min(limit, end_offset - 1)
@@ -330,9 +351,10 @@ def recover_segment(
         segment.index_batch(header.last_offset, header.max_timestamp, position, config.index_interval_bytes)
         if header.partition_leader_epoch > epochs.latest_epoch:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
+        is_dense &= header.base_offset == next_offset and header.records_count == header.last_offset_delta + 1
         next_offset = producers.map_end_offset = header.next_offset
         valid_end = position + header.size_bytes
-    return segment.cut_tail(valid_end)
+    return RecoveredSegment(segment.cut_tail(valid_end), next_offset, is_dense)
 
 
 def _whole_batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:

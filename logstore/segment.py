@@ -195,8 +195,12 @@ class Segment:
 
     def seal(self) -> None:
         """The segment is complete: write its indexes and keep nothing open or in memory."""
-        self.write_indexes(final=True)
-        assert self._file is not None
+        assert self._file is not None, "only the active segment is sealed"
+        if self.size_bytes:
+            self.write_indexes(final=True)
+        else:  # Nothing to find; what stands there is from before a truncation.
+            self._disk.remove(self.offset_index.path)
+            self._disk.remove(self.time_index.path)
         if self._file.size() != self.size_bytes:  # preallocated
             self._file.truncate(self.size_bytes)
         self.offset_index.release()
