@@ -19,4 +19,5 @@ controller             command -> Decision; replay(batch)
 snapshot               image <-> records
 quorum                 the Quorum protocol: append, commit, resign
 quorum_memory          a quorum of one in memory
+quorum_local           a quorum of one on disk: journal, snapshots (door)
 """

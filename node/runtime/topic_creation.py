@@ -1,0 +1,51 @@
+"""Topics that come into being because somebody needs them: auto-created and internal ones."""
+
+import uuid
+from collections.abc import Sequence
+
+from metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic
+from metadata_raft.image import MetadataImage
+from node.config import BrokerConfig
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def random_uuid() -> bytes:
+    """A fresh id whose text does not begin with '-', which tools would take for an option."""
+    while True:
+        made = uuid.uuid4().bytes
+        if made[0] >> 2 != 62:  # what base64url writes as '-'
+            return made
+
+
+def auto_created(names: Sequence[str], image: MetadataImage, config: BrokerConfig) -> CreateTopics:
+    """The command that creates the topics that a client asked for by name."""
+    return CreateTopics(topics=[_auto_created(name, image, config) for name in names])
+
+
+def _auto_created(name: str, image: MetadataImage, config: BrokerConfig) -> NewTopic:
+    if name == OFFSETS_TOPIC:
+        return offsets_topic(image, config)
+    return NewTopic(
+        name=name, topic_id=random_uuid(), num_partitions=USE_DEFAULT, replication_factor=USE_DEFAULT
+    )
+
+
+def offsets_topic(image: MetadataImage, config: BrokerConfig) -> NewTopic:
+    """`__consumer_offsets` as `offsets.topic.*` want it, with as many replicas as there are nodes for.
+
+    Apache Kafka refuses to create it while there are fewer brokers than offsets.topic.replication.factor,
+    whose default is 3; then a node without configuration could never serve a group.
+    """
+    return NewTopic(
+        name=OFFSETS_TOPIC,
+        topic_id=random_uuid(),
+        num_partitions=config.offsets_topic_num_partitions,
+        replication_factor=max(1, min(config.offsets_topic_replication_factor, len(image.active_brokers()))),
+        configs=[
+            ("cleanup.policy", "compact"),
+            ("segment.bytes", str(config.offsets_topic_segment_bytes)),
+            # The codec of offsets.topic.compression.codec is the coordinator's, batch by batch.
+            ("compression.type", "producer"),
+        ],
+    )
