@@ -18,6 +18,7 @@ from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
 from node.kafka_api.request_context import Delayed
@@ -101,6 +102,15 @@ class GroupRuntime:
         for index, partition in led.items():
             if index not in self._shards:
                 self._open_shard(index, partition)
+
+    def apply(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """New metadata, which the replicas have taken in already."""
+        changed = [topic.after or topic.before for topic in changes.topics]
+        if any(topic is not None and topic.name == OFFSETS_TOPIC for topic in changed):
+            self.refresh()
+        deleted = [topic.before.name for topic in changes.topics if topic.before and not topic.after]
+        if deleted:
+            self.forget_topics(deleted)
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """These topics were deleted; drop what groups have committed for them."""

@@ -29,6 +29,8 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
+from metadata_raft.delta import ChangedTopic, MetadataChanges
+from metadata_raft.image import TopicImage
 from node.kafka_api.request_context import Delayed
 from node.runtime.group_runtime import Make, partition_for
 from tests.unit.node.group_node import GroupNode, play
@@ -277,3 +279,21 @@ def test_records_that_are_no_records_are_left_out() -> None:
 
     first = play(before)
     play(after, GroupNode(first.disk))
+
+
+def test_new_metadata_open_shards_and_drop_the_offsets_of_deleted_topics() -> None:
+    async def story(node: GroupNode) -> None:
+        node.host(leader_epoch=0)
+        topic = node.image.topics.by_name[OFFSETS_TOPIC]
+        created = MetadataChanges((ChangedTopic(None, topic),), frozenset(), frozenset(), False)
+        node.groups.apply(node.image, created)
+        assert isinstance(await node.ask("g", commit("g")), OffsetCommitResult)
+
+        gone = TopicImage("t", bytes(16), ())
+        deleted = MetadataChanges((ChangedTopic(gone, None),), frozenset(), frozenset(), False)
+        node.groups.apply(node.image, deleted)
+
+        fetched = await node.ask("g", fetch("g"))
+        assert isinstance(fetched, OffsetFetchResult) and fetched.topics == []
+
+    play(story)
