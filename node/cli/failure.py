@@ -1,0 +1,49 @@
+"""Why a command did not succeed, in one sentence that says what to do; and the exit codes."""
+
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+
+EXIT_FAILURE: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130  # as shells count a process that SIGINT ended
+
+_ADVICE: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "There is no such topic or partition; `ottla topic list` shows all.",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or use --if-not-exists.",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: there are not so many nodes.",
+    ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
+    ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not serve this; upgrade it.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "The log has no such offset; `ottla topic describe` shows first and last.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask for access to the group.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask for access to the topic.",
+}
+
+
+class CommandError(Exception):
+    """A command cannot go on; its text is the whole message to the user."""
+
+    def __init__(self, sentence: str, exit_code: int = EXIT_FAILURE) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+
+
+def explain(error: KafkaError) -> str:
+    """One line about an error of the protocol, with what to do about it where that is known."""
+    detail = error.detail.rstrip(".")
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        detail = detail or "the connection was lost"
+        hint = "Is a node running there? Try `ottla start`, or name another with --bootstrap."
+        return f"{_capital(detail)}. {hint}"
+    if error.code is ErrorCode.REQUEST_TIMED_OUT:
+        return f"{_capital(detail or 'the request timed out')}. Try again, or give more --timeout."
+    advice = _ADVICE.get(error.code, "")
+    words = (
+        f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
+    )
+    return f"{words} {advice}".strip()
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,241 @@
+"""A client's connection to one node: requests out, answers back in order, each under a timeout.
+
+Opens with ApiVersions and then speaks, for every API, the highest version that both sides know. What goes
+wrong is a `KafkaError`: NETWORK_EXCEPTION when the connection is lost or cannot be made, REQUEST_TIMED_OUT,
+UNSUPPORTED_VERSION, and INVALID_REQUEST for bytes that are no answer. After a timeout or a bad byte the
+connection is closed, since no later answer could be told apart (Kafka's clients do the same).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import schema_of
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.framing import FrameSplitter
+from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE_NAME: Final = "ottla"
+SOFTWARE_VERSION: Final = "0.1.0"
+MAX_IN_FLIGHT: Final = 5  # as Kafka's max.in.flight.requests.per.connection; more wait for their turn
+MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024  # a fetch asks for far less; metadata of a huge cluster fits
+DEFAULT_TIMEOUT_S: Final = 30.0
+_API_VERSIONS_VERSION: Final = 4  # since 4 features with a minimum of 0 are told; every node answers it
+
+R = TypeVar("R")
+
+
+class _Awaited(NamedTuple):
+    correlation_id: int
+    api_key: int
+    version: int
+    answer: "asyncio.Future[Any]"
+
+
+class _PeerProtocol(asyncio.Protocol):
+    """The byte side of a connection: frames in, and whether the peer takes more."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.transport: asyncio.Transport | None = None
+        self.awaited: deque[_Awaited] = deque()
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._splitter.feed(data):
+                self._answer(frame)
+        except KafkaError as error:
+            self.fail(error)
+
+    def _answer(self, frame: memoryview) -> None:
+        if not self.awaited:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} sent an answer that nobody asked for")
+        awaited = self.awaited.popleft()
+        version = awaited.version
+        # A node that does not know our ApiVersions says so in version 0 (KIP-511).
+        if awaited.api_key == ApiKey.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":
+            version = 0
+        try:
+            correlation_id, response = codec.decode_response(awaited.api_key, version, frame)
+            if correlation_id != awaited.correlation_id:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} answered out of order")
+        except KafkaError as error:
+            _give(awaited.answer, error)
+            raise
+        if not awaited.answer.done():
+            awaited.answer.set_result(response)
+
+    def fail(self, error: KafkaError) -> None:
+        """Close, and tell everybody who waits why."""
+        while self.awaited:
+            _give(self.awaited.popleft().answer, error)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost"))
+        self.writable.set()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+
+class PeerClient:
+    """An open connection to one node; made by `connect`, ended by `close`."""
+
+    def __init__(self, protocol: _PeerProtocol, client_id: str) -> None:
+        self.peer = protocol.peer
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        self._protocol = protocol
+        self._client_id = client_id
+        self._next_correlation_id = 0
+        self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
+
+    @classmethod
+    async def connect(
+        cls, host: str, port: int, *, client_id: str, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> "PeerClient":
+        """A connection that has agreed on versions; NETWORK_EXCEPTION when nobody answers there."""
+        peer = f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, protocol = await loop.create_connection(lambda: _PeerProtocol(peer), host, port)
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer} within {timeout_s:g} s"
+            ) from None
+        except (OSError, UnicodeError) as error:
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer}: {_reason(error)}"
+            ) from None
+        client = cls(protocol, client_id)
+        try:
+            await client._agree_on_versions(timeout_s)
+        except BaseException:
+            client.abort()
+            raise
+        return client
+
+    async def _agree_on_versions(self, timeout_s: float) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+        )
+        version = _API_VERSIONS_VERSION
+        response = await self._exchange(request, ApiVersionsResponse, version, timeout_s)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            known = [api.max_version for api in response.api_keys if api.api_key == ApiKey.API_VERSIONS]
+            version = min(version, max(known, default=0))
+            response = await self._exchange(request, ApiVersionsResponse, version, timeout_s)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), f"{self.peer} does not tell its versions")
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    @property
+    def is_open(self) -> bool:
+        return not self._protocol.lost.done()
+
+    def version_for(self, message_type: type[object], max_version: int | None = None) -> int:
+        """The highest version of a request that both sides know; UNSUPPORTED_VERSION when there is none."""
+        schema = schema_of(message_type)
+        assert schema.api_key is not None
+        theirs = self.versions.get(schema.api_key)
+        name = schema.name.removesuffix("Request")
+        if theirs is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.peer} does not serve {name}")
+        ours = schema.max_version if max_version is None else min(schema.max_version, max_version)
+        version = min(ours, theirs[1])
+        if version < max(schema.min_version, theirs[0]):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.peer} serves {name} {theirs[0]} to {theirs[1]}, this client"
+                f" {schema.min_version} to {ours}",
+            )
+        return version
+
+    async def request(
+        self,
+        message: object,
+        response_type: type[R],
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_version: int | None = None,
+    ) -> R:
+        """The answer to `message`, an instance of `response_type`. Error codes inside it are the caller's."""
+        version = self.version_for(type(message), max_version)
+        return await self._exchange(message, response_type, version, timeout_s)
+
+    async def _exchange(self, message: object, response_type: type[R], version: int, timeout_s: float) -> R:
+        name = type(message).__name__.removesuffix("Request")
+        try:
+            async with asyncio.timeout(timeout_s), self._turns:
+                await self._protocol.writable.wait()
+                answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+                self._send(message, version, answer)
+                response = await answer
+        except TimeoutError:
+            error = KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{self.peer} did not answer {name} within {timeout_s:g} s"
+            )
+            self._protocol.fail(error)
+            raise error from None
+        except asyncio.CancelledError:
+            self.abort()  # its answer may still come; nothing behind it could be trusted
+            raise
+        assert isinstance(response, response_type)
+        return response
+
+    async def send_without_answer(self, message: object, *, max_version: int | None = None) -> None:
+        """Send a request that is never answered: Produce with acks=0."""
+        await self._protocol.writable.wait()
+        self._send(message, self.version_for(type(message), max_version), None)
+
+    def _send(self, message: object, version: int, answer: "asyncio.Future[Any] | None") -> None:
+        if not self.is_open or self._protocol.transport is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost")
+        api_key = schema_of(type(message)).api_key
+        assert api_key is not None
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        frame = codec.encode_request(api_key, version, correlation_id, self._client_id, message)
+        if answer is not None:
+            self._protocol.awaited.append(_Awaited(correlation_id, api_key, version, answer))
+        self._protocol.transport.writelines(frame)
+
+    async def close(self) -> None:
+        """Send what is still in the buffer, then close."""
+        if self._protocol.transport is not None:
+            self._protocol.transport.close()
+        await asyncio.wait([self._protocol.lost], timeout=DEFAULT_TIMEOUT_S)
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._protocol.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"closed the connection to {self.peer}"))
+
+
+def _give(answer: "asyncio.Future[Any]", error: KafkaError) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # whoever waited may be gone: then nobody need hear of it
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+        return "connection refused"
+    return getattr(error, "strerror", None) or str(error)
