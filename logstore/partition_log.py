@@ -763,9 +763,10 @@ class PartitionLog:
         dirty = [
             segment
             for number, segment in enumerate(self.segments[:-1])
-            if self._base_offsets[number + 1] > self.recovery_point
+            # "At" counts: the segment may have been flushed as the active one, before its indexes were written.
+            if self._base_offsets[number + 1] >= self.recovery_point
         ]
-        paths: list[Path] = [self._epochs.path]
+        paths: list[Path] = [self._epochs.path, self.active_segment.transaction_index.path]
         for segment in dirty:
             paths += segment.existing_paths()
         paths += [
