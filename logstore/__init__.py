@@ -35,4 +35,6 @@ compaction          which records of a compacted log stay, batch by batch
 volume              what only the operating system can say of a directory: its lock, its free space
 log_dir             one log directory: names, markers, checkpoints
 log_manager         all logs of a node over its log directories
+cleaner             the pass over the segments of a compacted log; blocks, runs in a thread
+cleaner_manager     which log is cleaned next, and what becomes of it
 """

@@ -268,8 +268,8 @@ class LogManager:
     ) -> PartitionLog:
         """The log of a partition, made in the directory with the fewest partitions when there is none.
 
-        While a directory is offline only an `is_new` one is made, as any other may lie there; else, and when the
-        disk fails, KAFKA_STORAGE_ERROR. What is left of an older topic of the same name is set apart.
+        While a directory is offline only an `is_new` one is made, as any other may lie there; else, and when
+        the disk fails, KAFKA_STORAGE_ERROR. What is left of an older topic of the same name is set apart.
         """
         log = self.find(topic_partition)
         if log is not None and log.topic_id not in (topic_id, ZERO_UUID):
@@ -314,8 +314,8 @@ class LogManager:
     ) -> PartitionLog:
         try:
             self.disk.make_directory(path)
-            # Not forced to disk: a topic of a thousand partitions would wait for seconds. The metadata have the
-            # id, and a file that a power cut left empty counts as none.
+            # Not forced to disk: a topic of a thousand partitions would wait for seconds. The metadata have
+            # the id, and a file that a power cut left empty counts as none.
             write_partition_metadata(self.disk, path, topic_id, sync=False)
             log = PartitionLog.open(
                 disk=self.disk,

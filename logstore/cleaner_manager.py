@@ -1,0 +1,175 @@
+"""Which log is cleaned next, and what becomes of it: the loop's side of the cleaner.
+
+    job = manager.next_job(now_ms)                  on the loop
+    offset_map = index_dirty(job, ...)              in a thread
+    for group in groups_to_clean(job, offset_map):
+        cleaned = clean_group(job, group, ...)      in a thread
+        manager.swap(job, cleaned)                  on the loop
+    pending = manager.finish(job, offset_map)       on the loop; the checkpoint is written in a thread
+
+A log whose batches cannot be read is set apart (`uncleanable`) and reported, not tried again and again: until
+the next start, or until the log is gone.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from logstore.cleaner import CleanedGroup, CleaningAborted, CleaningJob, discard
+from logstore.compaction import CleanableRange, CleaningCandidate, LastRecord, candidate, cleanable_range
+from logstore.config_def import LONG_MAX
+from logstore.errors import KafkaError
+from logstore.log_dir import PendingFile
+from logstore.log_manager import LogManager
+from logstore.offset_map import OffsetMap
+from logstore.partition_log import PartitionLog
+from logstore.retention import SegmentSpan
+from logstore.topic_partition import TopicPartition
+
+NO_RATIO: Final = 0.0
+
+
+class CleanerManager:
+    """Chooses the dirtiest log, one at a time for each cleaner, and takes the results in."""
+
+    def __init__(self, log_manager: LogManager) -> None:
+        self._log_manager = log_manager
+        self._in_progress: set[TopicPartition] = set()
+        # Partition to the reason why it is not cleaned any more.
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self.max_dirty_ratio = NO_RATIO
+        self.last_run_ms = 0
+
+    def next_job(self, now_ms: int) -> CleaningJob | None:
+        """The job for the log that needs it most; None when none needs it. KAFKA_STORAGE_ERROR passes."""
+        self.last_run_ms = now_ms
+        logs = self._log_manager.logs
+        for name in [name for name in self.uncleanable if name not in logs]:
+            del self.uncleanable[name]
+        self.max_dirty_ratio = NO_RATIO
+        best: tuple[float, PartitionLog, CleanableRange, CleaningCandidate] | None = None
+        for name, log in list(logs.items()):
+            if not log.config.compact or name in self._in_progress or name in self.uncleanable:
+                continue
+            try:
+                cleanable, measured = self._measure(log, now_ms)
+            except OSError as error:
+                log.flush_failed(error)
+                continue
+            except KafkaError as error:
+                self.set_apart(log, error.detail)
+                continue
+            ratio = measured.dirty_ratio
+            self.max_dirty_ratio = max(self.max_dirty_ratio, ratio)
+            if measured.is_due(log.config.min_cleanable_dirty_ratio) and (best is None or ratio > best[0]):
+                best = (ratio, log, cleanable, measured)
+        if best is None:
+            return None
+        _, log, cleanable, measured = best
+        self._in_progress.add(log.topic_partition)
+        return self._job(log, cleanable, measured, now_ms)
+
+    def _measure(self, log: PartitionLog, now_ms: int) -> tuple[CleanableRange, CleaningCandidate]:
+        config, active = log.config, log.active_segment
+        closed = log.segments[:-1]
+        # Timestamps may have to be read, so only where a lag asks for them.
+        spans = [
+            SegmentSpan(
+                one.base_offset,
+                one.size_bytes,
+                one.largest_timestamp if config.min_compaction_lag_ms > 0 else -1,
+            )
+            for one in closed
+        ]
+        cleanable = cleanable_range(
+            spans,
+            active_base_offset=active.base_offset,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=log.log_end_offset,
+            last_stable_offset=log.last_stable_offset,
+            checkpoint=self._log_manager.cleaned_offset(log),
+            min_compaction_lag_ms=config.min_compaction_lag_ms,
+            now_ms=now_ms,
+        )
+        uppers = [*(one.base_offset for one in closed[1:]), active.base_offset]
+        first_timestamps = [
+            one.first_timestamp
+            for one, upper in zip(closed, uppers, strict=False)
+            if config.max_compaction_lag_ms < LONG_MAX and upper > cleanable.first_dirty_offset
+        ]
+        measured = candidate(
+            spans,
+            cleanable,
+            active_base_offset=active.base_offset,
+            first_batch_timestamps=first_timestamps,
+            max_compaction_lag_ms=config.max_compaction_lag_ms,
+            now_ms=now_ms,
+        )
+        return cleanable, measured
+
+    def _job(
+        self, log: PartitionLog, cleanable: CleanableRange, measured: CleaningCandidate, now_ms: int
+    ) -> CleaningJob:
+        active = log.active_segment
+        return CleaningJob(
+            log=log,
+            disk=self._log_manager.disk,
+            directory=log.directory,
+            config=log.config,
+            closed=tuple(log.segments[:-1]),
+            active_base_offset=active.base_offset,
+            active_aborted=tuple(active.transaction_index.rows),
+            first_dirty_offset=cleanable.first_dirty_offset,
+            end_offset=measured.end_offset,
+            last_records=last_records(log),
+            now_ms=now_ms,
+        )
+
+    def is_current(self, job: CleaningJob) -> bool:
+        """Whether the log is still there, in the same place."""
+        return (
+            self._log_manager.logs.get(job.log.topic_partition) is job.log
+            and job.log.directory == job.directory
+            and job.log.failure is None
+        )
+
+    def swap(self, job: CleaningJob, cleaned: CleanedGroup) -> None:
+        """Put a cleaned segment in its place; CleaningAborted when the old ones are not there any more."""
+        log = job.log
+        current = {id(segment) for segment in log.segments[:-1]}
+        if not self.is_current(job) or not all(id(segment) in current for segment in cleaned.old):
+            discard(cleaned.new)
+            raise CleaningAborted(f"{log.topic_partition} changed while it was cleaned")
+        log.replace_segments([cleaned.new], cleaned.old)
+
+    def finish(self, job: CleaningJob, offset_map: OffsetMap | None) -> PendingFile | None:
+        """The round is over; the checkpoint to write. An `offset_map` of None: it was not completed."""
+        self._in_progress.discard(job.log.topic_partition)
+        if offset_map is None or not self.is_current(job):
+            return None
+        return self._log_manager.set_cleaned_offset(
+            job.log, min(job.end_offset, offset_map.latest_offset + 1)
+        )
+
+    def set_apart(self, log: PartitionLog, reason: str) -> None:
+        """Do not clean this log again."""
+        self.uncleanable[log.topic_partition] = reason
+        self._log_manager.notes.append(f"{log.topic_partition} cannot be cleaned and is set apart: {reason}")
+
+    def truncated(self, log: PartitionLog, offset: int) -> None:
+        """A follower's log was cut at `offset`: what comes after it is dirty again."""
+        cleaned = self._log_manager.cleaned_offset(log)
+        if cleaned is not None and cleaned > offset:
+            self._log_manager.set_cleaned_offset(log, offset)
+
+    @property
+    def in_progress(self) -> Iterable[TopicPartition]:
+        """The partitions that are being cleaned."""
+        return tuple(self._in_progress)
+
+
+def last_records(log: PartitionLog) -> dict[int, LastRecord]:
+    """The last data record of every producer that the log knows."""
+    return {
+        entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
+        for entry in log.active_producers()
+    }
