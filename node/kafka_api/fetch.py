@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logstore.partition_log import FetchDataInfo, FetchIsolation
-
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import FetchDataInfo, FetchIsolation
 from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
 from logstore.schema import Buffer
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
@@ -187,12 +186,12 @@ class _Fetch:
     def _locate_one(self, item: FetchItem, remaining_bytes: int, minimum_one_batch: bool) -> Located:
         wanted = item.wanted
         topic = item.topic
-        name = self._name_of(topic) if type(topic) is bytes else topic
+        name = self._name_of(topic) if isinstance(topic, bytes) else topic
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             partition = self._broker.replica_manager.partition((name, wanted.partition))
-            if type(topic) is bytes and partition.topic_id != topic:
+            if isinstance(topic, bytes) and partition.topic_id != topic:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
             partition.check_leader(wanted.current_leader_epoch)
             if wanted.last_fetched_epoch >= 0:
@@ -223,7 +222,7 @@ class _Fetch:
         )
         return Located(item, partition, found, data, found.slice.size)
 
-    def _name_of(self, topic_id: TopicKey) -> str | None:
+    def _name_of(self, topic_id: bytes) -> str | None:
         topic = self._broker.metadata.image.topics.by_id.get(topic_id)
         return None if topic is None else topic.name
 

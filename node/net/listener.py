@@ -15,7 +15,7 @@ from node.kafka_api.request_context import ConnectionInfo
 from node.net.connection import Connection, Service
 from node.net.receive_memory import ReceiveMemory
 
-BACKLOG = 1024  # A whole fleet may reconnect after a restart: below 512 the kernel dropped SYNs.
+MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
 COMPLAINTS_PER_SWEEP = 20  # Log lines about bad connections between two sweeps; the rest is counted.
 MAX_SWEEP_SECONDS = 5.0
 STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
@@ -32,6 +32,7 @@ class ListenerLimits:
     max_connections_per_ip: int = 2**31 - 1
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     connections_max_idle_ms: int = 600_000
+    socket_listen_backlog_size: int = MIN_BACKLOG
 
 
 class Listener:
@@ -61,19 +62,28 @@ class Listener:
         self._per_address: dict[str, int] = {}
         self._accepted = 0
         self._complaints = 0
+        self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_seconds = min(MAX_SWEEP_SECONDS, limits.connections_max_idle_ms / 1000 / 8)
         self._idle_ticks = max(1, round(limits.connections_max_idle_ms / 1000 / self._sweep_seconds))
 
-    async def start(self, host: str, port: int) -> None:
-        """Bind and listen; `host` "" or "0.0.0.0" is every address, port 0 any free one."""
+    def bind(self, host: str, port: int) -> None:
+        """Take the address, so that its port is known; nobody is let in before `start`.
+
+        `host` "" is every address of the machine, port 0 any free one. OSError if the address is taken.
+        """
+        self._socket = _bound_socket(host, port)
+        self._socket.setblocking(False)
+        self.host, self.port = host, self._socket.getsockname()[1]
+
+    async def start(self) -> None:
+        """Let clients in."""
+        assert self._socket is not None
         self.loop = asyncio.get_running_loop()
-        sock = _bound_socket(host, port)
-        sock.listen(BACKLOG)
-        sock.setblocking(False)
-        self.host, self.port = host, sock.getsockname()[1]
-        self._server = await self.loop.create_server(lambda: Connection(self), sock=sock, backlog=BACKLOG)
+        self._server = await self.loop.create_server(
+            lambda: Connection(self), sock=self._socket, backlog=max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
+        )
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
 
     def stop_accepting(self) -> None:
@@ -81,6 +91,9 @@ class Listener:
         if self._server is not None:
             self._server.close()
             self._server = None
+        elif self._socket is not None:
+            self._socket.close()
+        self._socket = None
 
     def close_connections(self) -> None:
         """Close every connection after its last answer is sent."""

@@ -89,8 +89,8 @@ class ReplicaManager:
     def apply(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Host, lead, follow and drop partitions as the new image says, and hand new settings to their logs.
 
-        The first call, at start, brings everything that there is. A log that cannot be opened does not hold up
-        the others: its partition is offline.
+        The first call, at start, brings everything that there is. A log that cannot be opened does not hold
+        up the others: its partition is offline.
         """
         for before, after in changes.topics:
             if before is not None and (after is None or after.topic_id != before.topic_id):

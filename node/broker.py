@@ -1,0 +1,397 @@
+"""The broker: builds the parts of a node, starts them in order, and stops them in the reverse.
+
+Start: sockets are bound, log directories locked and claimed, the metadata log is read, then the logs of the
+partitions; the broker registers, and only then clients are let in. Stop: nobody new is let in, what waits is
+answered, logs are flushed and closed with the mark of a clean shutdown. A part that fails ends the node.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import uvloop
+
+from groupcoord.coordinator_config import CoordinatorConfig
+from logstore.disk import OsDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.log_dir import LogDir
+from logstore.log_manager import LogManager
+from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from metadata_raft.commands import CreateTopics
+from metadata_raft.delta import ChangedTopic, MetadataChanges
+from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
+from metadata_raft.quorum_local import JournalConfig, LocalQuorum
+from node.clock import Clock, SystemClock
+from node.config import BrokerConfig
+from node.kafka_api.dispatch import Dispatcher
+from node.kafka_api.request_context import ConnectionInfo
+from node.net.listener import Listener, ListenerLimits
+from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
+from node.replica.replica_manager import ReplicaManager
+from node.runtime.group_runtime import GroupRuntime
+from node.runtime.metadata_publisher import (
+    MetadataPublisher,
+    controller_config,
+    dynamic_config,
+    log_config_of,
+)
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.runtime.topic_creation import offsets_topic
+
+WANTED_OPEN_FILES = 1_048_576  # three a partition, one a connection; the kernel's hard limit may be less
+STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Broker:
+    """One node. `start`, use, `stop`; all three in the same task, which owns the node's tasks."""
+
+    def __init__(self, config: BrokerConfig, *, clock: Clock | None = None) -> None:
+        self.config = config
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.cluster_id = ZERO_UUID
+        self.supported_features: Mapping[str, tuple[int, int]] = {}
+        self.disk = OsDisk()
+        self.log_manager = LogManager(
+            log_dirs=config.log_dirs, disk=self.disk, now_ms=self.clock.now_ms, unique=lambda: os.urandom(16)
+        )
+        self.log_manager.on_offline = self._dir_went_offline
+        self.replica_manager = ReplicaManager(
+            broker_id=config.node_id,
+            log_manager=self.log_manager,
+            image=lambda: self.metadata.image,
+            log_config=self._log_config,
+            session_slots=config.max_incremental_fetch_session_cache_slots,
+        )
+        limit_bytes = config.queued_max_request_bytes
+        self.receive_memory = ReceiveMemory(limit_bytes if limit_bytes > 0 else DEFAULT_LIMIT_BYTES)
+        self.listeners: list[Listener] = []
+        self.metadata: MetadataRuntime
+        self.groups: GroupRuntime
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: set[asyncio.Task[Any]] = set()
+        self._metadata_task: asyncio.Task[None] | None = None
+
+    # ---- start -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Serve; returns when clients are let in.
+
+        KafkaError with one sentence if the configuration or a log directory forbids it, OSError if an
+        address is taken.
+        """
+        raise_open_file_limit()
+        for warning in self.config.warnings:
+            log.warning("%s", warning)
+        self._open_listeners()
+        try:
+            await self._start_parts()
+        except BaseException:
+            for listener in self.listeners:
+                listener.stop_accepting()
+            self.log_manager.release()
+            raise
+
+    def _open_listeners(self) -> None:
+        """Bind all addresses, so that a port that is taken shows before anything is written."""
+        config = self.config
+        limits = ListenerLimits(
+            socket_request_max_bytes=config.socket_request_max_bytes,
+            max_connections=config.max_connections,
+            max_connections_per_ip=config.max_connections_per_ip,
+            max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+            connections_max_idle_ms=config.connections_max_idle_ms,
+            socket_listen_backlog_size=config.socket_listen_backlog_size,
+        )
+        service = Dispatcher(self).service
+        try:
+            for address in config.listeners:
+                listener = Listener(
+                    name=address.name,
+                    security_protocol=address.security_protocol,
+                    service=service,
+                    memory=self.receive_memory,
+                    limits=limits,
+                    start_task=self.start_task,
+                )
+                self.listeners.append(listener)
+                listener.bind(address.host, address.port)
+        except OSError:
+            for listener in self.listeners:
+                listener.stop_accepting()
+            raise
+
+    async def _start_parts(self) -> None:
+        config = self.config
+        quorum, image = await asyncio.to_thread(self._read_metadata)
+        config = self.config = dynamic_config(config, image)
+        await asyncio.to_thread(self._load_logs, image)
+        self.metadata = MetadataRuntime(
+            quorum=quorum, image=image, config=controller_config(config), clock=self.clock
+        )
+        self.groups = GroupRuntime(
+            config=_coordinator_config(config),
+            replicas=self.replica_manager,
+            image=lambda: self.metadata.image,
+            create_offsets_topic=self._create_offsets_topic,
+            clock=self.clock,
+            offsets_topic_num_partitions=config.offsets_topic_num_partitions,
+            offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        )
+        self._tasks = asyncio.TaskGroup()
+        await self._tasks.__aenter__()
+        self._metadata_task = self.start_task(self.metadata.run())
+        # Nobody is let in yet, so the broker may call itself ready before its partitions are told to lead.
+        await self.metadata.register(
+            broker_id=config.node_id,
+            incarnation_id=os.urandom(16),
+            listeners=self._registered_listeners(),
+            rack=config.broker_rack,
+            log_dirs=[one.directory_id for one in self.log_manager.online_dirs if one.directory_id],
+            features=self.supported_features,
+        )
+        await self.metadata.unfence()
+        publish = MetadataPublisher(
+            config=config,
+            replicas=self.replica_manager,
+            set_config=self._set_config,
+            others=self._tell_groups,
+        )
+        publish(self.metadata.image, _everything(self.metadata.image))
+        self.metadata.add_listener(publish)
+        self._log_notes()
+        self.groups.start(self._tasks)
+        for listener in self.listeners:
+            await listener.start()
+        # What is there now stays: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+
+    def _read_metadata(self) -> tuple[LocalQuorum, MetadataImage]:
+        """Lock and claim the log directories and read the metadata log. Blocks."""
+        config, manager = self.config, self.log_manager
+        manager.acquire()
+        owner = manager.identity()
+        if owner is not None:
+            self.cluster_id = owner.cluster_id
+        else:
+            self.cluster_id = config.cluster_id or os.urandom(16)
+        if config.cluster_id not in (None, self.cluster_id):
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"The log directories belong to the cluster {uuid_to_text(self.cluster_id)}, not to the one"
+                " that cluster.id names: choose another log.dirs or take cluster.id out.",
+            )
+        manager.claim(cluster_id=self.cluster_id, node_id=config.node_id)
+        quorum = LocalQuorum(
+            config.metadata_log_dir / f"{METADATA_TOPIC}-0",
+            self.disk,
+            node_id=config.node_id,
+            config=JournalConfig(
+                max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
+                max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            ),
+        )
+        return quorum, quorum.load(MetadataImage(cluster_id=self.cluster_id)).image
+
+    def _load_logs(self, image: MetadataImage) -> None:
+        """Open all logs, reading again what an unclean shutdown left unsure. Blocks."""
+        manager, config = self.log_manager, self.config
+        threads = max(1, config.num_recovery_threads_per_data_dir * len(config.log_dirs))
+        with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+            manager.load(lambda topic: log_config_of(config, image, topic), parallel=pool.map)
+
+        def is_known(name: TopicPartition, topic_id: bytes) -> bool:
+            topic = image.topics.by_name.get(name.topic)
+            return (
+                topic is not None
+                and topic_id in (topic.topic_id, ZERO_UUID)
+                and name.partition < len(topic.partitions)
+            )
+
+        manager.set_strays_apart(is_known)
+
+    def _registered_listeners(self) -> dict[str, Endpoint]:
+        """Where other nodes reach this one; clients are told what they reached themselves."""
+        advertised = {one.name: one for one in self.config.advertised_listeners}
+        return {
+            one.name: Endpoint(
+                advertised[one.name].host if one.name in advertised else one.host or socket.gethostname(),
+                advertised[one.name].port if one.name in advertised else one.port,
+            )
+            for one in self.listeners
+        }
+
+    async def _create_offsets_topic(self) -> None:
+        topic = offsets_topic(self.metadata.image, self.config)
+        reply = await self.metadata.submit(CreateTopics(topics=[topic]))
+        for created in reply.topics:
+            if created.error is not ErrorCode.NONE:
+                raise KafkaError(created.error, created.message or "")
+
+    # ---- stop ------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Answer what waits, flush and close the logs, leave the mark of a clean shutdown.
+
+        Raises the error of a part whose failure ended the node.
+        """
+        for listener in self.listeners:
+            listener.stop_accepting()
+        if self._tasks is None:
+            return
+        self.groups.close()
+        self.replica_manager.answer_waiting()
+        await self._close_connections()
+        self.metadata.close()
+        failure: BaseException | None = None
+        try:
+            await self._end_tasks()
+        except BaseException as error:
+            failure = error
+        await asyncio.to_thread(self.log_manager.close, broker_epoch=self.metadata.broker_epoch)
+        self._log_notes()
+        if failure is not None:
+            raise failure
+
+    async def _close_connections(self) -> None:
+        await asyncio.sleep(0)  # The answers to those that waited are written by their callbacks.
+        for listener in self.listeners:
+            listener.close_connections()
+        deadline = asyncio.get_running_loop().time() + STOP_GRACE_SECONDS
+        while any(listener.connections for listener in self.listeners):
+            if asyncio.get_running_loop().time() > deadline:
+                for listener in self.listeners:
+                    listener.abort_connections()
+                break
+            await asyncio.sleep(0.01)
+
+    async def _end_tasks(self) -> None:
+        """Let the metadata log finish, end the other tasks, and raise what ended any of them."""
+        tasks, self._tasks = self._tasks, None
+        assert tasks is not None
+        for task in self._running:
+            if task is not self._metadata_task:
+                task.cancel()
+        await tasks.__aexit__(*sys.exc_info())
+
+    # ---- while it runs ---------------------------------------------------------------------------
+
+    def start_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin something that ends with the node at the latest."""
+        assert self._tasks is not None
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do what may wait for a disk without holding up the event loop."""
+        return await asyncio.to_thread(work)
+
+    def advertised_endpoint(self, connection: ConnectionInfo) -> Endpoint:
+        """Where the client of this connection reaches this node: what the listener advertises, else what it
+        reached.
+        """
+        for one in self.config.advertised_listeners:
+            if one.name == connection.listener_name:
+                return Endpoint(one.host, one.port, one.security_protocol_id)
+        return Endpoint(connection.local_host, connection.local_port)
+
+    def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
+        """Where the client of this connection reaches a node; None if it cannot."""
+        if broker_id == self.config.node_id:
+            return self.advertised_endpoint(connection)
+        broker = self.metadata.image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        return broker.listeners.get(connection.listener_name)
+
+    def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return log_config_of(self.config, image, topic)
+
+    def _set_config(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.metadata.reconfigure(controller_config(config))
+
+    def _tell_groups(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        self._log_notes()
+        self.groups.refresh()
+        deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
+        if deleted:
+            self.groups.forget_topics(deleted)
+
+    def _dir_went_offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
+        self.replica_manager.take_offline(lost)
+
+    def _log_notes(self) -> None:
+        """What the log directories have to say."""
+        notes, self.log_manager.notes = self.log_manager.notes, []
+        for note in notes:
+            log.warning("%s", note)
+
+
+def _everything(image: MetadataImage) -> MetadataChanges:
+    """The change from nothing to this image."""
+    return MetadataChanges(
+        topics=tuple(ChangedTopic(None, topic) for topic in image.topics.by_name.values()),
+        configs=frozenset(),
+        brokers=frozenset(image.brokers),
+        features=True,
+    )
+
+
+def _coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
+    return CoordinatorConfig(
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        max_batch_bytes=config.message_max_bytes,
+    )
+
+
+def raise_open_file_limit() -> None:
+    """Allow as many open files as the kernel lets this process have: three a partition, one a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_OPEN_FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) -> None:
+    """Run a node until SIGTERM or SIGINT; `ready` is called when it serves. Blocks.
+
+    KafkaError or OSError with one sentence if it cannot start.
+    """
+    uvloop.run(_run(config, ready))
+
+
+async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> None:
+    broker = Broker(config)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await broker.start()
+    try:
+        if ready is not None:
+            ready(broker)
+        await stop.wait()
+    finally:
+        await broker.stop()

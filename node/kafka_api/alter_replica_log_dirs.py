@@ -1,0 +1,56 @@
+"""AlterReplicaLogDirs: move replicas to other log directories of this node (KIP-113). 1 and 2.
+
+The answer says that a move has begun. The copy is made in the background and takes the log's place when it
+has caught up; DescribeLogDirs shows it as a future replica until then.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                results.setdefault(topic.name, []).append(
+                    AlterReplicaLogDirPartitionResult(
+                        partition_index=index,
+                        error_code=_move(broker, TopicPartition(topic.name, index), directory.path),
+                    )
+                )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            for name, partitions in results.items()
+        ]
+    )
+
+
+def _move(broker: "Broker", topic_partition: TopicPartition, path: str) -> ErrorCode:
+    target = next(
+        (one.path for one in broker.log_manager.dirs if str(one.path.absolute()) == path), Path(path)
+    )
+    known = broker.metadata.image.topics.partition(topic_partition)
+    try:
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        broker.log_manager.move_to_dir(topic_partition, target)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
