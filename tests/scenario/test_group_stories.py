@@ -1,0 +1,235 @@
+"""Stories of groups as text: commands, `----`, and what is seen. `REWRITE=1` renews what is seen.
+
+    join NAME [instance=I] [protocols=a,b] [says=TEXT] [direct] [anew]    direct: without MEMBER_ID_REQUIRED (KIP-394)
+    sync NAME [MEMBER=ASSIGNMENT ...]                                     `all` assigns to every member that was told
+    heartbeat NAME | leave NAME ... | kick instance=I | commit NAME TOPIC-PARTITION=OFFSET | fetch
+    after SECONDSs | restart | config NAME=NUMBER ...                     before the first other command
+
+NAME is a client; it remembers member id and generation as it was told. Seen are answers (also late ones), appended
+records, and the state when it has changed.
+"""
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupcoord.commands import MemberIdentity, OffsetCommit, OffsetFetch, OffsetToCommit
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.effects import (
+    HeartbeatResult,
+    JoinGroupResult,
+    LeaveGroupResult,
+    OffsetCommitResult,
+    OffsetFetchResult,
+    Refuse,
+    SyncGroupResult,
+)
+from groupcoord.group_records import GroupRecord, OffsetRecord
+from logstore.errors import ErrorCode
+from tests.unit.groupcoord.group_world import GroupWorld
+
+STORIES = sorted((Path(__file__).parent / "groups").glob("*.txt"))
+
+
+class Client:
+    def __init__(self) -> None:
+        self.member_id, self.generation_id, self.instance = "", -1, None
+        self.members: list[str] = []
+        self.protocols = "range"
+
+
+class Teller:
+    """Carries a story's commands out and says what is seen."""
+
+    def __init__(self) -> None:
+        self.config: dict[str, int] = {}
+        self._world: GroupWorld | None = None
+        self.clients: dict[str, Client] = {}
+        self.asked: dict[int, tuple[str, str]] = {}  # token -> who, what
+        self.told: set[int] = set()
+        self.log_length = 0
+        self.state = "Dead"
+
+    @property
+    def world(self) -> GroupWorld:
+        if self._world is None:
+            self._world = GroupWorld(CoordinatorConfig(**self.config))
+        return self._world
+
+    def tell(self, line: str) -> list[str]:
+        verb, *words = shlex.split(line)
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        names = [word for word in words if "=" not in word]
+        getattr(self, f"do_{verb}")(names, options)
+        return list(self.seen())
+
+    def do_config(self, names: list[str], options: dict[str, str]) -> None:
+        self.config = {name: int(value) for name, value in options.items()}
+
+    def do_join(self, names: list[str], options: dict[str, str]) -> None:
+        client = self.clients.setdefault(names[0], Client())
+        if "anew" in names:
+            client.member_id, client.generation_id = "", -1
+        client.instance = options.get("instance", client.instance)
+        client.protocols = options.get("protocols", client.protocols)
+        says = options.get("says", "").encode()
+        token = self.world.join(
+            client.member_id,
+            instance=client.instance,
+            protocols=[(name, says) for name in client.protocols.split(",")],
+            member_id_required="direct" not in names,
+            client_id=names[0],
+        )
+        self.asked[token] = names[0], "join"
+
+    def do_sync(self, names: list[str], options: dict[str, str]) -> None:
+        client = self.clients[names[0]]
+        assignments = [(self.clients[name].member_id, text.encode()) for name, text in options.items()]
+        if "all" in names:
+            assignments = [(each, f"for {each}".encode()) for each in client.members]
+        token = self.world.sync(client.member_id, client.generation_id, assignments, instance=client.instance)
+        self.asked[token] = names[0], "sync"
+
+    def do_heartbeat(self, names: list[str], options: dict[str, str]) -> None:
+        client = self.clients[names[0]]
+        before = self.world.asked.copy()
+        self.world.heartbeat(client.member_id, client.generation_id, instance=client.instance)
+        (token,) = self.world.asked - before
+        self.asked[token] = names[0], "heartbeat"
+
+    def do_leave(self, names: list[str], options: dict[str, str]) -> None:
+        clients = [self.clients[name] for name in names]
+        before = self.world.asked.copy()
+        self.world.leave(*(MemberIdentity(each.member_id, each.instance) for each in clients))
+        (token,) = self.world.asked - before
+        self.asked[token] = " ".join(names), "leave"
+
+    def do_kick(self, names: list[str], options: dict[str, str]) -> None:
+        before = self.world.asked.copy()
+        self.world.leave(MemberIdentity("", options["instance"]))
+        (token,) = self.world.asked - before
+        self.asked[token] = options["instance"], "kick"
+
+    def do_commit(self, names: list[str], options: dict[str, str]) -> None:
+        client = self.clients.get(names[0], Client())
+        offsets = []
+        for place, offset in options.items():
+            topic, _, partition = place.rpartition("-")
+            offsets.append(OffsetToCommit(topic, int(partition), int(offset)))
+        token = self.world.token()
+        self.asked[token] = names[0], "commit"
+        self.world.handle(
+            OffsetCommit(
+                token=token,
+                group_id="g",
+                generation_id=client.generation_id,
+                member_id=client.member_id,
+                group_instance_id=client.instance,
+                offsets=offsets,
+            )
+        )
+
+    def do_fetch(self, names: list[str], options: dict[str, str]) -> None:
+        token = self.world.token()
+        self.asked[token] = "anybody", "fetch"
+        self.world.handle(OffsetFetch(token=token, group_id="g", topics=None))
+
+    def do_after(self, names: list[str], options: dict[str, str]) -> None:
+        self.world.advance(int(float(names[0].removesuffix("s")) * 1000))
+
+    def do_restart(self, names: list[str], options: dict[str, str]) -> None:
+        self.world.restart()
+
+    # ---- what is seen ------------------------------------------------------------------------------------
+
+    def seen(self) -> Iterator[str]:
+        if self._world is None:
+            return
+        for record in self.world.log[self.log_length :]:
+            yield f"log: {describe(record)}"
+        self.log_length = len(self.world.log)
+        for token, (who, what) in self.asked.items():
+            if token in self.world.answers and token not in self.told:
+                self.told.add(token)
+                yield f"{who}: {what} {self.answer(who, self.world.answers[token])}"
+        state = self.world.state().value
+        if state != self.state:
+            self.state = state
+            yield f"state: {state}"
+
+    def answer(self, who: str, answer: Any) -> str:
+        match answer:
+            case Refuse(_, error, _):
+                return error.name
+            case JoinGroupResult():
+                client = self.clients[who]
+                if answer.error is ErrorCode.MEMBER_ID_REQUIRED:
+                    client.member_id = answer.member_id
+                    return f"MEMBER_ID_REQUIRED {answer.member_id}"
+                if answer.error is not ErrorCode.NONE:
+                    return answer.error.name
+                client.member_id, client.generation_id = answer.member_id, answer.generation_id
+                client.members = [member.member_id for member in answer.members]
+                says = [f"{each.member_id}:{each.metadata.decode()}" for each in answer.members]
+                members = f" members={','.join(says)}" if says else ""
+                skips = " skip_assignment" if answer.skip_assignment else ""
+                return (
+                    f"ok {answer.member_id} generation={answer.generation_id} {answer.protocol_name}"
+                    f" leader={answer.leader}{members}{skips}"
+                )
+            case SyncGroupResult():
+                return answer.error.name if answer.error else f"ok {answer.assignment.decode()!r}"
+            case HeartbeatResult():
+                return answer.error.name if answer.error else "ok"
+            case LeaveGroupResult():
+                return " ".join(member.error.name if member.error else "ok" for member in answer.members)
+            case OffsetCommitResult():
+                return " ".join(error.name if error else "ok" for error in answer.errors)
+            case OffsetFetchResult():
+                offsets = [
+                    f"{topic}-{each.partition}={each.offset}"
+                    for topic, partitions in answer.topics
+                    for each in partitions
+                ]
+                return " ".join(offsets) or "nothing"
+        raise AssertionError(answer)
+
+
+def describe(record: GroupRecord) -> str:
+    if record.value is None:
+        return f"removal of {'an offset' if isinstance(record, OffsetRecord) else 'the group'}"
+    if isinstance(record, OffsetRecord):
+        return f"offset {record.topic}-{record.partition}={record.value.offset}"
+    members = ",".join(member.member_id for member in record.value.members) or "nobody"
+    return f"group generation={record.value.generation} {record.value.protocol or 'no protocol'} {members}"
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_story(path: Path) -> None:
+    teller = Teller()
+    lines = path.read_text().splitlines()
+    told: list[str] = []
+    position = 0
+    while position < len(lines):
+        line = lines[position]
+        position += 1
+        told.append(line)
+        if not line.strip() or line.startswith("#"):
+            continue
+        seen = teller.tell(line)
+        while position < len(lines) and lines[position].strip() and lines[position] != "----":
+            told.append(lines[position])
+            seen += teller.tell(lines[position])
+            position += 1
+        told += ["----", *seen]
+        while position < len(lines) and lines[position].strip():
+            position += 1  # what was seen before
+
+    text = "\n".join(told) + "\n"
+    if os.environ.get("REWRITE"):
+        path.write_text(text)
+    assert path.read_text() == text
