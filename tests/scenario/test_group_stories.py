@@ -1,12 +1,14 @@
 """Stories of groups as text: commands, `----`, and what is seen. `REWRITE=1` renews what is seen.
 
-    join NAME [instance=I] [protocols=a,b] [says=TEXT] [direct] [anew]    direct: without MEMBER_ID_REQUIRED (KIP-394)
-    sync NAME [MEMBER=ASSIGNMENT ...]                                     `all` assigns to every member that was told
-    heartbeat NAME | leave NAME ... | kick instance=I | commit NAME TOPIC-PARTITION=OFFSET | fetch
-    after SECONDSs | restart | config NAME=NUMBER ...                     before the first other command
+    config NAME=NUMBER ...              settings of the coordinator; before any other command
+    join NAME [instance=I] [protocols=a,b] [says=TEXT] [direct] [anew]
+                                        direct: without MEMBER_ID_REQUIRED (KIP-394); anew: without its old id
+    sync NAME [all | NAME=ASSIGNMENT ...]
+    heartbeat NAME | leave NAME ... | kick instance=I | commit NAME TOPIC-PARTITION=OFFSET ... | fetch
+    after SECONDSs | restart
 
-NAME is a client; it remembers member id and generation as it was told. Seen are answers (also late ones), appended
-records, and the state when it has changed.
+NAME is a client; it remembers member id and generation as it was told. Seen are answers (also late ones),
+appended records, and the state when it has changed.
 """
 
 import os
