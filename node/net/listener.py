@@ -81,8 +81,9 @@ class Listener:
         """Let clients in."""
         assert self._socket is not None
         self.loop = asyncio.get_running_loop()
+        backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         self._server = await self.loop.create_server(
-            lambda: Connection(self), sock=self._socket, backlog=max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
+            lambda: Connection(self), sock=self._socket, backlog=backlog
         )
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
 

@@ -1,0 +1,428 @@
+"""Fetch: limits, waiting, sessions, ids, epochs and errors, over real logs on a disk in memory."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from logstore.compression import Compression
+from logstore.errors import ErrorCode
+from node.kafka_api import fetch
+from node.kafka_api.request_context import Delayed
+from node.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
+
+BATCH_BYTES = len(batch(1))
+
+
+@pytest.fixture
+def world() -> ReplicaWorld:
+    return ReplicaWorld()
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def want(index: int = 0, offset: int = 0, *, max_bytes: int = 1 << 20, **fields: Any) -> FetchPartition:
+    return FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **fields)
+
+
+def request(
+    *wanted: FetchPartition, topic: str = "t", topic_id: bytes = bytes(16), **fields: Any
+) -> FetchRequest:
+    topics = [FetchTopic(topic=topic, topic_id=topic_id, partitions=list(wanted))] if wanted else []
+    return FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "topics": topics, **fields})
+
+
+def send(world: ReplicaWorld, message: FetchRequest, version: int = 12) -> FetchResponse:
+    """The answer of a fetch that does not wait."""
+    response = fetch.handle(world, context(1, version), message)  # type: ignore[arg-type]
+    assert isinstance(response, FetchResponse)
+    return response
+
+
+def only(response: FetchResponse) -> PartitionData:
+    assert len(response.responses) == 1
+    assert len(response.responses[0].partitions) == 1
+    return response.responses[0].partitions[0]
+
+
+def size_of(data: PartitionData) -> int:
+    assert data.records is not None
+    return len(data.records)
+
+
+def test_records_come_with_their_offsets(world: ReplicaWorld) -> None:
+    world.create_topic()
+    for _ in range(3):
+        world.append()
+
+    data = only(send(world, request(want(offset=1))))
+
+    assert size_of(data) == 2 * BATCH_BYTES
+    assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (3, 3, 0)
+    assert data.aborted_transactions is None
+    assert data.preferred_read_replica == -1
+
+
+def test_the_batch_that_contains_the_offset_is_whole(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append(count=10)
+
+    assert size_of(only(send(world, request(want(offset=7))))) == len(batch(10))
+
+
+def test_at_the_end_there_is_nothing_and_no_error(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append()
+
+    data = only(send(world, request(want(offset=1))))
+
+    assert (data.error_code, data.records) == (0, b"")
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 11])
+def test_an_offset_out_of_range_shows_no_offsets(world: ReplicaWorld, offset: int) -> None:
+    world.create_topic()
+    world.append(count=10)
+    world.partition().delete_records_before(5)
+
+    data = only(send(world, request(want(offset=offset))))
+
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
+    assert data.records == b""
+
+
+def test_the_first_batch_goes_out_however_large(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=2)
+    for index in (0, 1):
+        world.append(index=index)
+        world.append(index=index)
+
+    response = send(world, request(want(0, max_bytes=1), want(1, max_bytes=1), max_bytes=1))
+
+    assert [size_of(one) for one in response.responses[0].partitions] == [BATCH_BYTES, 0]
+
+
+def test_a_partition_gives_no_more_than_its_limit(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=2)
+    for _ in range(4):
+        world.append(index=0)
+        world.append(index=1)
+
+    response = send(world, request(want(0, max_bytes=2 * BATCH_BYTES), want(1), max_bytes=3 * BATCH_BYTES))
+
+    assert [size_of(one) for one in response.responses[0].partitions] == [2 * BATCH_BYTES, BATCH_BYTES]
+
+
+def test_negative_limits_are_zero(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append()
+
+    data = only(send(world, request(want(max_bytes=-5), max_bytes=-1, min_bytes=-7)))
+
+    assert size_of(data) == BATCH_BYTES
+
+
+def test_unknown_partitions_and_ids_have_their_own_errors(world: ReplicaWorld) -> None:
+    topic = world.create_topic()
+
+    assert only(send(world, request(want(9)))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    by_id = request(want(), topic="", topic_id=b"?" * 16)
+    assert only(send(world, by_id, 13)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    response = send(world, request(want(), topic="", topic_id=topic.topic_id), 13)
+    assert only(response).error_code == 0
+    assert response.responses[0].topic_id == topic.topic_id
+
+
+def test_a_topic_created_again_is_unknown_by_its_old_id(world: ReplicaWorld) -> None:
+    old = world.create_topic()
+    world.append()
+    world.create_topic(topic_id=b"n" * 16)
+
+    data = only(send(world, request(want(), topic="", topic_id=old.topic_id), 13))
+
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(4, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.NONE), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_leader_epochs_are_checked(world: ReplicaWorld, epoch: int, code: ErrorCode) -> None:
+    world.create_topic(leader_epoch=5)
+
+    assert only(send(world, request(want(current_leader_epoch=epoch)))).error_code == code
+
+
+def test_a_log_that_parted_is_told_where(world: ReplicaWorld) -> None:
+    world.create_topic(leader_epoch=1)
+    world.append(count=5)
+    world.create_topic(leader_epoch=2)
+    world.append(count=5)
+
+    data = only(send(world, request(want(offset=8, last_fetched_epoch=1))))
+
+    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (1, 5)
+    assert data.error_code == 0
+    assert data.records == b""
+
+
+def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> None:
+    topic = world.create_topic(leader=OTHER_ID, leader_epoch=4, replicas=(NODE_ID, OTHER_ID))
+
+    response = send(world, request(want(), topic="", topic_id=topic.topic_id), 16)
+
+    data = only(response)
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (OTHER_ID, 4)
+    assert [(node.node_id, node.host) for node in response.node_endpoints] == [(OTHER_ID, "host2")]
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_zstd_is_for_clients_that_read_it(world: ReplicaWorld, version: int) -> None:
+    world.create_topic()
+    world.partition().append_as_leader(
+        batch(compression=Compression.ZSTD),
+        required_acks=1,
+        now_ms=world.clock.now_ms(),
+        produce_version=9,
+    )
+
+    data = only(send(world, request(want()), version))
+
+    assert data.error_code == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if version < 10 else 0)
+    assert (size_of(data) > 0) == (version >= 10)
+
+
+def test_nobody_fetches_as_a_replica(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append()
+    before = request(want(), replica_id=OTHER_ID)
+    since = request(want(), replica_state=ReplicaState(replica_id=OTHER_ID))
+
+    for message, version in ((before, 12), (since, 15)):
+        data = only(send(world, message, version))
+        assert data.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert data.records == b""
+
+
+def test_read_committed_names_aborted_transactions_even_if_none(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append()
+
+    data = only(send(world, request(want(), isolation_level=1)))
+
+    assert data.aborted_transactions == []
+    assert size_of(data) == BATCH_BYTES
+
+
+def test_cold_bytes_are_read_in_a_thread(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic()
+    world.append()
+    world.log_manager.disk.is_cached = False
+
+    answer = fetch.handle(world, context(1, 12), request(want()))  # type: ignore[arg-type]
+
+    assert asyncio.iscoroutine(answer)
+    assert size_of(only(loop.run_until_complete(answer))) == BATCH_BYTES
+
+
+# ---- waiting -----------------------------------------------------------------------------------------
+
+
+def wait(
+    world: ReplicaWorld,
+    loop: asyncio.AbstractEventLoop,
+    message: FetchRequest,
+    *steps: Callable[[], object],
+) -> list[PartitionData]:
+    """Send a fetch that waits, take the steps (it must not wake before the last), give its answer."""
+
+    async def story() -> list[PartitionData]:
+        delayed = fetch.handle(world, context(1, 12), message)  # type: ignore[arg-type]
+        assert isinstance(delayed, Delayed)
+        future = delayed.future
+        assert isinstance(future, asyncio.Future)
+        for step in steps:
+            assert not future.done()
+            step()
+        response = delayed.answer(await future)
+        assert isinstance(response, FetchResponse)
+        return [one for topic in response.responses for one in topic.partitions]
+
+    return loop.run_until_complete(story())
+
+
+def test_an_append_wakes_a_fetch(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic()
+
+    (data,) = wait(world, loop, request(want(), max_wait_ms=60_000), world.append)
+
+    assert size_of(data) == BATCH_BYTES
+
+
+def test_min_bytes_counts_all_partitions(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic(partitions=2)
+    message = request(want(0), want(1), max_wait_ms=60_000, min_bytes=3 * BATCH_BYTES)
+
+    answers = wait(
+        world,
+        loop,
+        message,
+        lambda: world.append(index=0),
+        lambda: world.append(index=1),
+        lambda: world.append(index=0),
+    )
+
+    assert [size_of(one) for one in answers] == [2 * BATCH_BYTES, BATCH_BYTES]
+
+
+def test_the_wait_has_an_end(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic()
+
+    (data,) = wait(world, loop, request(want(), max_wait_ms=1))
+
+    assert (data.error_code, data.records) == (0, b"")
+
+
+def test_a_topic_that_goes_wakes_a_fetch(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic()
+
+    (data,) = wait(world, loop, request(want(), max_wait_ms=60_000), lambda: world.delete_topic("t"))
+
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_error_does_not_wait(world: ReplicaWorld) -> None:
+    assert only(send(world, request(want(), max_wait_ms=60_000))).error_code != 0
+
+
+def test_a_fetch_of_nothing_does_not_wait(world: ReplicaWorld) -> None:
+    assert send(world, request(max_wait_ms=60_000)).responses == []
+
+
+def test_a_client_that_goes_leaves_nothing_behind(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop
+) -> None:
+    world.create_topic()
+
+    async def story() -> None:
+        delayed = fetch.handle(world, context(1, 12), request(want(), max_wait_ms=60_000))  # type: ignore[arg-type]
+        assert isinstance(delayed, Delayed)
+        assert isinstance(delayed.future, asyncio.Future)
+        delayed.future.cancel()
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(story())
+
+    assert world.partition().delayed_fetches == set()
+
+
+# ---- sessions ----------------------------------------------------------------------------------------
+
+
+def test_a_session_tells_what_changed(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=3)
+    first = send(world, request(want(0), want(1), want(2), session_epoch=0))
+    session_id = first.session_id
+    assert session_id > 0
+    assert len(first.responses[0].partitions) == 3
+
+    second = send(world, request(session_id=session_id, session_epoch=1))
+    assert second.responses == []
+    assert second.session_id == session_id
+
+    world.append(index=1)
+    third = send(world, request(session_id=session_id, session_epoch=2))
+    assert [one.partition_index for one in third.responses[0].partitions] == [1]
+    assert size_of(third.responses[0].partitions[0]) == BATCH_BYTES
+
+    fourth = send(world, request(want(1, offset=1), session_id=session_id, session_epoch=3))
+    assert fourth.responses == [], "the new offset is at the end and nothing else has changed"
+
+
+def test_partitions_that_gave_records_are_read_last(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=2)
+    for index in (0, 1):
+        world.append(index=index)
+    session_id = send(world, request(want(0), want(1), session_epoch=0)).session_id
+
+    def turn(epoch: int) -> list[int]:
+        message = request(session_id=session_id, session_epoch=epoch, max_bytes=1)
+        answers = send(world, message).responses[0].partitions
+        return [one.partition_index for one in answers if size_of(one)]
+
+    assert [turn(1), turn(2), turn(3)] == [[0], [1], [0]]
+
+
+def test_a_forgotten_partition_is_not_read(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=2)
+    session_id = send(world, request(want(0), want(1), session_epoch=0)).session_id
+    world.append(index=0)
+    world.append(index=1)
+    forgotten = [ForgottenTopic(topic="t", partitions=[0])]
+
+    response = send(world, request(session_id=session_id, session_epoch=1, forgotten_topics_data=forgotten))
+
+    assert [one.partition_index for one in response.responses[0].partitions] == [1]
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "code"),
+    [
+        (1, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (0, 2, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+    ],
+)
+def test_a_session_that_is_not_known_so(
+    world: ReplicaWorld, offset: int, epoch: int, code: ErrorCode
+) -> None:
+    world.create_topic()
+    session_id = send(world, request(want(), session_epoch=0)).session_id
+
+    response = send(world, request(session_id=session_id + offset, session_epoch=epoch))
+
+    assert (response.error_code, response.session_id) == (code, 0)
+    assert response.responses == ()
+
+
+def test_no_session_is_made_for_a_fetch_that_wants_none(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    assert send(world, request(want(), session_epoch=-1)).session_id == 0
+    assert len(world.replica_manager.sessions) == 0
+
+
+def test_a_full_fetch_ends_the_session_it_names(world: ReplicaWorld) -> None:
+    world.create_topic()
+    session_id = send(world, request(want(), session_epoch=0)).session_id
+
+    send(world, request(want(), session_id=session_id, session_epoch=-1))
+
+    assert len(world.replica_manager.sessions) == 0
+
+
+def test_a_deleted_topic_is_told_in_its_session(world: ReplicaWorld) -> None:
+    topic = world.create_topic()
+    by_id = request(want(), topic="", topic_id=topic.topic_id, session_epoch=0)
+    session_id = send(world, by_id, 13).session_id
+    world.delete_topic("t")
+
+    for epoch in (1, 2):
+        data = only(send(world, request(session_id=session_id, session_epoch=epoch), 13))
+        assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
