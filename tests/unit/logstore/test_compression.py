@@ -1,0 +1,100 @@
+"""The five compressions, what other writers make of them, and bombs."""
+
+import gzip
+import zlib
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+
+from logstore.compression import Compression, compress, decompress
+from logstore.errors import ErrorCode, KafkaError
+
+CONTENTS = [b"", b"a", b"abc" * 1000, bytes(range(256)) * 400, bytes(300_000)]
+COMPRESSED = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
+
+
+@pytest.mark.parametrize("compression", Compression)
+@pytest.mark.parametrize("content", CONTENTS)
+def test_what_was_compressed_comes_out_again(compression: Compression, content: bytes) -> None:
+    assert decompress(compression, memoryview(compress(compression, content))) == content
+
+
+@pytest.mark.parametrize(
+    ("compression", "data"),
+    [
+        (Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(b"hello" * 50))),  # librdkafka, franz-go
+        (Compression.SNAPPY, compress(Compression.SNAPPY, b"hello" * 50)),  # xerial, the Java clients
+        (Compression.LZ4, lz4.frame.compress(b"hello" * 50, block_linked=True, content_checksum=True)),
+        (Compression.LZ4, lz4.frame.compress(b"hello" * 50, store_size=True)),
+        (Compression.ZSTD, zstandard.compress(b"hello" * 25) + zstandard.compress(b"hello" * 25)),
+        (Compression.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(b"hello" * 50)),
+        (Compression.GZIP, gzip.compress(b"hello" * 25) + gzip.compress(b"hello" * 25)),
+        (Compression.GZIP, gzip.compress(b"hello" * 50) + bytes(7)),
+    ],
+)
+def test_what_other_writers_make_is_read(compression: Compression, data: bytes) -> None:
+    assert decompress(compression, data) == b"hello" * 50
+
+
+def test_snappy_is_framed_as_xerials_java_library_frames_it() -> None:
+    data = compress(Compression.SNAPPY, bytes(40_000))
+
+    assert data[:16] == b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
+    first = int.from_bytes(data[16:20], "big")
+    assert bytes(cramjam.snappy.decompress_raw(data[20 : 20 + first])) == bytes(32 * 1024)
+
+
+def test_lz4_blocks_are_independent_because_kafkas_java_reader_refuses_linked_ones() -> None:
+    info = lz4.frame.get_frame_info(compress(Compression.LZ4, bytes(200_000)))
+
+    assert not info["block_linked"]
+    assert info["block_size"] == 64 * 1024
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_a_bomb_is_refused_at_the_limit(compression: Compression) -> None:
+    data = compress(compression, bytes(2_000_000))
+
+    assert len(decompress(compression, data, max_bytes=2_000_000)) == 2_000_000
+    with pytest.raises(KafkaError) as refused:
+        decompress(compression, data, max_bytes=1_999_999)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        b"\xff\xff\xff\xff\x0f" + bytes(10),  # raw snappy that says 4 GiB
+        b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2 + b"\x00\x00\x00\x06" + b"\xff\xff\xff\xff\x0f\x00",
+        b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2 + b"\x7f\xff\xff\xff",
+    ],
+)
+def test_a_size_in_a_header_allocates_nothing(lie: bytes) -> None:
+    with pytest.raises(KafkaError):
+        decompress(Compression.SNAPPY, lie)
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+@pytest.mark.parametrize("content", [b"abc" * 1000, bytes(range(256)) * 40])
+def test_data_cut_off_anywhere_is_corrupt(compression: Compression, content: bytes) -> None:
+    data = compress(compression, content)
+
+    for length in {*range(0, len(data), max(1, len(data) // 40)), len(data) - 1}:
+        try:
+            opened = decompress(compression, data[:length])
+        except KafkaError as refused:
+            assert refused.code is ErrorCode.CORRUPT_MESSAGE, length
+        else:  # The head of a framed snappy stream is a shorter stream: the frames carry no end.
+            assert compression is Compression.SNAPPY
+            assert content.startswith(bytes(opened))
+    with pytest.raises(KafkaError):
+        decompress(compression, b"\x00\x01garbage")
+
+
+def test_gzip_levels_are_honoured() -> None:
+    content = bytes(range(256)) * 100
+
+    assert len(compress(Compression.GZIP, content, 9)) <= len(compress(Compression.GZIP, content, 1))
+    assert zlib.decompress(compress(Compression.GZIP, content, 1), 31) == content

@@ -1,0 +1,207 @@
+"""Idempotence and transactions as one log sees them (KIP-98, KIP-360)."""
+
+import struct
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.producer_state import ProducerEntry, ProducerState, decode_snapshot, encode_snapshot
+from logstore.record import ControlType, EndTransactionMarker
+from logstore.record_batch import CONTROL_BIT, MAX_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
+
+PRODUCER = 4001
+
+
+def header(
+    sequence: int,
+    *,
+    count: int = 1,
+    epoch: int = 0,
+    offset: int = 0,
+    producer_id: int = PRODUCER,
+    bits: int = 0,
+) -> BatchHeader:
+    return BatchHeader(
+        offset,
+        100,
+        0,
+        2,
+        0,
+        bits,
+        count - 1,
+        1000,
+        1000 + sequence % 1000,
+        producer_id,
+        epoch,
+        sequence,
+        count,
+    )
+
+
+def state_after(*batches: tuple[int, int, int]) -> ProducerState:
+    """The state after batches (epoch, sequence, count), one after the other in the log."""
+    state = ProducerState()
+    for epoch, sequence, count in batches:
+        batch = header(sequence, count=count, epoch=epoch, offset=state.map_end_offset)
+        assert state.check_batch(batch, is_client=True) is None
+        state.add_batch(batch, now_ms=0)
+        state.map_end_offset = batch.next_offset
+    state.check_invariants()
+    return state
+
+
+@pytest.mark.parametrize(
+    ("before", "batch", "code"),
+    [
+        ([(0, 0, 3)], (0, 3, 1), None),
+        ([(0, 0, 3)], (0, 4, 1), 45),  # gap
+        ([(0, 0, 3)], (0, 0, 2), 45),  # neither new nor the same batch again
+        ([(0, 0, 3)], (1, 0, 1), None),
+        ([(0, 0, 3)], (1, 3, 1), 45),  # a new epoch begins at 0
+        ([(3, 0, 3)], (2, 3, 1), 47),
+        ([], (5, 12345, 1), None),  # unknown producers begin anywhere
+        ([(0, MAX_SEQUENCE - 2, 3)], (0, 0, 1), None),  # wrap-around
+        ([(0, MAX_SEQUENCE - 2, 2)], (0, 0, 1), 45),
+        ([(0, MAX_SEQUENCE, 3)], (0, 2, 1), None),  # the wrap within a batch
+    ],
+)
+def test_sequences_and_epochs(
+    before: list[tuple[int, int, int]], batch: tuple[int, int, int], code: int | None
+) -> None:
+    state = state_after(*before)
+    epoch, sequence, count = batch
+
+    if code is None:
+        assert state.check_batch(header(sequence, count=count, epoch=epoch), is_client=True) is None
+    else:
+        with pytest.raises(KafkaError) as refused:
+            state.check_batch(header(sequence, count=count, epoch=epoch), is_client=True)
+        assert refused.value.code == code
+
+
+def test_each_of_the_last_five_batches_may_come_again() -> None:
+    state = state_after(*[(0, 2 * number, 2) for number in range(7)])
+
+    for number in range(2, 7):
+        duplicate = state.check_batch(header(2 * number, count=2), is_client=True)
+        assert duplicate is not None
+        assert (duplicate.first_offset, duplicate.last_offset) == (2 * number, 2 * number + 1)
+    with pytest.raises(KafkaError) as refused:
+        state.check_batch(header(2, count=2), is_client=True)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_duplicate_across_the_wrap_is_known() -> None:
+    state = state_after((0, MAX_SEQUENCE - 1, 4))
+
+    duplicate = state.check_batch(header(MAX_SEQUENCE - 1, count=4), is_client=True)
+
+    assert duplicate is not None and duplicate.first_offset == 0
+
+
+def test_coordinators_are_held_to_the_epoch_only() -> None:
+    state = state_after((2, 0, 1))
+
+    assert state.check_batch(header(-1, epoch=2), is_client=False) is None
+    with pytest.raises(KafkaError) as refused:
+        state.check_batch(header(-1, epoch=1), is_client=False)
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def transaction(state: ProducerState, producer_id: int, offset: int) -> None:
+    state.add_batch(header(0, offset=offset, producer_id=producer_id, bits=TRANSACTIONAL_BIT), 0)
+    state.map_end_offset = offset + 1
+
+
+def marker_header(producer_id: int, offset: int, epoch: int = 0) -> BatchHeader:
+    return header(
+        -1, offset=offset, producer_id=producer_id, epoch=epoch, bits=TRANSACTIONAL_BIT | CONTROL_BIT
+    )
+
+
+def test_transactions_hold_back_the_last_stable_offset_until_their_marker_is_replicated() -> None:
+    state = ProducerState()
+    transaction(state, 1, 10)
+    transaction(state, 2, 11)
+    assert state.first_unstable_offset == 10
+
+    ended = state.add_marker(marker_header(1, 12), EndTransactionMarker(ControlType.ABORT, 0), 0)
+
+    assert ended is not None and (ended.first_offset, ended.last_offset, ended.is_aborted) == (10, 12, True)
+    assert state.last_stable_offset_after(ended) == 11
+    state.complete(ended)
+    assert state.first_unstable_offset == 10
+    state.on_high_watermark(12)
+    assert state.first_unstable_offset == 10
+    state.on_high_watermark(13)
+    assert state.first_unstable_offset == 11
+    assert not state.has_ongoing_transaction(1) and state.has_ongoing_transaction(2)
+
+
+def test_a_marker_without_data_ends_nothing_but_fences() -> None:
+    state = ProducerState()
+    marker = EndTransactionMarker(ControlType.COMMIT, 5)
+
+    assert state.add_marker(marker_header(1, 0, epoch=3), marker, 0) is None
+
+    with pytest.raises(KafkaError) as refused:
+        state.check_batch(header(0, producer_id=1, epoch=2), is_client=True)
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    with pytest.raises(KafkaError) as fenced:
+        state.check_marker(marker_header(1, 1, epoch=3), EndTransactionMarker(ControlType.COMMIT, 4))
+    assert fenced.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_batch_outside_an_open_transaction_is_refused() -> None:
+    state = ProducerState()
+    transaction(state, 1, 0)
+
+    with pytest.raises(KafkaError) as refused:
+        state.check_batch(header(1, producer_id=1), is_client=True)
+
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_producers_expire_by_our_clock_unless_a_transaction_is_open() -> None:
+    state = ProducerState()
+    state.add_batch(header(0, producer_id=1), now_ms=1000)
+    state.add_batch(header(0, producer_id=2), now_ms=1500)
+    state.add_batch(header(0, producer_id=3, offset=2, bits=TRANSACTIONAL_BIT), now_ms=0)
+
+    assert state.remove_expired(now_ms=2000, expiration_ms=1000) == 1
+
+    assert sorted(state.entries) == [2, 3]
+
+
+def test_a_snapshot_has_kafkas_layout() -> None:
+    state = state_after((7, 0, 3))
+
+    content = encode_snapshot(state.entries.values())
+
+    assert struct.unpack(">h", content[:2]) == (1,)
+    assert struct.unpack(">iqhiqiqiq", content[6:]) == (1, PRODUCER, 7, 2, 2, 2, 1000, -1, -1)
+
+
+def test_a_snapshot_comes_back() -> None:
+    state = ProducerState()
+    transaction(state, 1, 10)
+    state.add_batch(header(5, count=2, offset=11, producer_id=2), 0)
+
+    loaded = ProducerState()
+    loaded.load(decode_snapshot(encode_snapshot(state.entries.values()), now_ms=99), 13)
+
+    loaded.check_invariants()
+    assert loaded.first_unstable_offset == 10
+    assert loaded.entries[2] == ProducerEntry(2, 0, -1, 1005, -1, 99, state.entries[2].batches)
+
+
+def test_a_changed_byte_anywhere_in_a_snapshot_is_found() -> None:
+    content = encode_snapshot(state_after((0, 0, 1)).entries.values())
+
+    for position in range(len(content)):
+        broken = bytearray(content)
+        broken[position] ^= 0x10
+        with pytest.raises(KafkaError):
+            decode_snapshot(bytes(broken), 0)
+        with pytest.raises(KafkaError):
+            decode_snapshot(content[:position], 0)
