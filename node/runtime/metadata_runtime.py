@@ -40,6 +40,7 @@ from metadata_raft.quorum import Quorum
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import MetadataRecord
 from node.clock import Clock
+from node.runtime.encoded_answers import EncodedAnswers
 
 # Who acts on committed metadata: (image, what changed since the image before).
 Listener = Callable[[MetadataImage, MetadataChanges], None]
@@ -70,6 +71,7 @@ class MetadataRuntime:
         self._listeners: list[Listener] = []
         self._producer_ids = range(0)
         self._producer_id_block: Future[None] | None = None
+        self.encoded_answers = EncodedAnswers()
         self.broker_epoch = -1
         self.broker_id = -1
         quorum.attach(self)
@@ -181,6 +183,7 @@ class MetadataRuntime:
 
     def _publish(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self._image = image
+        self.encoded_answers.clear()
         for listener in self._listeners:
             listener(image, changes)
 

@@ -1,0 +1,39 @@
+"""AlterConfigs: the whole set of a resource's settings anew; what is not named goes back to its default."""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import ConfigChange, ConfigOperation
+from metadata_raft.records import ConfigResourceType
+from node.kafka_api.config_resources import alter_resources
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    resources = [(one.resource_type, one.resource_name, _changes(one)) for one in request.resources]
+    results = await alter_resources(broker, resources, replace_all=True, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error, error_message=message, resource_type=number, resource_name=name
+            )
+            for (number, name, _), (error, message) in zip(resources, results, strict=True)
+        ]
+    )
+
+
+def _changes(resource: AlterConfigsResource) -> list[ConfigChange] | KafkaError:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+    return [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]

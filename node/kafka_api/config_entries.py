@@ -1,0 +1,141 @@
+"""Settings with their values, where these come from and what stands behind them: DescribeConfigs' answers.
+
+Synonyms are what would hold if the value before them were not there, in Kafka's order: the topic's (or
+group's) own value, then for each broker setting behind it the dynamic value of this broker, the dynamic value
+of all brokers, the static one, the default. Kafka lists them only from the first broker setting's own entry
+on: a `log.retention.hours` without a `log.retention.ms` is honoured but not shown as the source.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
+from logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
+from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
+from node.config import BrokerConfig
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from (int8)."""
+
+    UNKNOWN = 0
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One setting as it holds now."""
+
+    key: ConfigKey
+    value: str | None  # None for a value that is secret, or that is null
+    read_only: bool
+    source: ConfigSource
+    synonyms: Sequence[Synonym]
+
+
+# The other names under which a broker setting can be given, in the order in which they win.
+_BROKER_ALTERNATIVES: dict[str, tuple[str, ...]] = {
+    entries[0].name: tuple(entry.name for entry in entries)
+    for entries in BROKER_SYNONYMS.values()
+    if len(entries) > 1
+}
+
+
+def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All settings of a topic with these overrides."""
+    defaults = topic_defaults(config.values)
+    entries = []
+    for key in TOPIC_CONFIG_DEF:
+        if key.internal:
+            continue
+        behind = BROKER_SYNONYMS.get(key.name)
+        synonyms = _broker_synonyms(config, behind[0].name, key.sensitive) if behind else []
+        override = overrides.get(key.name)
+        value = _shown(key, defaults[key.name] if override is None else key.parse(override))
+        if override is not None:
+            synonyms = [Synonym(key.name, value, ConfigSource.TOPIC_CONFIG), *synonyms]
+        entries.append(_entry(key, value, synonyms, read_only=False))
+    return entries
+
+
+def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
+    """All settings of this broker."""
+    return [
+        _entry(
+            key,
+            _shown(key, config.values[key.name]),
+            _broker_synonyms(config, key.name, key.sensitive),
+            read_only=key.read_only,
+        )
+        for key in BROKER_CONFIG_DEF
+        if not key.internal
+    ]
+
+
+def cluster_entries(config: BrokerConfig) -> list[ConfigEntry]:
+    """The settings that were changed for all brokers, and no others."""
+    entries = []
+    for name, text in sorted(config.cluster_texts.items()):
+        key = BROKER_CONFIG_DEF.key(name)
+        value = None if key.sensitive else text
+        synonym = Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        entries.append(_entry(key, value, [synonym], read_only=key.read_only))
+    return entries
+
+
+def group_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All settings of a group with these overrides."""
+    entries = []
+    for key in GROUP_CONFIG_DEF:
+        override = overrides.get(key.name)
+        value = _shown(key, key.default if override is None else key.parse(override))
+        source = ConfigSource.DEFAULT_CONFIG if override is None else ConfigSource.GROUP_CONFIG
+        entries.append(_entry(key, value, [Synonym(key.name, value, source)], read_only=False))
+    return entries
+
+
+def _entry(key: ConfigKey, value: str | None, synonyms: Sequence[Synonym], *, read_only: bool) -> ConfigEntry:
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+    return ConfigEntry(key, value, read_only, source, synonyms)
+
+
+def _broker_synonyms(config: BrokerConfig, name: str, is_sensitive: bool) -> list[Synonym]:
+    names = _alternatives_of(name)
+    found: list[Synonym] = []
+    for texts, source in (
+        (config.broker_texts, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (config.cluster_texts, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (config.static_texts, ConfigSource.STATIC_BROKER_CONFIG),
+    ):
+        found.extend(Synonym(each, texts[each], source) for each in names if each in texts)
+    for each in names:
+        default = value_to_text(BROKER_CONFIG_DEF.key(each).default)
+        if default is not None:
+            found.append(Synonym(each, default, ConfigSource.DEFAULT_CONFIG))
+    while found and found[0].name != name:
+        del found[0]
+    return [synonym._replace(value=None) for synonym in found] if is_sensitive else found
+
+
+def _alternatives_of(name: str) -> Sequence[str]:
+    for names in _BROKER_ALTERNATIVES.values():
+        if name in names:
+            return names
+    return (name,)
+
+
+def _shown(key: ConfigKey, value: ConfigValue) -> str | None:
+    return None if key.sensitive or key.type is ConfigType.PASSWORD else value_to_text(value)

@@ -1,0 +1,74 @@
+"""CreateTopics: since 4 with -1 for the cluster's defaults; since 5 the answer shows configs; ids since 7.
+
+The answer leaves when this node hosts the topic, so that a client finds it at once.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import KafkaError
+from metadata_raft.commands import CreateTopics, NewTopic, TopicCreation
+from node.kafka_api.config_entries import topic_entries
+from node.kafka_api.request_context import RequestContext
+from node.runtime.topic_creation import random_uuid
+from node.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+SHOWS_CONFIGS_SINCE = 5
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    command = CreateTopics(
+        topics=[_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+    )
+    try:
+        results = (await broker.metadata.submit(command)).topics
+    except KafkaError as error:
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        results = [TopicCreation(name=name, error=error.code, message=error.detail) for name in names]
+    return CreateTopicsResponse(topics=[_result(broker, context, result) for result in results])
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        topic_id=random_uuid(),
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[(one.partition_index, one.broker_ids) for one in topic.assignments],
+        configs=[(config.name, config.value) for config in topic.configs],
+    )
+
+
+def _result(broker: "Broker", context: RequestContext, result: TopicCreation) -> CreatableTopicResult:
+    if result.configs is None:
+        return CreatableTopicResult(name=result.name, error_code=result.error, error_message=result.message)
+    configs: list[CreatableTopicConfigs] = []
+    if context.api_version >= SHOWS_CONFIGS_SINCE:
+        configs = [
+            CreatableTopicConfigs(
+                name=entry.key.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.key.sensitive,
+            )
+            for entry in topic_entries(broker.config, result.configs)
+        ]
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_message=None,
+        num_partitions=result.num_partitions,
+        replication_factor=result.replication_factor,
+        configs=configs,
+    )

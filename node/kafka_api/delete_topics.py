@@ -1,0 +1,57 @@
+"""DeleteTopics: since 5 with messages, since 6 also by topic id."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
+from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+BY_ID_SINCE = 6
+DELETION_DISABLED_SINCE = 3
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    references = _references(context, request)
+    results: Sequence[TopicDeletion]
+    try:
+        results = (await broker.metadata.submit(DeleteTopics(topics=references))).topics
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < DELETION_DISABLED_SINCE:
+            code = ErrorCode.INVALID_REQUEST
+        results = [
+            TopicDeletion(reference.name, reference.topic_id or ZERO_UUID, code, error.detail)
+            for reference in references
+        ]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=result.name if context.api_version >= BY_ID_SINCE else result.name or "",
+                topic_id=result.topic_id,
+                error_code=result.error,
+                error_message=result.message,
+            )
+            for result in results
+        ]
+    )
+
+
+def _references(context: RequestContext, request: DeleteTopicsRequest) -> list[TopicReference]:
+    if context.api_version < BY_ID_SINCE:
+        return [TopicReference(name, None) for name in request.topic_names]
+    return [
+        TopicReference(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id)
+        for topic in request.topics
+    ]

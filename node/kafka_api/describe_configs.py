@@ -1,0 +1,142 @@
+"""DescribeConfigs: the settings of topics, of this broker, of all brokers, of groups.
+
+Synonyms if asked (KIP-226), types and, if asked, documentation since 3. A broker tells only its own settings:
+clients send such a request to the broker that it names.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import check_topic_name
+from metadata_raft.image import EVERY_BROKER
+from metadata_raft.records import ConfigResourceType
+from node.kafka_api.config_entries import (
+    ConfigEntry,
+    broker_entries,
+    cluster_entries,
+    group_entries,
+    topic_entries,
+)
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+# Each costs some 20 kB of answer; admin tools ask for the topics of a page.
+MAX_RESOURCES: Final = 2_000
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            _describe(broker, request, resource, is_too_much=index >= MAX_RESOURCES)
+            for index, resource in enumerate(request.resources)
+        ]
+    )
+
+
+def _describe(
+    broker: "Broker",
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    *,
+    is_too_much: bool,
+) -> DescribeConfigsResult:
+    try:
+        if is_too_much:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"One request may name {MAX_RESOURCES} resources at most."
+            )
+        entries = _entries_of(broker, resource)
+    except KafkaError as error:
+        return DescribeConfigsResult(
+            error_code=error.code,
+            error_message=error.detail,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+    # An empty list of keys means all of them, as null does.
+    keys = set(resource.configuration_keys or ())
+    return DescribeConfigsResult(
+        # What Apache Kafka sends where nothing went wrong: empty, not null.
+        error_message="",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_result(request, entry) for entry in entries if not keys or entry.key.name in keys],
+    )
+
+
+def _entries_of(broker: "Broker", resource: DescribeConfigsResource) -> Sequence[ConfigEntry]:
+    name = resource.resource_name
+    image, config = broker.metadata.image, broker.config
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            check_topic_name(name)
+            if name not in image.topics.by_name:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return topic_entries(config, image.configs.topic(name))
+        case ConfigResourceType.BROKER if name == EVERY_BROKER:
+            return cluster_entries(config)
+        case ConfigResourceType.BROKER:
+            if _broker_id_of(name) != config.node_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {config.node_id} or empty string, but received {name}",
+                )
+            return broker_entries(config)
+        case ConfigResourceType.BROKER_LOGGER:
+            if name == EVERY_BROKER:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            if _broker_id_of(name) != config.node_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {config.node_id} but received {name}",
+                )
+            return ()  # No logger can be set by requests, so none is shown.
+        case ConfigResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return group_entries(image.configs.group(name))
+        case ConfigResourceType.CLIENT_METRICS:
+            if not name:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+                )
+            return ()  # There are no subscriptions.
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
+
+
+def _broker_id_of(name: str) -> int:
+    if not (name.isascii() and name.lstrip("-").isdigit() and len(name) <= 11):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name[:100]}")
+    return int(name)
+
+
+def _result(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.key.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.key.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in entry.synonyms
+        ]
+        if request.include_synonyms
+        else (),
+        config_type=entry.key.type,
+        documentation=entry.key.documentation if request.include_documentation else None,
+    )

@@ -1,0 +1,111 @@
+"""DescribeTopicPartitions: topics by name in pages (KIP-966).
+
+A page has at most the partitions that the request and `max.request.partition.size.limit` allow; the cursor
+says where the next one begins, a topic's name and a partition. Topics come in the order of their names.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import check_topic_name
+from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
+from node.kafka_api.authorized_operations import TOPIC_OPERATIONS
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    image, cursor = broker.metadata.image, request.cursor
+    # An empty list stands for all topics.
+    is_all = not request.topics
+    wanted = set(image.topics.by_name) if is_all else {topic.name for topic in request.topics}
+    names = sorted(name for name in wanted if cursor is None or name >= cursor.topic_name)
+    problem = None
+    if cursor is not None and not is_all and cursor.topic_name not in wanted:
+        problem = "the list of topics does not contain the topic of the cursor."
+    if cursor is not None and cursor.partition_index < 0:
+        problem = "the partition of the cursor is negative."
+    if problem is not None:
+        return _refused(names, problem)
+    room = max(1, min(broker.config.max_request_partition_size_limit, request.response_partition_limit))
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if room == 0:
+            return DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)
+            )
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            topics.append(_unknown(name))
+            continue
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        partitions = topic.partitions[first : first + room]
+        topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
+                partitions=[_partition(image, partition) for partition in partitions],
+                topic_authorized_operations=TOPIC_OPERATIONS,
+            )
+        )
+        room -= len(partitions)
+        if first + len(partitions) < len(topic.partitions):
+            return DescribeTopicPartitionsResponse(
+                topics=topics,
+                next_cursor=Cursor(topic_name=name, partition_index=first + len(partitions)),
+            )
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _refused(names: list[str], problem: str) -> DescribeTopicPartitionsResponse:
+    """The response has no error of its own: each topic bears it, or the connection closes."""
+    if not names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+            for name in names
+        ]
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_topic_name(name)
+    except KafkaError as bad_name:
+        error = bad_name.code
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    offline = image.offline_replicas(partition)
+    has_leader = partition.has_leader and partition.leader not in offline
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.partition,
+        leader_id=partition.leader if has_leader else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=partition.eligible_leader_replicas,
+        last_known_elr=partition.last_known_elr,
+        offline_replicas=offline,
+    )

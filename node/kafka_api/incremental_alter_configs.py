@@ -1,0 +1,43 @@
+"""IncrementalAlterConfigs: single settings set, deleted, appended to or subtracted from (KIP-339)."""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import ConfigChange, ConfigOperation
+from node.kafka_api.config_resources import alter_resources
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    resources = [(one.resource_type, one.resource_name, _changes(one)) for one in request.resources]
+    results = await alter_resources(broker, resources, replace_all=False, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error, error_message=message, resource_type=number, resource_name=name
+            )
+            for (number, name, _), (error, message) in zip(resources, results, strict=True)
+        ]
+    )
+
+
+def _changes(resource: AlterConfigsResource) -> list[ConfigChange] | KafkaError:
+    known = frozenset(ConfigOperation)
+    for config in resource.configs:
+        if config.config_operation not in known:
+            return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}")
+    return [
+        ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
+        for config in resource.configs
+    ]

@@ -1,0 +1,56 @@
+"""ListConfigResources: what has settings of its own (KIP-714 as version 0, KIP-1142).
+
+0 lists client metrics subscriptions, of which there are none. 1 lists resources of the types asked for, of
+all types if none is named: every topic, every broker, and the groups that have settings.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode
+from metadata_raft.image import MetadataImage
+from metadata_raft.records import ConfigResourceType
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+_LISTED = (
+    ConfigResourceType.TOPIC,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.GROUP,
+)
+
+
+def handle(
+    broker: "Broker", context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    if context.api_version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or set(_LISTED)
+    if not wanted.issubset(_LISTED):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    image = broker.metadata.image
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in sorted(wanted)
+            for name in _names(image, ConfigResourceType(kind))
+        ]
+    )
+
+
+def _names(image: MetadataImage, kind: ConfigResourceType) -> list[str]:
+    match kind:
+        case ConfigResourceType.TOPIC:
+            return sorted(image.topics.by_name)
+        case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER:
+            return [str(broker_id) for broker_id in sorted(image.brokers)]
+        case _:
+            return sorted(name for number, name in image.configs.by_resource if number == kind)

@@ -1,0 +1,239 @@
+"""Metadata: brokers, topics, partitions and their leaders, as the client of this listener can reach them.
+
+0 asks for all topics with an empty list, later versions with null. Since 4 a client says whether a topic that
+is missing may be created; since 8 it may ask what it is allowed to do; since 12 it may ask by topic id, and
+then every topic of the request is looked up so. A topic that is created because of the request is answered
+with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and it is there.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import replace
+from logstore.schema_compiler import encoder
+from logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
+from metadata_raft.commands import TopicCreation
+from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
+from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from node.kafka_api.request_context import EncodedBody, RequestContext
+from node.runtime.topic_creation import auto_created
+from node.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+TOPIC_ID_SINCE = 12
+CLUSTER_OPERATIONS_UNTIL = 10
+TOP_ERROR_SINCE = 13
+LISTENER_NOT_FOUND_SINCE = 6
+# A request names what its client works with; the largest clusters have some 10,000 topics.
+MAX_REQUESTED_TOPICS = 100_000
+# What one request may bring into being: a misspelt subscription must not fill the cluster.
+MAX_AUTO_CREATED_TOPICS = 100
+# Of answers with more topics than these only the one for all topics is kept encoded.
+MAX_CACHED_NAMES = 16
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | EncodedBody:
+    version = context.api_version
+    requested = request.topics
+    is_all = requested is None or (version == 0 and not requested)
+    problem = None if is_all else _problem_of(request, version)
+    if problem is not None:
+        return _refused(broker, request, problem)
+    topic_ids = {topic.topic_id for topic in requested or () if topic.topic_id != ZERO_UUID}
+    names = [topic.name for topic in requested or () if topic.name is not None]
+    cache_key = _cache_key(context, request, is_all, names) if not topic_ids else None
+    answers = broker.metadata.encoded_answers
+    if cache_key is not None and (encoded := answers.get(cache_key)) is not None:
+        return EncodedBody(encoded)
+    image = broker.metadata.image
+    topics: list[MetadataResponseTopic] = []
+    is_complete = True
+    if is_all:
+        topics = [_topic(broker, context, image, topic) for topic in image.topics.by_name.values()]
+    elif topic_ids:
+        topics = [_topic_by_id(broker, context, image, topic_id) for topic_id in sorted(topic_ids)]
+    else:
+        missing = [name for name in dict.fromkeys(names) if name not in image.topics.by_name]
+        errors = await _missing(broker, request, missing)
+        is_complete = not missing
+        topics = [
+            _unknown(name, errors[name])
+            if name in errors
+            else _topic(broker, context, image, image.topics.by_name[name])
+            for name in dict.fromkeys(names)
+        ]
+    if request.include_topic_authorized_operations:
+        topics = [replace(topic, topic_authorized_operations=TOPIC_OPERATIONS) for topic in topics]
+    response = _response(broker, context, request, image, topics)
+    if cache_key is not None and is_complete and image is broker.metadata.image:
+        body = encoder(MetadataResponse, version)(response, bytearray())
+        answers.put(cache_key, body)
+        return EncodedBody(body)
+    return response
+
+
+def _problem_of(request: MetadataRequest, version: int) -> str | None:
+    topics = request.topics or ()
+    if len(topics) > MAX_REQUESTED_TOPICS:
+        return f"One request may name {MAX_REQUESTED_TOPICS} topics."
+    for topic in topics:
+        if version < TOPIC_ID_SINCE and topic.name is None:
+            return f"Topic name can not be null for version {version}"
+        if version < TOPIC_ID_SINCE and topic.topic_id != ZERO_UUID:
+            return f"Topic IDs are not supported in requests for version {version}"
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            return "A topic has neither a name nor an id."
+    return None
+
+
+def _refused(broker: "Broker", request: MetadataRequest, problem: str) -> MetadataResponse:
+    """INVALID_REQUEST where the version has a place for it: at every topic, and at the top since 13."""
+    return MetadataResponse(
+        error_code=ErrorCode.INVALID_REQUEST,
+        cluster_id=uuid_to_text(broker.metadata.image.cluster_id),
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in (request.topics or ())[:MAX_REQUESTED_TOPICS]
+        ],
+    )
+
+
+def _cache_key(
+    context: RequestContext, request: MetadataRequest, is_all: bool, names: Sequence[str]
+) -> tuple[object, ...] | None:
+    """What an answer depends on beside the metadata; None for one that is not worth keeping."""
+    if not is_all and not 0 < len(names) <= MAX_CACHED_NAMES:
+        return None
+    connection = context.connection
+    return (
+        context.api_version,
+        connection.listener_name,
+        connection.local_host,
+        connection.local_port,
+        request.include_topic_authorized_operations,
+        request.include_cluster_authorized_operations,
+        None if is_all else tuple(names),
+    )
+
+
+async def _missing(broker: "Broker", request: MetadataRequest, names: Sequence[str]) -> dict[str, ErrorCode]:
+    """The error of each topic that does not exist, after creating what may be created."""
+    errors: dict[str, ErrorCode] = {}
+    for name in names:
+        try:
+            check_topic_name(name)
+            errors[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        except KafkaError as error:
+            errors[name] = error.code
+    wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    if wanted and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        for result in await _create(broker, wanted[:MAX_AUTO_CREATED_TOPICS]):
+            if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                errors[result.name] = result.error
+    return errors
+
+
+async def _create(broker: "Broker", names: Sequence[str]) -> Sequence[TopicCreation]:
+    try:
+        reply = await broker.metadata.submit(auto_created(names, broker.metadata.image, broker.config))
+    except KafkaError:
+        return ()  # No leader of the quorum at the moment: the client asks again.
+    return reply.topics
+
+
+def _response(
+    broker: "Broker",
+    context: RequestContext,
+    request: MetadataRequest,
+    image: MetadataImage,
+    topics: Sequence[MetadataResponseTopic],
+) -> MetadataResponse:
+    brokers = []
+    for one in image.brokers.values():
+        endpoint = None if one.fenced else broker.endpoint_of(one.broker_id, context.connection)
+        if endpoint is not None:
+            brokers.append(
+                MetadataResponseBroker(
+                    node_id=one.broker_id, host=endpoint.host, port=endpoint.port, rack=one.rack
+                )
+            )
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=uuid_to_text(image.cluster_id),
+        # Requests to the controller may go to any broker.
+        controller_id=brokers[0].node_id if brokers else -1,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _topic_by_id(
+    broker: "Broker", context: RequestContext, image: MetadataImage, topic_id: bytes
+) -> MetadataResponseTopic:
+    topic = image.topics.by_id.get(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    return _topic(broker, context, image, topic)
+
+
+def _topic(
+    broker: "Broker", context: RequestContext, image: MetadataImage, topic: TopicImage
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(broker, context, image, partition) for partition in topic.partitions],
+    )
+
+
+def _partition(
+    broker: "Broker", context: RequestContext, image: MetadataImage, partition: PartitionImage
+) -> MetadataResponsePartition:
+    version = context.api_version
+    offline = image.offline_replicas(partition)
+    leader, error = partition.leader, ErrorCode.NONE
+    replicas: Sequence[int] = partition.replicas
+    isr: Sequence[int] = partition.isr
+    if not partition.has_leader or leader in offline:
+        leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
+    elif broker.endpoint_of(leader, context.connection) is None:
+        leader = -1
+        error = (
+            ErrorCode.LISTENER_NOT_FOUND
+            if version >= LISTENER_NOT_FOUND_SINCE
+            else ErrorCode.LEADER_NOT_AVAILABLE
+        )
+    elif version == 0 and offline:
+        # Clients of that time could not bear a replica that is not among the brokers.
+        replicas = [replica for replica in replicas if replica not in offline]
+        isr = [replica for replica in isr if replica not in offline]
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=partition.partition,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )

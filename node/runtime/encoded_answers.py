@@ -1,0 +1,35 @@
+"""Encoded Metadata answers, kept while the metadata stay as they are.
+
+Every client asks for the same topics every few minutes, and all of them at once when a broker falls; an
+answer with 1,000 partitions takes a millisecond to write.
+"""
+
+from logstore.schema import Buffer
+
+# Versions and sets of topics that are asked for again and again are few; with 64 MiB at most in all.
+MAX_ANSWERS = 64
+MAX_TOTAL_BYTES = 64 * 1024 * 1024
+
+
+class EncodedAnswers:
+    """Bodies by whatever they depend on beside the metadata. Its owner calls `clear` with each new image."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[tuple[object, ...], list[Buffer]] = {}
+        self._total_bytes = 0
+
+    def get(self, key: tuple[object, ...]) -> list[Buffer] | None:
+        """The body kept under that key."""
+        return self._bodies.get(key)
+
+    def put(self, key: tuple[object, ...], body: list[Buffer]) -> None:
+        """Keep a body if there is room; what is there stays, for it was asked for first."""
+        size_bytes = sum(map(len, body))
+        if len(self._bodies) < MAX_ANSWERS and self._total_bytes + size_bytes <= MAX_TOTAL_BYTES:
+            self._bodies[key] = [bytes(part) for part in body]
+            self._total_bytes += size_bytes
+
+    def clear(self) -> None:
+        """Forget all: the metadata have changed."""
+        self._bodies.clear()
+        self._total_bytes = 0
