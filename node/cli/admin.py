@@ -1,0 +1,196 @@
+"""Topics and their settings: what `ottla topic` asks of a cluster."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.cli.client import Client, check
+from node.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from node.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from node.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from node.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from node.wire.messages.metadata import MetadataResponseTopic
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+TOPIC_RESOURCE: Final = 2
+SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
+# Where the value of a setting comes from, as DescribeConfigs numbers it.
+SOURCES: Final = {1: "topic", 2: "broker", 3: "cluster", 4: "static", 5: "default", 6: "logger"}
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """What a look-up found; offset -1 for nothing."""
+
+    offset: int
+    timestamp: int
+
+
+async def create_topic(
+    client: Client, name: str, *, partitions: int, replicas: int, configs: Mapping[str, str], only_check: bool
+) -> CreatableTopicResult:
+    """Make a topic (-1: the cluster's own default); what was made."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=_ms(client), validate_only=only_check)
+
+    async def attempt() -> CreatableTopicResult:
+        connection = await client.controller()
+        response = await connection.request(request, CreateTopicsResponse, timeout_s=client.timeout_s)
+        made = response.topics[0]
+        check(made.error_code, made.error_message, f"topic {name}")
+        return made
+
+    return await client.retry(attempt)
+
+
+async def delete_topic(client: Client, name: str) -> None:
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_ms(client)
+    )
+
+    async def attempt() -> None:
+        connection = await client.controller()
+        response = await connection.request(request, DeleteTopicsResponse, timeout_s=client.timeout_s)
+        check(response.responses[0].error_code, response.responses[0].error_message, f"topic {name}")
+
+    await client.retry(attempt)
+
+
+async def add_partitions(client: Client, name: str, count: int, *, only_check: bool) -> None:
+    """Grow a topic to `count` partitions."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=_ms(client), validate_only=only_check)
+
+    async def attempt() -> None:
+        connection = await client.controller()
+        response = await connection.request(request, CreatePartitionsResponse, timeout_s=client.timeout_s)
+        check(response.results[0].error_code, response.results[0].error_message, f"topic {name}")
+
+    await client.retry(attempt)
+
+
+async def describe_topics(client: Client, names: Sequence[str] | None) -> list[MetadataResponseTopic]:
+    """Metadata of these topics (None: all), sorted by name; one that is not there is an error."""
+    response = await client.refresh(names)
+    for topic in response.topics:
+        if topic.error_code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
+            check(topic.error_code, None, f"topic {topic.name}")
+    return sorted(response.topics, key=lambda topic: topic.name or "")
+
+
+async def describe_configs(
+    client: Client, name: str, *, with_documentation: bool = False
+) -> list[DescribeConfigsResourceResult]:
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_documentation=with_documentation)
+    connection = await client.any_node()
+    response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
+    check(response.results[0].error_code, response.results[0].error_message, f"topic {name}")
+    return sorted(response.results[0].configs, key=lambda config: config.name)
+
+
+async def alter_configs(
+    client: Client, name: str, *, settings: Mapping[str, str], resets: Sequence[str], only_check: bool
+) -> None:
+    """Set some settings of a topic and give others back to their defaults; all or nothing."""
+    changes = [AlterableConfig(name=key, config_operation=SET, value=text) for key, text in settings.items()]
+    changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in resets]
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
+    connection = await client.controller()
+    response = await connection.request(request, IncrementalAlterConfigsResponse, timeout_s=client.timeout_s)
+    check(response.responses[0].error_code, response.responses[0].error_message, f"topic {name}")
+
+
+async def list_offsets(
+    client: Client, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """For each partition the offset at a timestamp in ms, or at LATEST or EARLIEST."""
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    missing = dict(partitions)
+
+    async def attempt() -> None:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in missing:
+            topic = await client.topic(partition.topic)
+            if partition.partition not in topic.leaders:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic.name} has {len(topic.leaders)} partitions, none of them"
+                    f" {partition.partition}",
+                )
+            by_leader.setdefault(topic.leaders[partition.partition], []).append(partition)
+        for leader, mine in by_leader.items():
+            await _list_offsets_of(client, leader, mine, missing, found, isolation_level)
+
+    await client.retry(attempt)
+    return found
+
+
+async def _list_offsets_of(
+    client: Client,
+    leader: int,
+    partitions: Sequence[TopicPartition],
+    missing: dict[TopicPartition, int],
+    found: dict[TopicPartition, OffsetAndTimestamp],
+    isolation_level: int,
+) -> None:
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for name, number in partitions:
+        wanted = ListOffsetsPartition(partition_index=number, timestamp=missing[TopicPartition(name, number)])
+        by_topic.setdefault(name, []).append(wanted)
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation_level,
+        topics=[ListOffsetsTopic(name=name, partitions=wanted) for name, wanted in by_topic.items()],
+        timeout_ms=_ms(client),
+    )
+    connection = await client.node(leader)
+    response = await connection.request(request, ListOffsetsResponse, timeout_s=client.timeout_s)
+    for topic in response.topics:
+        for answer in topic.partitions:
+            partition = TopicPartition(topic.name, answer.partition_index)
+            if answer.error_code:
+                client.forget(topic.name)
+            check(answer.error_code, None, str(partition))
+            found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp)
+            missing.pop(partition, None)
+
+
+def _ms(client: Client) -> int:
+    return int(client.timeout_s * 1000)

@@ -1,0 +1,82 @@
+"""`ottla start` and `ottla cluster up`: a configuration from the command line, and a node that runs with it."""
+
+import errno
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from logstore.errors import KafkaError
+from node import broker
+from node.cli.failure import CommandError
+from node.config import BrokerConfig, load_config
+
+DEFAULT_PORT: Final = 9092
+DEFAULT_DATA: Final = Path("ottla-data")
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
+
+
+def start(config_file: Path | None, *, port: int | None, data: Path | None, overrides: Sequence[str]) -> None:
+    """Run a node in the foreground until SIGTERM or Ctrl-C. Without a config file: port 9092, ./ottla-data."""
+    texts: list[str] = []
+    if port is not None or (config_file is None and not _is_set("listeners", overrides)):
+        texts.append(f"listeners=PLAINTEXT://:{port or DEFAULT_PORT}")
+    is_placed = any(_is_set(name, overrides) for name in ("log.dirs", "log.dir"))
+    if data is not None or (config_file is None and not is_placed):
+        texts.append(f"log.dirs={data or DEFAULT_DATA}")
+
+    def ready(node: broker.Broker) -> None:
+        directories = ", ".join(str(path) for path in node.config.log_dirs)
+        print(
+            f"Ottla serves Kafka clients at {_bootstrap(node.config)}, data in {directories}; Ctrl-C stops it."
+        )
+        sys.stdout.flush()
+
+    _run([*texts, *overrides], config_file, ready)
+
+
+def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[str]) -> None:
+    """Run a cluster in the foreground; a line READY tells where it serves. One node for now."""
+    if nodes != 1:
+        raise CommandError("Clusters of several nodes are not there yet; use --nodes 1.")
+    texts = ["node.id=0", f"listeners=PLAINTEXT://127.0.0.1:{base_port}", f"log.dirs={data / 'node-0'}"]
+
+    def ready(node: broker.Broker) -> None:
+        # There is no REST interface yet, hence no address of it.
+        print(f"READY bootstrap={_bootstrap(node.config)} rest=-", flush=True)
+
+    _run([*texts, *overrides], None, ready)
+
+
+def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[broker.Broker], None]) -> None:
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    try:
+        config = load_config(config_file, overrides=overrides)
+        broker.run(config, ready=ready)
+    except KafkaError as error:
+        raise CommandError(error.detail or error.code.name) from None
+    except OSError as error:
+        raise CommandError(_reason(error, overrides)) from None
+
+
+def _reason(error: OSError, overrides: Sequence[str]) -> str:
+    listeners = next((one for one in reversed(overrides) if one.startswith("listeners=")), "its address")
+    if error.errno == errno.EADDRINUSE:
+        return f"{listeners} cannot be opened: another process has that port; choose another with --port."
+    if error.errno == errno.EACCES and error.filename is None:
+        return f"{listeners} cannot be opened: no permission; choose a port above 1023."
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}. Choose another directory with --data."
+
+
+def _is_set(name: str, overrides: Sequence[str]) -> bool:
+    variable = "OTTLA_" + name.replace(".", "_").upper()
+    return variable in os.environ or any(one.partition("=")[0].strip() == name for one in overrides)
+
+
+def _bootstrap(config: BrokerConfig) -> str:
+    listener = config.listeners[0]
+    host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
+    return f"{f'[{host}]' if ':' in host else host}:{listener.port}"

@@ -1,0 +1,197 @@
+"""`ottla topic ...`: what the commands print. Each returns the exit code."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition, uuid_to_text
+from node.cli import admin
+from node.cli.client import Client
+from node.wire.messages.metadata import MetadataResponseTopic
+
+
+async def create(
+    client: Client,
+    names: Sequence[str],
+    partitions: int,
+    replicas: int,
+    configs: Mapping[str, str],
+    if_not_exists: bool,
+    dry_run: bool,
+) -> int:
+    async with client:
+        for name in names:
+            try:
+                made = await admin.create_topic(
+                    client,
+                    name,
+                    partitions=partitions,
+                    replicas=replicas,
+                    configs=configs,
+                    only_check=dry_run,
+                )
+            except KafkaError as error:
+                if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+                    print(f"{name} is there already")
+                    continue
+                raise
+            size = f" with {_count(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
+            print(f"{name} could be created{size}" if dry_run else f"created {name}{size}")
+    return 0
+
+
+async def list_all(client: Client, with_internal: bool, as_json: bool) -> int:
+    async with client:
+        topics = await admin.describe_topics(client, None)
+    rows = [
+        {
+            "name": topic.name,
+            "partitions": len(topic.partitions),
+            "replicas": max((len(one.replica_nodes) for one in topic.partitions), default=0),
+            "internal": topic.is_internal,
+        }
+        for topic in topics
+        if with_internal or not topic.is_internal
+    ]
+    if as_json:
+        print(json.dumps(rows))
+    elif rows:
+        print_table(("topic", "partitions", "replicas"), [tuple(row.values())[:3] for row in rows])
+    return 0
+
+
+async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
+    described: list[dict[str, Any]] = []
+    async with client:
+        for topic in await admin.describe_topics(client, names):
+            described.append(await _description(client, topic))
+    if as_json:
+        print(json.dumps(described))
+        return 0
+    for number, one in enumerate(described):
+        if number:
+            print()
+        configs = " ".join(f"{name}={value}" for name, value in one["configs"].items())
+        print(f"topic {one['name']}  id {one['topic_id']}  {_count(len(one['partitions']), 'partition')}")
+        print(f"settings {configs or '(all default)'}")
+        print_table(
+            ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "next offset"),
+            [
+                tuple(",".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row.values())
+                for row in one["partitions"]
+            ],
+        )
+    return 0
+
+
+async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str, Any]:
+    assert topic.name is not None
+    led = [one.partition_index for one in topic.partitions if one.leader_id >= 0]
+    partitions = [TopicPartition(topic.name, number) for number in led]
+    first = await admin.list_offsets(client, dict.fromkeys(partitions, admin.EARLIEST))
+    last = await admin.list_offsets(client, dict.fromkeys(partitions, admin.LATEST))
+    configs = await admin.describe_configs(client, topic.name)
+    rows = []
+    for one in sorted(topic.partitions, key=lambda one: one.partition_index):
+        place = TopicPartition(topic.name, one.partition_index)
+        rows.append(
+            {
+                "partition": one.partition_index,
+                "leader": one.leader_id if one.leader_id >= 0 else None,
+                "leader_epoch": one.leader_epoch,
+                "replicas": list(one.replica_nodes),
+                "in_sync_replicas": list(one.isr_nodes),
+                "first_offset": first[place].offset if place in first else None,
+                "next_offset": last[place].offset if place in last else None,
+            }
+        )
+    return {
+        "name": topic.name,
+        "topic_id": uuid_to_text(topic.topic_id),
+        "internal": topic.is_internal,
+        "configs": {
+            one.name: one.value for one in configs if admin.SOURCES.get(one.config_source) == "topic"
+        },
+        "partitions": rows,
+    }
+
+
+async def alter(client: Client, name: str, partitions: int, dry_run: bool) -> int:
+    async with client:
+        await admin.add_partitions(client, name, partitions, only_check=dry_run)
+    print(f"{name} {'could have' if dry_run else 'has'} {_count(partitions, 'partition')} now")
+    return 0
+
+
+async def delete(client: Client, names: Sequence[str], if_exists: bool) -> int:
+    async with client:
+        for name in names:
+            try:
+                await admin.delete_topic(client, name)
+            except KafkaError as error:
+                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
+                    print(f"{name} is not there")
+                    continue
+                raise KafkaError(error.code, f"topic {name} cannot be deleted") from None
+            print(f"deleted {name}")
+    return 0
+
+
+async def change_config(
+    client: Client, name: str, settings: Mapping[str, str], resets: Sequence[str], dry_run: bool
+) -> int:
+    async with client:
+        await admin.alter_configs(client, name, settings=settings, resets=resets, only_check=dry_run)
+    word = "would change" if dry_run else "changed"
+    for key, value in settings.items():
+        print(f"{word} {key} to {value}")
+    for key in resets:
+        print(f"{word} {key} to its default")
+    return 0
+
+
+async def show_config(
+    client: Client, name: str, everything: bool, with_documentation: bool, as_json: bool
+) -> int:
+    async with client:
+        found = await admin.describe_configs(client, name, with_documentation=with_documentation)
+    shown = [one for one in found if everything or admin.SOURCES.get(one.config_source) == "topic"]
+    if as_json:
+        print(
+            json.dumps(
+                [
+                    {
+                        "name": one.name,
+                        "value": one.value,
+                        "source": admin.SOURCES.get(one.config_source, "unknown"),
+                        **({"documentation": one.documentation} if with_documentation else {}),
+                    }
+                    for one in shown
+                ]
+            )
+        )
+        return 0
+    if not shown:
+        print(f"{name} has no settings of its own; --all shows the defaults")
+        return 0
+    for one in shown:
+        source = admin.SOURCES.get(one.config_source, "unknown")
+        print(
+            f"{one.name}={'' if one.value is None else one.value}" + (f"  ({source})" if everything else "")
+        )
+        if with_documentation and one.documentation:
+            print(f"    {one.documentation}")
+    return 0
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns under heads, without a frame, so that awk and cut can read it too."""
+    texts = [tuple(heads), *(tuple("-" if cell is None else str(cell) for cell in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for row in texts:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
