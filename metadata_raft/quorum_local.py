@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from logstore.disk import Disk, DiskFile
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, check_batch, read_header
+from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_batch, read_header
 from metadata_raft.delta import MetadataDelta
 from metadata_raft.image import MetadataImage
 from metadata_raft.quorum import QuorumListener
@@ -142,17 +142,18 @@ class LocalQuorum:
                 raise _damaged(segment.path, 0, f"the records from offset {next_offset} on are missing.")
             content = self._disk.read_file(segment.path)
             position, expected = 0, segment.base_offset
-            for position, batch, size_bytes in self._batches_of(segment.path, content, is_last=is_last):
-                if batch.base_offset != expected:
+            for position, header in self._batches_of(segment.path, content, is_last=is_last):
+                if header.base_offset != expected:
                     raise _damaged(
-                        segment.path, position, f"offset {batch.base_offset} follows {expected - 1}."
+                        segment.path, position, f"offset {header.base_offset} follows {expected - 1}."
                     )
-                expected = batch.last_offset + 1
-                if batch.base_offset >= next_offset:
-                    self._replay(delta, batch, segment.path, position)
-                    last, next_offset = batch, expected
-                    self._bytes_since_snapshot += size_bytes
-                position += size_bytes
+                expected = header.next_offset
+                # The snapshot has what stands before.
+                if header.base_offset >= next_offset:
+                    last = self._replay(delta, segment.path, content, position)
+                    next_offset = expected
+                    self._bytes_since_snapshot += header.size_bytes
+                position += header.size_bytes
             if is_last:
                 cut_bytes = len(content) - position
                 file = self._disk.open(segment.path)
@@ -167,27 +168,29 @@ class LocalQuorum:
         return after, cut_bytes
 
     @staticmethod
-    def _batches_of(path: Path, content: bytes, *, is_last: bool) -> Iterator[tuple[int, MetadataBatch, int]]:
-        """(position, batch, size) of each whole batch; stops at the torn tail of the last segment."""
+    def _batches_of(path: Path, content: bytes, *, is_last: bool) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each whole batch; stops at the torn tail of the last segment."""
         position = 0
         while position < len(content):
             try:
-                batch, header = decode_batch(content, position)
+                header = check_batch(content, position)
             except KafkaError as error:
-                whole = error.code is ErrorCode.UNSUPPORTED_VERSION or _is_whole(content, position)
-                if whole or not is_last or _has_batch_after(content, position):
+                if not is_last or _has_batch_after(content, position):
                     raise _damaged(path, position, error.detail) from None
                 return
-            yield position, batch, header.size_bytes
+            yield position, header
             position += header.size_bytes
 
     @staticmethod
-    def _replay(delta: MetadataDelta, batch: MetadataBatch, path: Path, position: int) -> None:
+    def _replay(delta: MetadataDelta, path: Path, content: bytes, position: int) -> MetadataBatch:
+        """A batch whose CRC is right and whose records are not was written by something else than a node."""
         try:
+            batch, _ = decode_batch(content, position)
             for record in batch.records:
                 delta.replay(record)
         except KafkaError as error:
             raise _damaged(path, position, error.detail) from None
+        return batch
 
     def _remove_files(self, snapshots: list[Path], segments: list[_Segment]) -> None:
         for path in (*snapshots, *(segment.path for segment in segments)):
