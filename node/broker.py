@@ -38,6 +38,7 @@ from node.net.listener import Listener, ListenerLimits
 from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.group_runtime import GroupRuntime
+from node.runtime.log_maintenance import LogMaintenance
 from node.runtime.metadata_publisher import (
     MetadataPublisher,
     controller_config,
@@ -80,6 +81,7 @@ class Broker:
         self.listeners: list[Listener] = []
         self.metadata: MetadataRuntime
         self.groups: GroupRuntime
+        self.maintenance: LogMaintenance
         self._tasks: asyncio.TaskGroup | None = None
         self._running: set[asyncio.Task[Any]] = set()
         self._metadata_task: asyncio.Task[None] | None = None
@@ -150,6 +152,13 @@ class Broker:
             offsets_topic_num_partitions=config.offsets_topic_num_partitions,
             offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         )
+        self.maintenance = LogMaintenance(
+            log_manager=self.log_manager,
+            config=lambda: self.config,
+            clock=self.clock,
+            on_moved=self.replica_manager.replace_log,
+            on_notes=self._log_notes,
+        )
         self._tasks = asyncio.TaskGroup()
         await self._tasks.__aenter__()
         self._metadata_task = self.start_task(self.metadata.run())
@@ -173,6 +182,7 @@ class Broker:
         self.metadata.add_listener(publish)
         self._log_notes()
         self.groups.start(self._tasks)
+        self.start_task(self.maintenance.run())
         for listener in self.listeners:
             await listener.start()
         # What is there now stays: the collector need not look at it again and again.
@@ -334,13 +344,14 @@ class Broker:
             self.groups.forget_topics(deleted)
 
     def _dir_went_offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
+        log.error("The log directory %s is offline: %s", log_dir.path, log_dir.offline_reason)
         self.replica_manager.take_offline(lost)
 
     def _log_notes(self) -> None:
         """What the log directories have to say."""
         notes, self.log_manager.notes = self.log_manager.notes, []
         for note in notes:
-            log.warning("%s", note)
+            log.info("%s", note)
 
 
 def _everything(image: MetadataImage) -> MetadataChanges:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.log_manager import LogManager
+from logstore.partition_log import PartitionLog
 from logstore.topic_partition import TopicPartition
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
@@ -105,6 +106,12 @@ class ReplicaManager:
             elif kind == ConfigResourceType.BROKER:
                 for topic in image.topics.by_name:
                     self.update_config(image, topic)
+
+    def replace_log(self, topic_partition: TopicPartition, partition_log: PartitionLog) -> None:
+        """The partition's log lies in another log directory from now on."""
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            partition.log = partition_log
 
     def update_config(self, image: MetadataImage, topic: str) -> None:
         """The settings of a topic (or of the broker below it) have changed."""
