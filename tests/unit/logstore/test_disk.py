@@ -1,0 +1,94 @@
+"""The two disks: what one does, the other does too; and the faults of the one in memory."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import Disk, FileSlice, MemoryDisk, OsDisk
+
+
+@pytest.fixture(params=["os", "memory"])
+def disk(request: pytest.FixtureRequest) -> Disk:
+    return OsDisk() if request.param == "os" else MemoryDisk()
+
+
+def test_files_are_written_read_cut_and_renamed(disk: Disk, tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    disk.make_directory(directory)
+    file = disk.open(directory / "one", create=True)
+
+    file.write_at(0, (b"hello ", memoryview(b"world")))
+    file.sync()
+
+    assert (file.size(), file.read_at(6, 99)) == (11, b"world")
+    assert file.read_at_cached(0, 5) == b"hello"
+    assert file.read_at_cached(6, 99) is None  # a short read may be the disk's fault: ask again, and wait
+    file.truncate(5)
+    assert disk.read_file(directory / "one") == b"hello"
+    disk.rename(directory / "one", directory / "two")
+    assert disk.list_directory(directory) == ["two"]
+    disk.write_file(directory / "two", b"new", sync=True)
+    assert disk.open_to_read(directory / "two").read_at(0, 9) == b"new"
+    disk.sync_directory(directory)
+    disk.rename(tmp_path / "a", tmp_path / "c")
+    assert disk.file_size(tmp_path / "c" / "b" / "two") == 3
+    disk.remove(tmp_path / "c" / "b" / "two")
+    disk.remove(tmp_path / "c" / "b" / "two")
+    disk.remove_directory(tmp_path / "c")
+    assert not disk.exists(tmp_path / "c")
+    with pytest.raises(FileNotFoundError):
+        disk.open(tmp_path / "c")
+
+
+def test_a_slice_reads_its_file_although_it_was_removed(disk: Disk, tmp_path: Path) -> None:
+    disk.make_directory(tmp_path)
+    path = tmp_path / "one"
+    disk.write_file(path, b"0123456789", sync=False)
+    piece = FileSlice(disk.open_to_read(path), 2, 3)
+
+    disk.remove(path)
+
+    assert piece.read() == b"234"
+    assert piece.read_cached() == b"234"
+
+
+def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:
+    disk = OsDisk(max_cached_files=2)
+    for name in "abc":
+        disk.write_file(tmp_path / name, name.encode(), sync=False)
+
+    first = disk.open_to_read(tmp_path / "a")
+    for name in "bca":
+        disk.open_to_read(tmp_path / name)
+
+    assert len(disk._cached) == 2
+    assert disk.open_to_read(tmp_path / "a") is not first
+    assert first.read_at(0, 1) == b"a"  # whoever holds a file may go on
+
+
+def test_a_power_cut_takes_what_was_not_synced() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(Path("/d"))
+    file = disk.open(Path("/d/f"), create=True)
+    file.write_at(0, (b"safe",))
+    file.sync()
+    file.write_at(4, (b"lost",))
+
+    disk.lose_power(keep_bytes=lambda _path, unsynced: unsynced - 1)
+
+    assert disk.read_file(Path("/d/f")) == b"safelos"
+
+
+def test_a_planned_fault_tears_a_write() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(Path("/d"))
+    file = disk.open(Path("/d/f"), create=True)
+    disk.fail_at, disk.error, disk.torn_bytes = disk.steps + 1, errno.ENOSPC, 2
+
+    with pytest.raises(OSError, match="No space"):
+        file.write_at(0, (b"abcd",))
+
+    assert file.read_at(0, 9) == b"ab"
+    file.write_at(2, (b"cd",))
+    assert file.read_at(0, 9) == b"abcd"

@@ -1,0 +1,99 @@
+"""Leader epochs and where they end (KIP-101, KIP-320)."""
+
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.leader_epoch_cache import LeaderEpochCache, parse
+
+DIRECTORY = Path("/data/t-0")
+
+
+def cache_of(*entries: tuple[int, int], disk: MemoryDisk | None = None) -> LeaderEpochCache:
+    disk = disk or MemoryDisk()
+    disk.make_directory(DIRECTORY)
+    cache = LeaderEpochCache(disk, DIRECTORY)
+    for epoch, start_offset in entries:
+        cache.assign(epoch, start_offset)
+    cache.check_invariants()
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([(0, 0), (2, 10)], [(0, 0), (2, 10)]),
+        ([(0, 0), (0, 10)], [(0, 0)]),
+        ([(0, 10), (0, 5)], [(0, 5)]),
+        ([(0, 0), (3, 10), (2, 12)], [(0, 0), (2, 12)]),  # a lower epoch wins over what contradicts it
+        ([(0, 0), (1, 10), (2, 10)], [(0, 0), (2, 10)]),  # epoch 1 wrote nothing
+        ([(0, 0), (1, 10), (2, 20), (3, 5)], [(0, 0), (3, 5)]),
+    ],
+)
+def test_entries_stay_in_order(entries: list[tuple[int, int]], expected: list[tuple[int, int]]) -> None:
+    assert list(cache_of(*entries).entries) == expected
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expected"),
+    [
+        (-1, (-1, -1)),
+        (0, (0, 5)),  # older than all that is known
+        (1, (1, 10)),
+        (2, (1, 10)),  # never seen: the one before it
+        (3, (3, 30)),
+        (4, (4, 99)),  # the current one ends at the log end
+        (5, (-1, -1)),
+    ],
+)
+def test_the_end_of_an_epoch(epoch: int, expected: tuple[int, int]) -> None:
+    assert cache_of((1, 5), (3, 10), (4, 30)).end_offset_for(epoch, 99) == expected
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(4, -1), (5, 1), (9, 1), (10, 3), (29, 3), (30, 4), (999, 4)])
+def test_the_epoch_of_an_offset(offset: int, epoch: int) -> None:
+    assert cache_of((1, 5), (3, 10), (4, 30)).epoch_for_offset(offset) == epoch
+
+
+def test_truncation_at_both_ends() -> None:
+    cache = cache_of((1, 5), (3, 10), (4, 30))
+
+    assert cache.truncate_from_end(30)
+    assert not cache.truncate_from_end(30)
+    assert list(cache.entries) == [(1, 5), (3, 10)] and cache.latest_epoch == 3
+    assert cache.truncate_from_start(12)
+    assert list(cache.entries) == [(3, 12)]
+    assert not cache.truncate_from_start(3)
+    cache.check_invariants()
+
+
+def test_the_file_is_kafkas_and_comes_back() -> None:
+    disk = MemoryDisk()
+    cache = cache_of((1, 5), (3, 10), disk=disk)
+
+    assert disk.read_file(cache.path) == b"0\n2\n1 5\n3 10\n"
+    again = LeaderEpochCache(disk, DIRECTORY)
+    again.load()
+    assert again.entries == cache.entries
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"1\n0\n",
+        b"0\n2\n1 5\n",
+        b"0\n1\n1\n",
+        b"0\n1\nx 5\n",
+        b"0\n1\n-1 5\n",
+        b"\xff",
+        b"0\n1\n1 2 3\n",
+    ],
+)
+def test_another_file_is_refused(content: bytes) -> None:
+    with pytest.raises(KafkaError) as refused:
+        parse(content, "leader-epoch-checkpoint")
+
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE

@@ -1,0 +1,66 @@
+"""The rows of aborted transactions."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.transaction_index import AbortedTransaction, TransactionIndex
+
+PATH = Path("/data/t-0/00000000000000000000.txnindex")
+ROWS = [AbortedTransaction(7, 0, 10, 5), AbortedTransaction(8, 5, 13, 14), AbortedTransaction(7, 20, 33, 34)]
+
+
+@pytest.fixture
+def index() -> TransactionIndex:
+    disk = MemoryDisk()
+    disk.make_directory(PATH.parent)
+    index = TransactionIndex(disk, PATH)
+    for row in ROWS:
+        index.append(row)
+    index.check_invariants()
+    return index
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found", "is_complete"),
+    [
+        (0, 5, [0], True),
+        (0, 6, [0, 1], True),
+        (11, 14, [1], True),
+        (14, 20, [], True),
+        (14, 21, [2], True),
+        (34, 40, [], False),
+        (0, 99, [0, 1, 2], False),
+    ],
+)
+def test_transactions_that_overlap_a_range(
+    index: TransactionIndex, start: int, end: int, found: list[int], is_complete: bool
+) -> None:
+    assert index.collect(start, end) == ([ROWS[number] for number in found], is_complete)
+
+
+def test_the_file_has_kafkas_rows(index: TransactionIndex) -> None:
+    content = index._disk.read_file(PATH)
+
+    assert content == b"".join(struct.pack(">hqqqq", 0, *row) for row in ROWS)
+    assert TransactionIndex(index._disk, PATH).rows == ROWS
+
+
+@pytest.mark.parametrize(("offset", "left"), [(10, 0), (11, 1), (33, 2), (34, 3)])
+def test_truncation_drops_transactions_whose_marker_goes(
+    index: TransactionIndex, offset: int, left: int
+) -> None:
+    index.truncate_to(offset)
+
+    assert TransactionIndex(index._disk, PATH).rows == ROWS[:left]
+
+
+@pytest.mark.parametrize("content", [bytes(33), struct.pack(">hqqqq", 1, 0, 0, 0, 0)])
+def test_a_file_that_is_no_index_is_found(content: bytes) -> None:
+    disk = MemoryDisk()
+    disk.make_directory(PATH.parent)
+    disk.write_file(PATH, content, sync=True)
+
+    assert TransactionIndex(disk, PATH).problem(0) is not None
