@@ -35,6 +35,7 @@ compaction          which records of a compacted log stay, batch by batch
 volume              what only the operating system can say of a directory: its lock, its free space
 log_dir             one log directory: names, markers, checkpoints
 log_manager         all logs of a node over its log directories
+log_mover           copying a log to another log directory, step by step
 cleaner             the pass over the segments of a compacted log; blocks, runs in a thread
 cleaner_manager     which log is cleaned next, and what becomes of it
 """

@@ -139,7 +139,7 @@ def clean_group(
     offset_map: OffsetMap,
     *,
     on_bytes: Callable[[int], None],
-    write_bytes: int = DEFAULT_IO_BUFFER_BYTES,
+    io_buffer_bytes: int = DEFAULT_IO_BUFFER_BYTES,
 ) -> CleanedGroup:
     """Write what is left of some neighbours, force it to disk and return it. Groups in order, each once."""
     cleaning = CleaningRound(
@@ -154,10 +154,12 @@ def clean_group(
     )
     bounds = {segment.base_offset: _next_base(job, number) for number, segment in enumerate(job.closed)}
     try:
-        writer = _Writer(new, job.config.index_interval_bytes, write_bytes, on_bytes)
+        writer = _Writer(new, job.config.index_interval_bytes, io_buffer_bytes, on_bytes)
         for segment in group:
             end_offset = bounds[segment.base_offset]
-            for header, batch in read_batches(segment, 0, on_bytes, end_offset=end_offset):
+            for header, batch in read_batches(
+                segment, 0, on_bytes, end_offset=end_offset, read_bytes=io_buffer_bytes
+            ):
                 cleaned = clean_batch(header, batch, cleaning=cleaning, tracker=job.tracker, stats=job.stats)
                 if cleaned is not None:
                     writer.add(cleaned.header, cleaned.content)

@@ -7,7 +7,7 @@ Start: `acquire` (locks), `identity` (whose directories are these?), `claim` (ou
 when the metadata are known `set_strays_apart`. Stop: `close`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -87,6 +87,18 @@ class _Opened:
     error: KafkaError | OSError | None = None
 
 
+def _log_start_offset(log: PartitionLog) -> int | None:
+    # Without an entry the log starts where its first segment does.
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+
+
+_CHECKPOINTS: Mapping[str, Callable[[PartitionLog], int | None]] = {
+    RECOVERY_POINT_CHECKPOINT: lambda log: log.recovery_point,
+    LOG_START_OFFSET_CHECKPOINT: _log_start_offset,
+    REPLICATION_OFFSET_CHECKPOINT: lambda log: log.high_watermark,
+}
+
+
 class LogManager:
     """The logs of this node by partition, and the directories they lie in."""
 
@@ -120,6 +132,8 @@ class LogManager:
         self._unique = unique
         self._lock = lock
         self._locks: list[DirectoryLock] = []
+        # What was last written: an idle node needs no fsync every few seconds.
+        self._last_checkpoints: dict[Path, bytes] = {}
 
     # Start.
 
@@ -468,29 +482,23 @@ class LogManager:
         log_dir.cleaned_offsets[log.topic_partition] = offset
         return pending_checkpoint(log_dir, CLEANER_OFFSET_CHECKPOINT, log_dir.cleaned_offsets)
 
-    def pending_checkpoints(self) -> list[PendingFile]:
-        """Recovery points, start offsets and high watermarks of all directories, for `write_pending`."""
+    def pending_checkpoints(self, *names: str) -> list[PendingFile]:
+        """The checkpoints of these names that have changed, for `write_pending`.
+
+        By default recovery points, start offsets and high watermarks.
+        """
         pending: list[PendingFile] = []
         for log_dir in self.online_dirs:
-            logs = {name: log for name, log in self.logs.items() if log.directory.parent == log_dir.path}
-            starts = {
-                name: log.log_start_offset
-                for name, log in logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            }
-            pending += (
-                pending_checkpoint(
-                    log_dir,
-                    RECOVERY_POINT_CHECKPOINT,
-                    {name: log.recovery_point for name, log in logs.items()},
-                ),
-                pending_checkpoint(log_dir, LOG_START_OFFSET_CHECKPOINT, starts),
-                pending_checkpoint(
-                    log_dir,
-                    REPLICATION_OFFSET_CHECKPOINT,
-                    {name: log.high_watermark for name, log in logs.items()},
-                ),
-            )
+            logs = [log for log in self.logs.values() if log.directory.parent == log_dir.path]
+            for name in names or tuple(_CHECKPOINTS):
+                offset_of = _CHECKPOINTS[name]
+                offsets = {
+                    log.topic_partition: offset for log in logs if (offset := offset_of(log)) is not None
+                }
+                file = pending_checkpoint(log_dir, name, offsets)
+                if self._last_checkpoints.get(file.path) != file.content:
+                    self._last_checkpoints[file.path] = file.content
+                    pending.append(file)
         return pending
 
     def write_pending(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:

@@ -1,0 +1,268 @@
+"""The work on the logs that no request asks for, round by round; a broken disk stops none of it."""
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from logstore.checkpoint import RECOVERY_POINT_CHECKPOINT, read_offsets
+from logstore.disk import MemoryDisk
+from logstore.errors import KafkaError
+from logstore.log_config import LogConfig
+from logstore.log_manager import LogManager
+from logstore.partition_log import FetchIsolation, PartitionLog
+from logstore.record import build_batch, iterate_records
+from logstore.record_batch import iterate_headers
+from logstore.topic_partition import TopicPartition
+from node.clock import ManualClock
+from node.config import parse_config
+from node.runtime.log_maintenance import LogMaintenance, Throttle
+
+A, B = Path("/a"), Path("/b")
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC_ID = bytes(range(16))
+
+
+class World:
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        self.clock = ManualClock()
+        unique = count(1)
+        self.manager = LogManager(
+            log_dirs=(A, B),
+            disk=self.disk,
+            now_ms=self.clock.now_ms,
+            unique=lambda: next(unique).to_bytes(16, "big"),
+            lock=None,
+        )
+        self.manager.acquire()
+        self.manager.claim(cluster_id=TOPIC_ID, node_id=1)
+        self.manager.load(lambda _topic: LogConfig())
+        self.config = parse_config({"node.id": "1", "log.dirs": "/a,/b", "log.initial.task.delay.ms": "0"})
+        self.moved: list[PartitionLog] = []
+        self.maintenance = LogMaintenance(
+            log_manager=self.manager,
+            config=lambda: self.config,
+            clock=self.clock,
+            on_moved=lambda _name, log: self.moved.append(log),
+            on_notes=lambda: None,
+        )
+
+    def log(self, name: TopicPartition = T0, **settings: object) -> PartitionLog:
+        config = LogConfig(file_delete_delay_ms=1_000, **settings)  # type: ignore[arg-type]
+        return self.manager.get_or_create(name, TOPIC_ID, config)
+
+    def append(self, log: PartitionLog, *values: bytes, key: bytes = b"k") -> None:
+        now_ms = self.clock.now_ms()
+        for value in values:
+            log.append_as_leader(build_batch([(key, value, now_ms, ())]), leader_epoch=0, now_ms=now_ms)
+        log.update_high_watermark(log.log_end_offset)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    yield World()
+
+
+def values(log: PartitionLog) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for segment in log.segments:
+        content = segment.slice(0, segment.size_bytes).read()
+        for position, header in iterate_headers(content):
+            found += [one.value for one in iterate_records(content[position : position + header.size_bytes])]
+    return found
+
+
+def test_old_segments_go_and_their_files_after_them(world: World) -> None:
+    log = world.log(segment_bytes=200, retention_ms=500)
+    world.append(log, *[b"old"] * 6)
+    world.clock.advance(501)
+    world.append(log, b"new")
+
+    asyncio.run(world.maintenance.apply_retention())
+
+    assert log.log_start_offset == 6 and values(log) == [b"new"]
+    assert "retention.ms" in world.manager.notes[-1]
+    assert [one for one in world.disk.files if one.name.endswith(".deleted")]
+    world.clock.advance(1_001)
+    asyncio.run(world.maintenance.upkeep())
+    assert not [one for one in world.disk.files if one.name.endswith(".deleted")]
+
+
+def test_a_whole_log_may_go(world: World) -> None:
+    log = world.log(retention_ms=500)
+    world.append(log, b"1", b"2")
+    world.clock.advance(501)
+
+    asyncio.run(world.maintenance.apply_retention())
+
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 2, 2)
+    world.append(log, b"3")
+    assert values(log) == [b"3"]
+
+
+def test_rolled_segments_become_durable_and_the_active_one_when_it_is_due(world: World) -> None:
+    log = world.log(segment_bytes=200, flush_ms=100)
+    world.append(log, b"1", b"2", b"3", b"4", b"5")
+
+    asyncio.run(world.maintenance.upkeep())
+    assert log.recovery_point == log.active_segment.base_offset < 5
+
+    world.clock.advance(100)
+    asyncio.run(world.maintenance.flush_due_logs())
+    assert log.recovery_point == 5
+
+
+def test_checkpoints_are_written_when_they_change(world: World) -> None:
+    log = world.log()
+    world.append(log, b"1")
+    log.flush(now_ms=world.clock.now_ms())
+
+    asyncio.run(world.maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT))
+    steps = world.disk.steps
+    asyncio.run(world.maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT))
+
+    assert read_offsets(world.disk, A / RECOVERY_POINT_CHECKPOINT) == {T0: 1}
+    assert world.disk.steps == steps
+
+
+def test_a_compacted_log_is_cleaned(world: World) -> None:
+    log = world.log(segment_bytes=300, cleanup_policy=("compact",))
+    world.append(log, *[b"%d" % number for number in range(30)])
+
+    assert asyncio.run(world.maintenance.clean_dirtiest_log())
+
+    assert len(values(log)) < 10 and values(log)[-1] == b"29"
+    assert not asyncio.run(world.maintenance.clean_dirtiest_log())
+    assert "cleaned from 0" in world.manager.notes[-1]
+
+
+def test_a_log_that_cannot_be_read_is_set_apart_and_others_are_cleaned(world: World) -> None:
+    broken = world.log(T0, segment_bytes=300, cleanup_policy=("compact",))
+    sane = world.log(T1, segment_bytes=300, cleanup_policy=("compact",))
+    world.append(broken, *[b"1"] * 30)
+    world.append(sane, *[b"1"] * 20)
+    world.disk.files[broken.segments[0].path].content[65] ^= 1
+
+    while asyncio.run(world.maintenance.clean_dirtiest_log()):
+        pass
+
+    assert list(world.maintenance.cleaner.uncleanable) == [T0]
+    assert len(values(sane)) < 10 and broken.failure is None
+
+
+def test_a_disk_that_fails_under_the_cleaner_takes_its_directory(world: World) -> None:
+    log = world.log(segment_bytes=300, cleanup_policy=("compact",))
+    world.append(log, *[b"1"] * 30)
+    world.disk.fail_at, world.disk.error = world.disk.steps + 2, errno.ENOSPC
+
+    assert asyncio.run(world.maintenance.clean_dirtiest_log())
+
+    assert [one.path for one in world.manager.offline_dirs] == [A]
+    assert world.maintenance.cleaner.uncleanable == {}
+    assert not asyncio.run(world.maintenance.clean_dirtiest_log())
+
+
+def test_a_failed_flush_takes_its_directory_and_the_rest_goes_on(world: World) -> None:
+    first, second = world.log(T0, segment_bytes=200), world.log(T1, segment_bytes=200)
+    world.append(first, *[b"1"] * 5)
+    world.append(second, *[b"1"] * 5)
+    seen: list[Path] = []
+
+    def break_a(operation: str, path: Path) -> None:
+        if operation == "sync" and path.is_relative_to(A):
+            seen.append(path)
+            raise OSError(errno.EIO, "gone", str(path))
+
+    world.disk.watch = break_a
+
+    asyncio.run(world.maintenance.upkeep())
+
+    assert len(seen) == 1 and [one.path for one in world.manager.offline_dirs] == [A]
+    assert second.recovery_point == second.active_segment.base_offset
+
+
+def test_the_node_ends_with_its_last_directory(world: World) -> None:
+    for log_dir in world.manager.dirs:
+        world.manager.take_offline(log_dir, "pulled out")
+
+    with pytest.raises(KafkaError, match="Every log directory has failed"):
+        asyncio.run(world.maintenance.run())
+
+
+def test_a_log_moves_while_it_is_written_to(world: World) -> None:
+    log = world.log()
+    world.append(log, b"1", b"2")
+    world.manager.move_to_dir(T0, B)
+    future = world.manager.future_logs[T0]
+    future.append_as_follower(
+        log.read(0, 1, isolation=FetchIsolation.LOG_END, minimum_one_batch=True).slice.read()
+    )
+    world.append(log, b"3")
+
+    asyncio.run(world.maintenance.move_logs())
+
+    (moved,) = world.moved
+    assert moved is world.manager.logs[T0] and moved.directory == B / "t-0"
+    assert values(moved) == [b"1", b"2", b"3"] and moved.high_watermark == 3
+    assert moved.epoch_entries == log.epoch_entries
+    moved.check_invariants()
+
+
+def test_a_move_follows_a_log_that_was_cut_at_both_ends(world: World) -> None:
+    log = world.log()
+    world.append(log, b"1", b"2", b"3", b"4")
+    world.manager.move_to_dir(T0, B)
+    future = world.manager.future_logs[T0]
+    future.append_as_follower(
+        log.read(0, 1 << 20, isolation=FetchIsolation.LOG_END, minimum_one_batch=True).slice.read()
+    )
+    log.truncate_to(3, now_ms=world.clock.now_ms())
+    log.append_as_leader(
+        build_batch([(b"k", b"other", world.clock.now_ms(), ())]), leader_epoch=4, now_ms=world.clock.now_ms()
+    )
+    log.update_high_watermark(4)
+    log.increment_log_start_offset(1)
+
+    asyncio.run(world.maintenance.move_logs())
+
+    assert values(world.moved[0]) == [b"1", b"2", b"3", b"other"]
+    assert world.moved[0].log_start_offset == 1
+
+
+def test_silent_producers_are_forgotten(world: World) -> None:
+    log = world.log()
+    now_ms = world.clock.now_ms()
+    batch = build_batch([(b"k", b"v", now_ms, ())], producer_id=5, producer_epoch=0, base_sequence=0)
+    log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
+    world.clock.advance(world.config.producer_id_expiration_ms + 1)
+
+    asyncio.run(world.maintenance.expire_producers())
+
+    assert list(log.active_producers()) == []
+
+
+def test_a_stopped_throttle_lets_nobody_wait() -> None:
+    throttle = Throttle(1.0)
+    throttle.stop()
+
+    with pytest.raises(Exception, match="the node stops"):
+        throttle.wait(1_000_000)
+
+
+def test_the_tasks_run_and_end(world: World) -> None:
+    log = world.log(segment_bytes=200, retention_ms=500)
+    world.append(log, *[b"old"] * 6)
+    world.clock.advance(501)
+
+    async def run_a_little() -> None:
+        task = asyncio.create_task(world.maintenance.run())
+        while log.log_start_offset == 0:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(run_a_little(), 5))
