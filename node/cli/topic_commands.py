@@ -133,7 +133,7 @@ async def delete(client: Client, names: Sequence[str], if_exists: bool) -> int:
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
                     print(f"{name} is not there")
                     continue
-                raise KafkaError(error.code, f"topic {name} cannot be deleted") from None
+                raise
             print(f"deleted {name}")
     return 0
 

@@ -9,7 +9,7 @@ connection is closed, since no later answer could be told apart (Kafka's clients
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import schema_of
@@ -48,8 +48,7 @@ class _PeerProtocol(asyncio.Protocol):
         self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
 
     def data_received(self, data: bytes) -> None:
         try:
