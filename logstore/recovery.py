@@ -401,7 +401,7 @@ def replay_producers(producers: ProducerState, segments: list[Segment], end_offs
     """Tell `producers` of the batches from its end offset up to `end_offset`."""
     start_offset = producers.map_end_offset
     for number, segment in enumerate(segments):
-        if segment.base_offset >= end_offset:
+        if max(segment.base_offset, start_offset) >= end_offset:
             break
         if number + 1 < len(segments) and segments[number + 1].base_offset <= start_offset:
             continue

@@ -1,0 +1,521 @@
+"""One log: append, read, look up, roll, cut."""
+
+import errno
+from typing import Any
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
+from logstore.record import ControlType, build_batch
+from logstore.record_batch import MAX_SEQUENCE, check_batch, iterate_headers, read_header
+from tests.unit.logstore.log_maker import (
+    NOW_MS,
+    append,
+    batch_of,
+    end_transaction,
+    files,
+    open_log,
+    records_of_log,
+    send,
+)
+
+LOG_END, HIGH_WATERMARK, COMMITTED = FetchIsolation
+
+
+@pytest.fixture
+def log() -> PartitionLog:
+    return open_log(MemoryDisk())
+
+
+def test_offsets_and_epochs_are_given_by_the_leader(log: PartitionLog) -> None:
+    buffer = batch_of(3)
+    append(log, 2, epoch=4)
+
+    result = log.append_as_leader(buffer, leader_epoch=5, now_ms=NOW_MS)
+
+    assert (result.base_offset, result.last_offset, result.log_append_time_ms) == (2, 4, -1)
+    header = check_batch(buffer)  # patched in the caller's buffer, CRC still right
+    assert (header.base_offset, header.partition_leader_epoch) == (2, 5)
+    assert log.epoch_entries == ((4, 0), (5, 2))
+    log.check_invariants()
+
+
+def test_a_read_only_buffer_is_appended_too(log: PartitionLog) -> None:
+    log.append_as_leader(bytes(batch_of(2)), leader_epoch=3, now_ms=NOW_MS)
+    log.append_as_leader(memoryview(bytes(batch_of(2))), leader_epoch=3, now_ms=NOW_MS)
+
+    assert [record.offset for record in records_of_log(log)] == [0, 1, 2, 3]
+    log.check_invariants()
+
+
+def test_log_append_time_is_answered() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(message_timestamp_type="LogAppendTime"))
+
+    assert append(log, 2, now_ms=NOW_MS + 5).log_append_time_ms == NOW_MS + 5
+
+    assert {record.timestamp for record in records_of_log(log)} == {NOW_MS + 5}
+
+
+def test_a_refused_batch_leaves_no_trace(log: PartitionLog) -> None:
+    for refused in (b"", batch_of()[:-1], batch_of() * 2):
+        with pytest.raises(KafkaError):
+            log.append_as_leader(refused, leader_epoch=0, now_ms=NOW_MS)
+
+    assert (log.log_end_offset, log.size_bytes, log.epoch_entries) == (0, 0, ())
+
+
+def test_a_batch_larger_than_a_segment_is_refused() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=100))
+
+    with pytest.raises(KafkaError) as refused:
+        append(log, value=bytes(100))
+
+    assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_duplicates_get_their_old_offsets(log: PartitionLog) -> None:
+    first = send(log, 9, 0, count=3)
+    append(log)
+    send(log, 9, 3)
+
+    again = send(log, 9, 0, count=3)
+
+    assert again == first._replace(log_append_time_ms=NOW_MS, duplicate=True)
+    assert log.log_end_offset == 5
+    with pytest.raises(KafkaError) as refused:
+        send(log, 9, 9)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    send(log, 10, 0, producer_epoch=2)
+    with pytest.raises(KafkaError) as fenced:
+        send(log, 10, 1, producer_epoch=1)
+    assert fenced.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_wrap_in_the_log(log: PartitionLog) -> None:
+    send(log, 9, MAX_SEQUENCE - 1, count=3)
+
+    assert send(log, 9, 1).base_offset == 3
+    assert send(log, 9, MAX_SEQUENCE - 1, count=3).duplicate
+
+
+def test_producers_expire(log: PartitionLog) -> None:
+    send(log, 9, 0)
+
+    assert log.remove_expired_producers(NOW_MS + 999, 1000) == 0
+    assert log.remove_expired_producers(NOW_MS + 1000, 1000) == 1
+    assert send(log, 9, 77).base_offset == 1
+
+
+# Reading.
+
+
+@pytest.fixture
+def long_log() -> PartitionLog:
+    """Batches of 3 records of equal size, 4 batches a segment, 20 in all."""
+    size = len(batch_of(3))
+    log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=4 * size, index_interval_bytes=size))
+    for _ in range(20):
+        append(log, 3)
+    log.update_high_watermark(60)
+    assert len(log.segments) == 5
+    return log
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 11, 12, 13, 47, 59])
+def test_the_batch_that_contains_the_offset_comes_first(long_log: PartitionLog, offset: int) -> None:
+    content = long_log.read(offset, 1, isolation=HIGH_WATERMARK, minimum_one_batch=True).slice.read()
+
+    header = check_batch(content)
+    assert header.base_offset == offset // 3 * 3
+    assert len(content) == header.size_bytes
+
+
+def test_max_bytes_cut_the_last_batch_but_never_the_first(long_log: PartitionLog) -> None:
+    size = len(batch_of(3))
+
+    def read(max_bytes: int, minimum_one_batch: bool) -> tuple[int, bool]:
+        info = long_log.read(0, max_bytes, isolation=LOG_END, minimum_one_batch=minimum_one_batch)
+        return info.slice.size, info.is_first_batch_too_large
+
+    assert read(size - 1, True) == (size, False)
+    assert read(size - 1, False) == (0, True)
+    assert read(size, False) == (size, False)
+    assert read(size + 10, False) == (size + 10, False)
+    assert read(10**9, False) == (4 * size, False)  # a read stays in its segment
+
+
+@pytest.mark.parametrize("high_watermark", [0, 3, 6, 12, 15, 57, 60])
+def test_consumers_see_no_byte_above_the_high_watermark(high_watermark: int) -> None:
+    size = len(batch_of(3))
+    log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=4 * size, index_interval_bytes=size))
+    for _ in range(20):
+        append(log, 3)
+    log.update_high_watermark(high_watermark)
+
+    seen = 0
+    while content := log.read(seen, 10**6, isolation=HIGH_WATERMARK, minimum_one_batch=True).slice.read():
+        *_, (position, last) = iterate_headers(content)
+        assert position + last.size_bytes == len(content)
+        seen = last.next_offset
+
+    assert seen == high_watermark
+
+
+@pytest.mark.parametrize("offset", [-1, 61, 10**9])
+def test_offsets_outside_the_log_are_refused(long_log: PartitionLog, offset: int) -> None:
+    with pytest.raises(KafkaError) as refused:
+        long_log.read(offset, 1, isolation=LOG_END, minimum_one_batch=True)
+
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert long_log.read(60, 1, isolation=LOG_END, minimum_one_batch=True).slice.size == 0
+
+
+def test_a_reader_jumps_over_offsets_that_compaction_removed(long_log: PartitionLog) -> None:
+    log = open_log(MemoryDisk())
+    log.append_as_follower(batch_of(1, base_offset=5, partition_leader_epoch=0))
+    log.roll(now_ms=NOW_MS)
+    log.append_as_follower(batch_of(1, base_offset=90, partition_leader_epoch=0))
+    log.update_high_watermark(91)
+
+    for offset in (6, 50, 90):
+        content = log.read(offset, 1, isolation=HIGH_WATERMARK, minimum_one_batch=True).slice.read()
+        assert read_header(content).base_offset == 90
+
+
+def test_a_cold_read_is_told_from_a_hot_one(long_log: PartitionLog) -> None:
+    piece = long_log.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice
+    disk: Any = long_log._disk
+
+    assert piece.read_cached() == piece.read()
+    disk.is_cached = False
+    assert piece.read_cached() is None
+
+
+# Transactions.
+
+
+def test_read_committed_stops_at_the_first_open_transaction(log: PartitionLog) -> None:
+    append(log)
+    send(log, 1, 0, is_transactional=True)
+    send(log, 2, 0, is_transactional=True)
+    append(log)
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 1
+
+    end_transaction(log, 1, ControlType.ABORT)
+
+    assert log.last_stable_offset == 1  # the marker is above the high watermark
+    log.update_high_watermark(5)
+    assert log.last_stable_offset == 2
+    end_transaction(log, 2, ControlType.COMMIT)
+    log.update_high_watermark(6)
+    assert log.last_stable_offset == 6
+    info = log.read(0, 10**6, isolation=COMMITTED, minimum_one_batch=True)
+    assert [(row.producer_id, row.first_offset) for row in info.aborted_transactions or []] == [(1, 1)]
+    assert log.read(0, 9, isolation=HIGH_WATERMARK, minimum_one_batch=True).aborted_transactions is None
+    assert log.read(6, 9, isolation=COMMITTED, minimum_one_batch=True).aborted_transactions == []
+
+
+def test_aborted_transactions_are_sorted_by_their_first_offset() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=400, index_interval_bytes=0))
+    for producer_id in (1, 2, 3):
+        send(log, producer_id, 0, is_transactional=True)
+    for producer_id in (3, 1, 2):
+        append(log)
+        end_transaction(log, producer_id, ControlType.ABORT)
+    log.update_high_watermark(log.log_end_offset)
+    assert len(log.segments) > 1
+
+    info = log.read(0, 10**6, isolation=COMMITTED, minimum_one_batch=True)
+
+    assert [row.first_offset for row in info.aborted_transactions or []] == [0, 1, 2]
+
+
+def test_a_marker_that_is_none_is_refused(log: PartitionLog) -> None:
+    fake = build_batch([(b"", b"", 0, ())], is_control=True, producer_id=1, producer_epoch=0)
+
+    with pytest.raises(KafkaError):
+        log.append_as_leader(fake, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+
+    assert log.log_end_offset == 0
+
+
+# Followers.
+
+
+def test_a_follower_holds_the_leaders_bytes(log: PartitionLog) -> None:
+    send(log, 1, 0, is_transactional=True, epoch=2)
+    append(log, 3, epoch=3)
+    end_transaction(log, 1, ControlType.ABORT)
+    fetched = log.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice.read()
+    follower = open_log(MemoryDisk())
+
+    result = follower.append_as_follower(fetched + fetched[:65])
+
+    assert (result.base_offset, result.last_offset) == (0, 4)
+    assert follower.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice.read() == fetched
+    assert follower.epoch_entries == log.epoch_entries
+    follower.update_high_watermark(5)
+    assert follower.last_stable_offset == 5
+    follower.check_invariants()
+
+
+def test_a_follower_refuses_what_does_not_follow(log: PartitionLog) -> None:
+    log.append_as_follower(batch_of(2, base_offset=0))
+
+    with pytest.raises(KafkaError) as refused:
+        log.append_as_follower(batch_of(2, base_offset=2) + batch_of(2, base_offset=1))
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    broken = batch_of(2, base_offset=2)
+    broken[-1] ^= 1
+    with pytest.raises(KafkaError) as corrupt:
+        log.append_as_follower(batch_of(1, base_offset=2) + broken)
+    assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert log.log_end_offset == 2
+
+
+# Rolling.
+
+
+def test_a_segment_is_rolled_by_size() -> None:
+    size = len(batch_of())
+    log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=3 * size))
+
+    for _ in range(7):
+        append(log)
+
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
+    assert "00000000000000000003.snapshot" in files(log._disk)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("age_ms", "segments_count"), [(1000, 1), (1001, 2)])
+def test_a_segment_is_rolled_by_the_time_of_its_first_batch(age_ms: int, segments_count: int) -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(segment_ms=1000))
+    append(log, timestamp=5000)
+    append(log, timestamp=1)
+
+    append(log, timestamp=5000 + age_ms)
+
+    assert len(log.segments) == segments_count
+
+
+def test_a_segment_without_timestamps_is_rolled_by_the_clock() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(segment_ms=1000))
+    append(log, timestamp=-1)
+
+    append(log, timestamp=-1, now_ms=NOW_MS + 1001)
+
+    assert len(log.segments) == 2
+
+
+def test_jitter_rolls_earlier_and_the_same_after_a_restart() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(segment_ms=10_000, segment_jitter_ms=5_000))
+
+    jitter_ms = log._roll_jitter_ms(log.active_segment)
+
+    assert 0 <= jitter_ms < 5_000
+    assert jitter_ms == log._roll_jitter_ms(log.active_segment)
+    append(log, timestamp=1)
+    append(log, timestamp=10_002 - jitter_ms)
+    assert len(log.segments) == 2
+
+
+def test_a_segment_is_rolled_when_an_index_is_full() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(index_interval_bytes=0, segment_index_bytes=80))
+
+    for number in range(30):
+        append(log, timestamp=NOW_MS + number)
+
+    # 80 bytes hold 6 rows of the time index; Kafka keeps the last one free for the roll.
+    assert [segment.base_offset for segment in log.segments] == [0, 6, 12, 18, 24]
+    log.check_invariants()
+
+
+def test_a_segment_is_rolled_before_a_relative_offset_overflows() -> None:
+    log = open_log(MemoryDisk())
+    append(log)
+
+    log.append_as_follower(batch_of(1, base_offset=2**31 - 1))
+    log.append_as_follower(batch_of(1, base_offset=2**31))
+    log.append_as_follower(batch_of(1, base_offset=2**40))
+
+    assert [segment.base_offset for segment in log.segments] == [0, 2**31, 2**40]
+    log.check_invariants()
+
+
+def test_an_empty_segment_is_not_rolled(log: PartitionLog) -> None:
+    assert log.roll(now_ms=NOW_MS) is log.roll(now_ms=NOW_MS)
+    append(log)
+    assert log.roll(now_ms=NOW_MS).base_offset == 1
+
+
+def test_a_new_config_holds_from_the_next_append(log: PartitionLog) -> None:
+    append(log)
+
+    log.update_config(LogConfig(segment_bytes=len(batch_of())))
+    append(log)
+
+    assert len(log.segments) == 2
+
+
+# Looking up.
+
+
+def test_list_offsets_special_timestamps(long_log: PartitionLog) -> None:
+    long_log.increment_log_start_offset(7)
+
+    def answer(timestamp: int) -> tuple[int, int, int] | None:
+        return long_log.fetch_offset_for_timestamp(timestamp)
+
+    assert answer(-1) == (-1, 60, 0)
+    assert answer(-2) == answer(-4) == (-1, 7, 0)
+    assert answer(-3) == (NOW_MS, 0, 0)
+    assert answer(-5) == answer(-6) == (-1, -1, -1)
+    assert answer(NOW_MS) == (NOW_MS, 7, 0)
+    assert answer(NOW_MS + 1) is None
+
+
+def test_an_empty_log_has_no_epoch_to_tell(log: PartitionLog) -> None:
+    assert log.fetch_offset_for_timestamp(-2) == (-1, 0, -1)
+    assert log.fetch_offset_for_timestamp(-3) is None
+    assert log.fetch_offset_for_timestamp(0) is None
+
+
+def test_the_epoch_answered_is_that_of_the_offset(log: PartitionLog) -> None:
+    append(log, timestamp=100, epoch=1)
+    append(log, timestamp=300, epoch=4)
+    append(log, timestamp=200, epoch=6)
+
+    assert log.fetch_offset_for_timestamp(-2) == (-1, 0, 1)
+    assert log.fetch_offset_for_timestamp(150) == (300, 1, 4)
+    assert log.fetch_offset_for_timestamp(-3) == (300, 1, 4)
+    assert log.fetch_offset_for_timestamp(-1) == (-1, 3, 6)
+    assert log.end_offset_for_epoch(4) == (4, 2)
+    assert log.leader_epoch_for_offset(2) == 6
+
+
+# Cutting.
+
+
+def test_delete_records_hides_then_segments_go(long_log: PartitionLog) -> None:
+    assert long_log.increment_log_start_offset(25)
+    assert not long_log.increment_log_start_offset(20)
+    with pytest.raises(KafkaError) as refused:
+        long_log.increment_log_start_offset(61)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+    long_log.delete_segments(long_log.segments[:2], now_ms=NOW_MS)
+
+    assert (long_log.log_start_offset, long_log.segments[0].base_offset) == (25, 24)
+    assert {path.name for path in long_log.take_deleted_paths()} >= {"00000000000000000012.log.deleted"}
+    long_log.check_invariants()
+
+
+def test_all_segments_can_go(long_log: PartitionLog) -> None:
+    long_log.delete_segments(list(long_log.segments), now_ms=NOW_MS)
+
+    assert (long_log.log_start_offset, long_log.log_end_offset, long_log.size_bytes) == (60, 60, 0)
+    long_log.check_invariants()
+    assert append(long_log).base_offset == 60
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3, 11, 12, 13, 24, 59, 60])
+def test_truncation_takes_whole_batches_and_their_traces(offset: int) -> None:
+    size = len(batch_of(3, producer_id=1, producer_epoch=0, base_sequence=0))
+    log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=4 * size, index_interval_bytes=size))
+    for number in range(20):
+        send(log, 1, 3 * number, count=3, epoch=number // 2)
+    log.update_high_watermark(60)
+
+    log.truncate_to(offset, now_ms=NOW_MS)
+
+    end = offset // 3 * 3
+    assert log.log_end_offset == end
+    assert log.high_watermark == end
+    assert log.latest_epoch == ((end - 3) // 6 if end else -1)
+    log.check_invariants()
+    assert not send(log, 1, end, epoch=99).duplicate
+
+
+def test_truncation_below_the_first_segment_starts_anew(long_log: PartitionLog) -> None:
+    long_log.truncate_fully_and_start_at(1000, now_ms=NOW_MS)
+
+    assert (long_log.log_start_offset, long_log.log_end_offset) == (1000, 1000)
+    assert append(long_log).base_offset == 1000
+    long_log.check_invariants()
+    long_log.truncate_to(5, now_ms=NOW_MS)
+    assert (long_log.log_start_offset, long_log.log_end_offset) == (5, 5)
+    long_log.check_invariants()
+
+
+# Disks that fail.
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("torn_bytes", [0, 1, 60, 61, 75])
+def test_a_failed_write_is_cut_away_and_ends_the_log(error: int, torn_bytes: int) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    told: list[OSError] = []
+    log.on_failure = lambda _log, failure: told.append(failure)
+    disk.fail_at, disk.error, disk.torn_bytes = disk.steps + 1, error, torn_bytes
+
+    with pytest.raises(KafkaError) as refused:
+        append(log)
+
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [failure.errno for failure in told] == [error]
+    assert log.log_end_offset == 1
+    assert len(files(disk)["00000000000000000000.log"]) == len(batch_of())
+    with pytest.raises(KafkaError) as again:
+        append(log)
+    assert again.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert open_log(disk).log_end_offset == 1
+
+
+@pytest.mark.parametrize("stays_broken", [False, True])
+def test_whatever_step_fails_nothing_acknowledged_is_lost_or_torn(stays_broken: bool) -> None:
+    config = LogConfig(segment_bytes=300, index_interval_bytes=0)
+
+    def work(disk: MemoryDisk) -> int:
+        """Append until the disk fails; the count of acknowledged records."""
+        acknowledged = 0
+        try:
+            log = open_log(disk, config=config)
+            for number in range(8):
+                send(log, 1, number, is_transactional=True, epoch=number // 3)
+                acknowledged = log.log_end_offset
+                if number % 3 == 2:
+                    end_transaction(log, 1, ControlType.ABORT)
+                    acknowledged = log.log_end_offset
+            log.close(now_ms=NOW_MS)
+        except KafkaError as error:
+            assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        return acknowledged
+
+    whole = MemoryDisk()
+    total = work(whole)
+    for step in range(1, whole.steps + 1):
+        disk = MemoryDisk()
+        disk.fail_at, disk.torn_bytes, disk.stays_broken = step, 33, stays_broken
+
+        acknowledged = work(disk)
+
+        disk.repair()
+        log = open_log(disk, config=config)
+        assert acknowledged <= log.log_end_offset <= total
+        assert [record.offset for record in records_of_log(log)] == list(range(log.log_end_offset))
+
+
+def test_a_read_error_is_a_storage_error(long_log: PartitionLog) -> None:
+    disk: Any = long_log._disk
+    disk.fail_reads = True
+
+    with pytest.raises(KafkaError) as refused:
+        long_log.read(0, 1, isolation=LOG_END, minimum_one_batch=True)
+
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,0 +1,320 @@
+"""Opening a directory after a clean close, a crash, a power cut, an interrupted replacement."""
+
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.log_config import LogConfig
+from logstore.partition_log import PartitionLog
+from logstore.record import ControlType, build_batch
+from logstore.segment import Segment
+from tests.unit.logstore.log_maker import (
+    DIRECTORY,
+    NOW_MS,
+    append,
+    batch_of,
+    end_transaction,
+    files,
+    open_log,
+    records_of_log,
+    send,
+)
+
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=80)
+INDEXES = (".index", ".timeindex", ".txnindex")
+
+
+def filled(disk: MemoryDisk, *, config: LogConfig = CONFIG) -> PartitionLog:
+    """Some thirty batches in several segments: idempotent, transactional, of several epochs."""
+    log = open_log(disk, config=config)
+    for number in range(10):
+        append(log, 2, timestamp=NOW_MS + number * 10, epoch=number // 4)
+        send(log, 1, number, timestamp=NOW_MS + number * 7, epoch=number // 4)
+        send(log, 2, number, is_transactional=True, epoch=number // 4)
+        if number % 3 == 2:
+            end_transaction(log, 2, ControlType(number % 2))
+    return log
+
+
+def test_a_clean_close_leaves_nothing_to_read() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    records = records_of_log(log)
+    log.close(now_ms=NOW_MS)
+    seen: list[str] = []
+    disk.watch = lambda operation, path: seen.append(path.suffix) if operation == "read" else None
+
+    log = open_log(disk, config=CONFIG, clean_shutdown=True)
+
+    disk.watch = None
+    assert log.notes == []
+    assert log.recovery_point == log.log_end_offset
+    assert records_of_log(log) == records
+    assert send(log, 1, 9).duplicate
+    assert log.has_ongoing_transaction(2)
+    assert append(log).base_offset == len(records)
+
+
+@pytest.mark.parametrize("lost", [(".index",), (".timeindex",), INDEXES])
+def test_rebuilt_indexes_equal_the_lost_ones(lost: tuple[str, ...]) -> None:
+    disk = MemoryDisk()
+    filled(disk).close(now_ms=NOW_MS)
+    before = files(disk)
+    assert sum(name.endswith(".txnindex") for name in before) >= 1
+    for path in [path for path in disk.files if path.suffix in lost]:
+        del disk.files[path]
+
+    log = open_log(disk, config=CONFIG, clean_shutdown=False)
+    log.close(now_ms=NOW_MS)
+
+    assert {name: content for name, content in files(disk).items() if name in before} == before
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_broken_index_of_an_old_segment_is_rebuilt_although_the_shutdown_was_clean(suffix: str) -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    log.close(now_ms=NOW_MS)
+    before = files(disk)
+    name = f"{log.segments[1].base_offset:020d}{suffix}"
+    disk.files[DIRECTORY / name].content[:] = bytes(len(before[name]) + 1)
+
+    log = open_log(disk, config=CONFIG, clean_shutdown=True)
+
+    assert len(log.notes) == 1 and "built anew" in log.notes[0]
+    assert files(disk)[name] == before[name]
+
+
+def test_a_tail_torn_at_any_byte_is_cut_to_the_last_whole_batch() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    ends = [0]
+    for number in range(3):
+        append(log, number + 1)
+        ends.append(log.size_bytes)
+    content = files(disk)["00000000000000000000.log"]
+
+    for length in range(len(content)):
+        torn = MemoryDisk()
+        torn.make_directory(DIRECTORY)
+        torn.write_file(DIRECTORY / "00000000000000000000.log", content[:length], sync=True)
+
+        log = open_log(torn)
+
+        whole = sum(end <= length for end in ends) - 1
+        assert log.size_bytes == ends[whole]
+        assert log.log_end_offset == [0, 1, 3, 6][whole]
+        assert bool(log.notes) == (length not in ends)
+        assert append(log).base_offset == [0, 1, 3, 6][whole]
+
+
+def test_a_changed_byte_ends_the_log_there() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    victim = log.segments[2]
+    disk.files[victim.path].content[100] ^= 1
+
+    log = open_log(disk, config=CONFIG, recovery_point=0)
+
+    assert victim.base_offset <= log.log_end_offset
+    assert len(log.segments) == 3
+    assert [record.offset for record in records_of_log(log)] == list(range(log.log_end_offset))
+
+
+def test_only_segments_above_the_recovery_point_are_read_again() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    flushed = log.segments[3].base_offset
+    old = log.segments[:3]
+    disk.files[old[0].path].content[70] ^= 1  # would be found if it were read
+    read: set[str] = set()
+    disk.watch = lambda operation, path: read.add(path.name) if operation == "read" else None
+
+    log = open_log_unchecked(disk, recovery_point=flushed)
+
+    assert not {segment.path.name for segment in old} & read
+    assert log.recovery_point == flushed
+
+
+def open_log_unchecked(disk: MemoryDisk, *, recovery_point: int) -> PartitionLog:
+    return PartitionLog.open(
+        disk=disk,
+        directory=DIRECTORY,
+        topic_partition=("t", 0),  # type: ignore[arg-type]
+        topic_id=bytes(16),
+        config=CONFIG,
+        now_ms=NOW_MS,
+        clean_shutdown=False,
+        recovery_point=recovery_point,
+    )
+
+
+def test_producers_are_known_again_after_a_crash() -> None:
+    disk = MemoryDisk()
+    filled(disk)
+
+    log = open_log(disk, config=CONFIG)
+
+    assert send(log, 1, 9).duplicate
+    assert not send(log, 1, 10).duplicate
+    assert log.has_ongoing_transaction(2)
+
+
+def test_a_broken_snapshot_is_removed_and_the_older_one_serves() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    log.close(now_ms=NOW_MS)
+    newest = f"{log.log_end_offset:020d}.snapshot"
+    disk.files[DIRECTORY / newest].content[8] ^= 1
+
+    log = open_log(disk, config=CONFIG, clean_shutdown=True)
+
+    assert len(log.notes) == 1 and newest in log.notes[0]
+    assert send(log, 1, 9).duplicate
+
+
+@pytest.mark.parametrize("content", [None, b"", b"garbage"])
+def test_lost_epochs_are_found_in_the_batches(content: bytes | None) -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    epochs = log.epoch_entries
+    log.close(now_ms=NOW_MS)
+    if content is None:
+        disk.remove(DIRECTORY / "leader-epoch-checkpoint")
+    else:
+        disk.write_file(DIRECTORY / "leader-epoch-checkpoint", content, sync=True)
+
+    assert open_log(disk, config=CONFIG, clean_shutdown=True).epoch_entries == epochs
+
+
+def test_preallocated_zeros_are_cut() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, config=LogConfig(preallocate=True, segment_bytes=5000))
+    append(log)
+    assert disk.file_size(log.active_segment.path) == 5000
+
+    log = open_log(disk)
+
+    assert log.log_end_offset == 1
+    assert disk.file_size(log.active_segment.path) == log.size_bytes
+
+
+def test_the_rest_of_a_deletion_is_removed_and_strangers_are_named_and_left() -> None:
+    disk = MemoryDisk()
+    filled(disk).close(now_ms=NOW_MS)
+    for name in (
+        "00000000000000000000.log.deleted",
+        "00000000000000000009.index.deleted",
+        "00000000000000000003.log.cleaned",
+        "leader-epoch-checkpoint.tmp",
+        "00000000000000000777.index",
+        "notes.txt",
+        "123.log",
+    ):
+        disk.write_file(DIRECTORY / name, b"x", sync=True)
+
+    log = open_log(disk, config=CONFIG, clean_shutdown=True)
+
+    left = files(disk)
+    assert not [name for name in left if name.endswith((".deleted", ".cleaned", ".tmp"))]
+    assert "00000000000000000777.index" not in left
+    assert {"notes.txt", "123.log"} <= set(left)
+    assert len(log.notes) == 3
+    assert any("notes.txt is no file of a log" in note for note in log.notes)
+
+
+def cleaned_from(log: PartitionLog, disk: MemoryDisk, *, count: int) -> tuple[list[Segment], list[Segment]]:
+    """A segment `.cleaned` with the last record of the first `count` segments, and those segments."""
+    old = log.segments[:count]
+    last = old[-1].find_end()[0] - 1
+    new = Segment.create(disk, DIRECTORY, old[0].base_offset, CONFIG, now_ms=NOW_MS, suffix=".cleaned")
+    batch = build_batch([(b"k", b"last", NOW_MS, ())], base_offset=last, partition_leader_epoch=0)
+    new.append([batch], len(batch))
+    new.index_batch(last, NOW_MS, 0, CONFIG.index_interval_bytes)
+    new.seal()
+    return [new], old
+
+
+def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    new, old = cleaned_from(log, disk, count=2)
+    after = log.segments[2].base_offset
+
+    log.replace_segments(new, old)
+
+    assert log.segments[0] is new[0]
+    assert [record.offset for record in records_of_log(log)][:2] == [after - 1, after]
+    assert {path.name for path in log.take_deleted_paths()} >= {"00000000000000000000.log.deleted"}
+    log.check_invariants()
+
+
+def test_a_replacement_that_stops_at_any_step_leaves_the_old_or_the_new() -> None:
+    step = 0
+    outcomes: set[bool] = set()
+    while True:
+        step += 1
+        disk = MemoryDisk()
+        log = filled(disk)
+        log.flush(now_ms=NOW_MS)
+        before = [record.offset for record in records_of_log(log)]
+        new, old = cleaned_from(log, disk, count=2)
+        kept = [offset for offset in before if offset >= log.segments[2].base_offset - 1]
+        disk.fail_at = disk.steps + step
+        try:
+            log.replace_segments(new, old)
+        except Exception:
+            disk.repair()
+        else:
+            break
+
+        log = open_log(disk, config=LogConfig(**{**_options(), "cleanup_policy": ("compact",)}))
+
+        offsets = [record.offset for record in records_of_log(log)]
+        assert offsets in (before, kept)
+        outcomes.add(offsets == kept)
+    assert outcomes == {True, False}
+
+
+def _options() -> dict[str, int]:
+    return {
+        "segment_bytes": CONFIG.segment_bytes,
+        "index_interval_bytes": CONFIG.index_interval_bytes,
+    }
+
+
+def test_a_log_that_ends_before_its_start_begins_anew() -> None:
+    disk = MemoryDisk()
+    filled(disk)
+
+    log = open_log(disk, config=CONFIG, log_start_offset=10_000)
+
+    assert (log.log_start_offset, log.log_end_offset) == (10_000, 10_000)
+    assert append(log).base_offset == 10_000
+
+
+def test_a_hole_that_a_power_cut_left_ends_the_log_but_compactions_holes_do_not() -> None:
+    for policy, end in (("delete", 2), ("compact", 5)):
+        disk = MemoryDisk()
+        config = LogConfig(cleanup_policy=(policy,))
+        log = open_log(disk, config=config)
+        for _ in range(4):
+            append(log)
+        first = log.active_segment.path
+        log.roll(now_ms=NOW_MS)
+        append(log)
+        del disk.files[first].content[2 * len(batch_of()) :]
+
+        assert open_log(disk, config=config).log_end_offset == end
+
+
+def test_a_directory_is_made_with_an_empty_log_file() -> None:
+    disk = MemoryDisk()
+
+    log = open_log(disk)
+
+    assert files(disk) == {"00000000000000000000.log": b""}
+    log.close(now_ms=NOW_MS)
+    assert set(files(disk)) == {"00000000000000000000.log"}
+    assert Path("/data/t-0") == DIRECTORY
