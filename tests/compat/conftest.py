@@ -19,6 +19,8 @@ from tests.compat.wire_client import WireClient, eventually, only
 # What the tests need of a server in order to be quick: no three seconds of grace for a new group.
 OVERRIDES = ("group.initial.rebalance.delay.ms=0", "log.segment.delete.delay.ms=1000")
 
+INITIALIZE_SHARE_GROUP_STATE = 83
+
 
 @pytest.fixture(scope="session")
 def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -64,9 +66,11 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def is_reference() -> bool:
-    """Whether the address under test was given, and so may be Apache Kafka."""
-    return "OTTLA_TEST_BOOTSTRAP" in os.environ
+def is_reference(bootstrap: str) -> bool:
+    """Whether the server under test is Apache Kafka: only there share groups keep their state by an API."""
+    with WireClient(bootstrap) as client:
+        keys = {one.api_key for one in client.call("api_versions", 0).api_keys}
+    return INITIALIZE_SHARE_GROUP_STATE in keys
 
 
 @pytest.fixture

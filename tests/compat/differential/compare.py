@@ -41,14 +41,21 @@ OWN = {
 }
 NODE_IDS = ("node_id", "leader_id", "controller_id", "broker_id")
 NODE_ID_LISTS = ("replica_nodes", "isr_nodes", "offline_replicas")
-# In whatever order a server keeps them.
-SORTED_BY = {
-    "configs": "name",
-    "api_keys": "api_key",
-    "groups": "group_id",
-    "supported_features": "name",
-    "responses": "name",
-}
+# What names an item: lists are compared in this order, for servers keep them in any.
+NAMES = (
+    "name",
+    "topic",
+    "topic_name",
+    "group_id",
+    "key",
+    "api_key",
+    "index",
+    "partition_index",
+    "partition",
+    "resource_name",
+    "topic_id",
+)
+NOTES = ("error_message", "batch_index_error_message")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +90,16 @@ def normal(value: Any, name: str, node: int) -> Any:
         if name in NODE_ID_LISTS:
             return ["own" if one == node else one for one in value]
         items = [normal(one, name, node) for one in value]
-        key = SORTED_BY.get(name)
-        return sorted(items, key=lambda one: str(one[key])) if key and items and key in items[0] else items
+        return sorted(items, key=order) if items and isinstance(items[0], dict) else items
     if name in OWN and value not in OWN[name]:
         return "given"
     if name in NODE_IDS and value == node:
         return "own"
     return value
+
+
+def order(item: dict[str, Any]) -> list[str]:
+    return [str(item[name]) for name in NAMES if name in item]
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -109,7 +119,8 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any
         else:
             for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
                 yield from differences(mine, theirs, f"{path}[{index}]")
-    elif one != other:
+    # Ottla may say what is wrong where Kafka is silent, not the reverse.
+    elif one != other and not (path.endswith(NOTES) and other in (None, "")):
         yield path, one, other
 
 
@@ -180,13 +191,14 @@ def compare(ottla: str, kafka: str, api: str = "", text: str = "") -> Iterator[D
 
 def main() -> None:
     words = [word for word in sys.argv[1:] if word != "-v"]
-    seen: dict[tuple[str, str, str, str, str], list[int]] = {}
+    seen: dict[tuple[str, str, str, str], dict[str, list[int]]] = {}
     for found in compare(*words):
         if found.reason() is None or "-v" in sys.argv:
-            label = (found.api, found.case, found.path, repr(found.ottla)[:300], repr(found.kafka)[:300])
-            seen.setdefault(label, []).append(found.version)
-    for (api, case, path, one, other), versions in seen.items():
-        print(f"{api} v{versions[0]}-{versions[-1]} [{case}] {path}\n    ottla {one}\n    kafka {other}")
+            label = (found.api, found.path, repr(found.ottla)[:300], repr(found.kafka)[:300])
+            seen.setdefault(label, {}).setdefault(found.case, []).append(found.version)
+    for (api, path, one, other), cases in seen.items():
+        where = ", ".join(f"{case} v{versions[0]}-{versions[-1]}" for case, versions in cases.items())
+        print(f"{api} {path} [{where}]\n    ottla {one}\n    kafka {other}")
     print(f"{len(seen)} differences")
 
 
