@@ -1,0 +1,181 @@
+"""A node inside the test process: its life, its data directory, its limits, and what it holds in memory."""
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from tests.compat.batches import batch
+from tests.compat.wire_client import Closed, WireClient, only
+from tests.integration.conftest import EmbeddedBroker
+
+Start = Callable[..., EmbeddedBroker]
+
+
+def create(client: WireClient, name: str, partitions: int = 1) -> None:
+    topics = [{"name": name, "num_partitions": partitions, "replication_factor": 1}]
+    assert only(client.call("create_topics", 7, topics=topics, timeout_ms=5000).topics).error_code == 0
+
+
+def produce(client: WireClient, name: str, records: bytes, index: int = 0) -> int:
+    data = [{"name": name, "partition_data": [{"index": index, "records": records}]}]
+    answer = only(client.call("produce", 9, acks=-1, timeout_ms=5000, topic_data=data).responses)
+    partition = only(answer.partition_responses)
+    assert partition.error_code == 0, partition
+    return int(partition.base_offset)
+
+
+def test_a_second_node_on_the_same_data_is_refused(embedded: Start) -> None:
+    embedded()
+
+    with pytest.raises(KafkaError) as refused:
+        embedded()
+    assert "in use" in refused.value.detail
+
+
+def test_a_node_of_another_id_is_refused(embedded: Start, tmp_path: Path) -> None:
+    first = embedded(node_id=1)
+    first.call(lambda broker: None)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "meta.properties").write_bytes((tmp_path / "embedded" / "meta.properties").read_bytes())
+
+    with pytest.raises(KafkaError):
+        embedded(node_id=2, log_dirs=str(other))
+
+
+def test_a_taken_port_is_refused_before_anything_is_written(embedded: Start, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+
+        with pytest.raises(OSError):
+            embedded(listeners=address)
+
+    assert not (tmp_path / "embedded").exists()
+
+
+def test_fifty_connections_that_announce_much_cost_little(broker: EmbeddedBroker) -> None:
+    host, port = broker.bootstrap.split(":")
+    with contextlib.ExitStack() as stack:
+        for _ in range(50):
+            peer = stack.enter_context(socket.create_connection((host, int(port))))
+            peer.sendall(struct.pack(">i", 100_000_000) + bytes(1024))
+        deadline = time.monotonic() + 5
+        while broker.call(lambda node: len(node.listeners[0].connections)) < 50:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+        assert broker.call(lambda node: node.receive_memory.used_bytes) <= 50 * 8192
+
+
+def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -> None:
+    node = embedded(max_connections_per_ip=2)
+
+    with WireClient(node.bootstrap) as first, WireClient(node.bootstrap) as second:
+        assert first.call("api_versions", 0).error_code == 0
+        assert second.call("api_versions", 0).error_code == 0
+        with pytest.raises((Closed, OSError)), WireClient(node.bootstrap) as third:
+            third.call("api_versions", 0)
+    with WireClient(node.bootstrap) as again:
+        assert again.call("api_versions", 0).error_code == 0
+
+
+@pytest.mark.slow
+def test_idle_connections_are_closed(embedded: Start) -> None:
+    node = embedded(connections_max_idle_ms=400)
+
+    with WireClient(node.bootstrap) as client:
+        client.call("api_versions", 0)
+        time.sleep(1.5)
+        with pytest.raises((Closed, OSError)):
+            client.call("api_versions", 0)
+
+
+def test_a_waiting_fetch_is_woken_by_an_append(broker: EmbeddedBroker) -> None:
+    with WireClient(broker.bootstrap) as reader, WireClient(broker.bootstrap) as writer:
+        create(writer, "woken")
+        wanted = [{"topic": "woken", "partitions": [{"partition": 0, "partition_max_bytes": 10_000}]}]
+        sent = reader.send("fetch", 11, max_wait_ms=20_000, min_bytes=1, topics=wanted)
+        began = time.monotonic()
+
+        produce(writer, "woken", batch())
+
+        found = only(only(reader.receive("fetch", 11, sent).responses).partitions)
+        assert len(found.records) == len(batch())
+        assert time.monotonic() - began < 10
+
+
+def test_a_client_that_goes_while_it_waits_leaves_nothing(broker: EmbeddedBroker) -> None:
+    with WireClient(broker.bootstrap) as writer:
+        create(writer, "left")
+        with WireClient(broker.bootstrap) as reader:
+            wanted = [{"topic": "left", "partitions": [{"partition": 0, "partition_max_bytes": 10_000}]}]
+            reader.send("fetch", 11, max_wait_ms=60_000, min_bytes=1, topics=wanted)
+            waits = _eventually(broker, lambda waiting: waiting == 1)
+        assert waits
+
+        assert _eventually(broker, lambda waiting: waiting == 0)
+
+
+def _eventually(broker: EmbeddedBroker, is_so: Callable[[int], bool]) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        waiting = broker.call(lambda node: len(node.replica_manager.partition(("left", 0)).delayed_fetches))
+        if is_so(waiting):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_what_was_acknowledged_is_there_after_a_restart(embedded: Start, tmp_path: Path) -> None:
+    data = str(tmp_path / "kept")
+    node = embedded(log_dirs=data)
+    with WireClient(node.bootstrap) as client:
+        create(client, "kept", 3)
+        offsets = [produce(client, "kept", batch(), index) for index in (0, 1, 1, 2)]
+    assert offsets == [0, 0, 1, 0]
+    node.stop()
+
+    again = embedded(log_dirs=data)
+
+    with WireClient(again.bootstrap) as client:
+        assert produce(client, "kept", batch(), 1) == 2
+        wanted = [{"topic": "kept", "partitions": [{"partition": 1, "partition_max_bytes": 10_000}]}]
+        found = only(only(client.call("fetch", 11, max_wait_ms=0, topics=wanted).responses).partitions)
+        assert (found.error_code, found.high_watermark) == (0, 3)
+        assert len(found.records) == 3 * len(batch())
+
+
+def test_a_replica_moves_to_another_log_directory(embedded: Start, tmp_path: Path) -> None:
+    dirs = [str(tmp_path / name) for name in ("one", "two")]
+    node = embedded(log_dirs=",".join(dirs))
+    with WireClient(node.bootstrap) as client:
+        create(client, "moved")
+        produce(client, "moved", batch())
+        place = node.call(
+            lambda broker: str(broker.replica_manager.partition(("moved", 0)).log.directory.parent)
+        )
+        other = next(one for one in dirs if one != place)
+        wanted = [{"path": other, "topics": [{"name": "moved", "partitions": [0]}]}]
+
+        answer = client.call("alter_replica_log_dirs", 2, dirs=wanted)
+
+        assert only(only(answer.results).partitions).error_code == ErrorCode.NONE
+        deadline = time.monotonic() + 10
+        while _place_of(client, "moved") != [other]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert produce(client, "moved", batch()) == 1
+        unknown = client.call("alter_replica_log_dirs", 2, dirs=[{**wanted[0], "path": "/nowhere"}])
+        assert only(only(unknown.results).partitions).error_code == ErrorCode.LOG_DIR_NOT_FOUND
+
+
+def _place_of(client: WireClient, topic: str) -> list[str]:
+    answer = client.call("describe_log_dirs", 4, topics=[{"topic": topic, "partitions": [0]}])
+    assert all(one.total_bytes > 0 for one in answer.results)
+    return [one.log_dir for one in answer.results if one.topics]
