@@ -281,7 +281,8 @@ class Group:
         self.members = {
             member_id: self.members[member_id] for member_id in order if member_id in self.members
         }
-        # A log may be anybody's: a leader that is no member, or an instance with two, must not become state here.
+        # A log may be anybody's: a leader that is no member, or an instance with two, must not become state
+        # here.
         self.leader_id = value.leader if value.leader in self.members else next(iter(self.members), None)
         self.read_subscriptions()
 
