@@ -1,0 +1,209 @@
+"""dump-log: the files of a log in the words of kafka-dump-log, one batch, record or row a line.
+
+It reads what is there and changes nothing, also while a node runs on it; of a broken file it prints all that
+can be read and says at which byte it is broken.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from logstore import checkpoint
+from logstore.meta_properties import META_PROPERTIES
+from node.tools import log_files
+from node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value
+
+EXIT_BROKEN: Final = 1
+EXIT_USAGE: Final = 2
+# What the cleaner, a deletion or a replacement under way put behind a name.
+PASSING_SUFFIXES: Final = (".deleted", ".cleaned", ".swap")
+SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_OFFSETS = ("topic", "partition", "offset")
+CHECKPOINTS: Final = {
+    checkpoint.RECOVERY_POINT_CHECKPOINT: _OFFSETS,
+    checkpoint.LOG_START_OFFSET_CHECKPOINT: _OFFSETS,
+    checkpoint.REPLICATION_OFFSET_CHECKPOINT: _OFFSETS,
+    checkpoint.CLEANER_OFFSET_CHECKPOINT: _OFFSETS,
+    checkpoint.LEADER_EPOCH_CHECKPOINT: ("epoch", "startOffset"),
+}
+PROPERTIES: Final = {checkpoint.PARTITION_METADATA: ":", META_PROPERTIES: "="}
+
+EPILOG = """\
+FILE is a .log, .index, .timeindex, .txnindex or .snapshot, a checkpoint, partition.metadata or
+meta.properties; of a directory all of these are printed. An index is held against the .log beside it.
+The exit code is 1 if anything is broken; the byte is named. Nothing is ever changed.
+examples:
+  {program} ottla-data/orders-0                                           all files of a partition
+  {program} --records ottla-data/orders-0/00000000000000000000.log        every record
+  {program} --json --records ottla-data/orders-0 | jq 'select(.offset == 42)'
+"""
+
+
+def main(arguments: Sequence[str] | None = None, *, program: str = "dump-log") -> int:
+    """Print the files that the command line names; 1 if any of them is broken, 2 if there is none."""
+    options = _parse(arguments, program)
+    try:
+        code = _dump(options, program)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parse(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="Print what the files of a log hold, in the words of kafka-dump-log.",
+        epilog=EPILOG.format(program=program),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="files or directories")
+    parser.add_argument(
+        "--records", "--print-data-log", action="store_true", help="print the records of each batch too"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    return parser.parse_args(arguments)
+
+
+def _dump(options: argparse.Namespace, program: str) -> int:
+    code = 0
+    for named in options.files:
+        try:
+            paths = [named] if not named.is_dir() else sorted(filter(_is_known, named.rglob("*")))
+        except OSError as error:
+            code = _refuse(program, f"{named} cannot be read: {error.strerror}.")
+            continue
+        if not paths:
+            code = _refuse(program, f"{named} holds no file of a log; name a partition's directory.")
+        for path in paths:
+            reader = _reader(path, options.records)
+            if reader is None:
+                code = _refuse(program, f"{path} is not a file of a log; --help says what can be read.")
+                continue
+            code = max(code, _dump_file(path, reader, options.json, program))
+    return code
+
+
+def _refuse(program: str, sentence: str) -> int:
+    print(f"{program}: {sentence}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _dump_file(path: Path, reader: Callable[[], Found], as_json: bool, program: str) -> int:
+    code = 0
+    if not as_json:
+        print(f"Dumping {path}")
+        base_offset = _base_offset(path)
+        if _kind(path) == ".log" and base_offset is not None:
+            print(f"Log starting offset: {base_offset}")
+    try:
+        for found in reader():
+            if isinstance(found, Broken):
+                code = EXIT_BROKEN
+            print(_as_json(path, found) if as_json else _in_words(found))
+    except FileNotFoundError:
+        return _refuse(program, f"{path} does not exist.")
+    except OSError as error:
+        sys.stdout.flush()
+        print(f"{program}: {path} cannot be read: {error.strerror or error}.", file=sys.stderr)
+        return EXIT_BROKEN
+    return code
+
+
+def _kind(path: Path) -> str:
+    """`.log`, `.index` ... or the whole name of a file that has a name of its own."""
+    name = path.name
+    for suffix in PASSING_SUFFIXES:
+        name = name.removesuffix(suffix)
+    if name in CHECKPOINTS or name in PROPERTIES:
+        return name
+    return Path(name).suffix
+
+
+def _is_known(path: Path) -> bool:
+    kind = _kind(path)
+    if kind in SEGMENT_SUFFIXES:
+        return _base_offset(path) is not None and path.is_file()
+    if kind == ".checkpoint":  # a snapshot of the metadata: OFFSET-EPOCH.checkpoint
+        return path.parent.name.startswith("__cluster_metadata-")
+    return (kind in CHECKPOINTS or kind in PROPERTIES) and path.is_file()
+
+
+def _base_offset(path: Path) -> int | None:
+    digits = path.name.split(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 20 else None
+
+
+def _reader(path: Path, with_records: bool) -> Callable[[], Found] | None:
+    """What reads this file; None for a file of another kind."""
+    kind = _kind(path)
+    base_offset = _base_offset(path)
+    log = path.with_name(path.name.replace(kind, ".log")) if kind else path
+    beside = log if log.is_file() else None
+    match kind:
+        case ".log":
+            return lambda: log_files.read_log(path, with_records=with_records, base_offset=base_offset)
+        case ".index":
+            return lambda: log_files.read_offset_index(path, base_offset or 0, beside)
+        case ".timeindex":
+            return lambda: log_files.read_time_index(path, base_offset or 0, beside)
+        case ".txnindex":
+            return lambda: log_files.read_transaction_index(path)
+        case ".snapshot":
+            return lambda: log_files.read_producer_snapshot(path)
+        case ".checkpoint":
+            return lambda: log_files.read_log(path, with_records=with_records)
+        case _:
+            pass
+    if kind in CHECKPOINTS:
+        return lambda: log_files.read_checkpoint(path, CHECKPOINTS[kind])
+    if kind in PROPERTIES:
+        return lambda: log_files.read_properties(path, PROPERTIES[kind])
+    return None
+
+
+def _in_words(found: Row | Broken) -> str:
+    if isinstance(found, Broken):
+        return f"Broken at byte {found.position}: {found.problem}"
+    if found.kind == NOTE:
+        return f"{found.fields['reservedRows']} rows are reserved and not written."
+    words = " ".join(f"{name}: {_value_in_words(name, value)}" for name, value in found.fields.items())
+    return f"| {words}" if found.kind == RECORD else words
+
+
+def _value_in_words(name: str, value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{','.join(map(_printable, value))}]"
+    if value is None:
+        # The Java tool prints optionals in two ways.
+        return "OptionalLong.empty" if name == "deleteHorizonMs" else "None"
+    if name == "deleteHorizonMs":
+        return f"OptionalLong[{value}]"
+    return _printable(value) if isinstance(value, str) else str(value)
+
+
+def _printable(text: str) -> str:
+    """Text that stays on its line and cannot steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _as_json(path: Path, found: Row | Broken) -> str:
+    about: Mapping[str, Value] = {"file": str(path)}
+    if isinstance(found, Broken):
+        return json.dumps({**about, "type": "broken", "byte": found.position, "problem": found.problem})
+    return json.dumps({**about, "type": found.kind, **found.fields}, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The records of Kafka's internal topics in words: the metadata log and `__consumer_offsets`."""
+
+import json
+from collections.abc import Callable
+
+from groupcoord import group_records
+from logstore.errors import KafkaError
+from logstore.record import Record
+from metadata_raft import record_codec
+from node.wire.describe import describe
+
+# The words for the key and for the payload of a record; None for what is not there.
+Wording = Callable[[Record], tuple[str | None, str | None]]
+
+
+def as_text(content: bytes) -> str:
+    """Bytes as text; what is not UTF-8 as \\xNN."""
+    return content.decode("utf-8", "backslashreplace")
+
+
+def plain(record: Record) -> tuple[str | None, str | None]:
+    """Key and value as they are."""
+    return (
+        None if record.key is None else as_text(record.key),
+        None if record.value is None else as_text(record.value),
+    )
+
+
+def metadata(record: Record) -> tuple[str | None, str | None]:
+    """A record of `__cluster_metadata`; as it is, if it is of a kind that this version does not know."""
+    try:
+        decoded = record_codec.decode_record(record.value)
+    except KafkaError:
+        return plain(record)
+    return plain(record)[0], json.dumps({"type": type(decoded).__name__, "data": describe(decoded)})
+
+
+def group(record: Record) -> tuple[str | None, str | None]:
+    """A record of `__consumer_offsets`; as it is, if it is of a kind that this version does not know."""
+    if record.key is None:
+        return plain(record)
+    try:
+        decoded = group_records.decode_record(record.key, record.value)
+    except KafkaError:
+        return plain(record)
+    if decoded is None:
+        return plain(record)
+    key = {name: value for name, value in decoded._asdict().items() if name != "value"}
+    return json.dumps(key), None if decoded.value is None else json.dumps(describe(decoded.value))
+
+
+def wording_for(directory: str) -> Wording:
+    """How to word the records of a partition, by the name of its directory."""
+    if directory.startswith("__cluster_metadata-"):
+        return metadata
+    if directory.startswith(f"{group_records.OFFSETS_TOPIC}-"):
+        return group
+    return plain
