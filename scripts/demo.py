@@ -352,7 +352,7 @@ def show_proof(sent: Ledger, received: Ledger, committed: int) -> bool:
     verdict = "[green]yes" if all_same else "[red]NO"
     table.add_section()
     table.add_row("all", f"{sent.total:,}", f"{received.total:,}", "", "", verdict)
-    console.print(table)
+    console.print(table, soft_wrap=False)
     console.print(f"The group {GROUP!r} has committed {committed:,} records as read.")
     if sent.total != FLIGHTS:
         console.print(
