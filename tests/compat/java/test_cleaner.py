@@ -1,0 +1,186 @@
+"""Java as judge: Apache Kafka's own cleaner, over copies of the same log, leaves the same batches as ours.
+
+Offsets, records, timestamps, delete horizons, producers, emptied batches, file names and transaction indexes
+are compared; the base timestamp of a batch is not, which only says how its timestamps are written down.
+"""
+
+import random
+import shutil
+import subprocess
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from logstore.cleaner import clean_group, groups_to_clean, index_dirty
+from logstore.cleaner_manager import CleanerManager
+from logstore.compression import Compression
+from logstore.disk import OsDisk
+from logstore.log_config import LogConfig
+from logstore.log_manager import LogManager
+from logstore.partition_log import AppendOrigin, PartitionLog
+from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker, iterate_records
+from logstore.record_batch import check_batch, iterate_headers
+from logstore.topic_partition import TopicPartition
+from logstore.transaction_index import ROW
+from tests.compat.java.jars import kafka_classpath, why_no_java
+
+JUDGE = Path(__file__).parent / "CleanerJudge.java"
+JUDGE_TIMEOUT_S = 120
+NAME = TopicPartition("c", 0)
+START_MS = 1_700_000_000_000
+CONFIG = LogConfig(
+    cleanup_policy=("compact",),
+    segment_bytes=60_000,
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=10_000,
+    message_timestamp_after_max_ms=2**62,
+)
+# Seed of the log, slots of the key map (a prime: ours rounds down to one), and when the rounds are, in ms after
+# START_MS.
+STORIES = [
+    pytest.param(1, 100_000, (900_000, 905_000, 911_000), id="tombstones and markers over three rounds"),
+    pytest.param(2, 31, (900_000,), id="a map that is soon full"),
+    pytest.param(3, 100_000, (900_000, 900_000), id="two rounds at once"),
+]
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+
+class OurLog:
+    """A compacted log in a directory, and our cleaner for it."""
+
+    def __init__(self, directory: Path, now_ms: int) -> None:
+        self.now_ms = now_ms
+        unique = count(1)
+        self.manager = LogManager(
+            log_dirs=(directory,),
+            disk=OsDisk(),
+            now_ms=lambda: self.now_ms,
+            unique=lambda: next(unique).to_bytes(16, "big"),
+        )
+        self.manager.acquire()
+        self.manager.claim(cluster_id=bytes(range(16)), node_id=1)
+        self.manager.load(lambda _topic: CONFIG)
+        self.log: PartitionLog = self.manager.get_or_create(NAME, bytes(range(16)), CONFIG)
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def clean(self, map_keys: int) -> int:
+        """One round over the whole log; up to where it got."""
+        self.manager.dirs[0].cleaned_offsets.clear()
+        cleaner = CleanerManager(self.manager)
+        job = cleaner.next_job(self.now_ms)
+        assert job is not None
+        offset_map = index_dirty(
+            job, buffer_bytes=24 * map_keys, load_factor=0.9, on_bytes=lambda _size: None
+        )
+        for group in groups_to_clean(job, offset_map):
+            cleaner.swap(job, clean_group(job, group, offset_map, on_bytes=lambda _size: None))
+        for path in self.log.take_deleted_paths():
+            path.unlink()
+        self.manager.close()
+        return offset_map.latest_offset + 1
+
+
+def fill(directory: Path, seed: int) -> int:
+    """A log of all that a compacted topic may meet; the time at its end."""
+    chance, ours = random.Random(seed), OurLog(directory, START_MS)
+    sequences: dict[int, int] = {}
+    open_transactions: set[int] = set()
+
+    def append(batch: bytearray, origin: AppendOrigin) -> None:
+        ours.log.append_as_leader(batch, leader_epoch=0, now_ms=ours.now_ms, origin=origin)
+
+    def end(producer_id: int) -> None:
+        open_transactions.discard(producer_id)
+        marker = EndTransactionMarker(chance.choice(list(ControlType)), 0)
+        append(
+            build_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=ours.now_ms),
+            AppendOrigin.COORDINATOR,
+        )
+
+    for _ in range(2_000):
+        ours.now_ms += chance.randrange(1, 50)
+        kind = chance.choice(("plain",) * 5 + ("idempotent",) * 2 + ("transactional",) * 2 + ("end",))
+        if kind == "end":
+            if open_transactions:
+                end(chance.choice(sorted(open_transactions)))
+            continue
+        producer_id = {"plain": -1, "idempotent": chance.randrange(1, 4)}.get(kind, chance.randrange(10, 13))
+        records = [
+            (
+                b"key-%d" % chance.randrange(40),
+                None if chance.random() < 0.2 else b"value" * chance.randrange(1, 4),
+                ours.now_ms + chance.randrange(-100, 100),
+                (("h", b"x"),) if chance.random() < 0.2 else (),
+            )
+            for _ in range(chance.randrange(1, 8))
+        ]
+        sequence = sequences.get(producer_id, 0)
+        sequences[producer_id] = sequence + len(records)
+        if kind == "transactional":
+            open_transactions.add(producer_id)
+        batch = build_batch(
+            records,
+            compression=chance.choice(list(Compression)),
+            producer_id=producer_id,
+            producer_epoch=-1 if producer_id < 0 else 0,
+            base_sequence=-1 if producer_id < 0 else sequence,
+            is_transactional=kind == "transactional",
+        )
+        append(batch, AppendOrigin.COORDINATOR if kind == "transactional" else AppendOrigin.CLIENT)
+    for producer_id in sorted(open_transactions):
+        end(producer_id)
+    ours.log.roll(now_ms=ours.now_ms)
+    ours.log.update_high_watermark(ours.log.log_end_offset)
+    ours.manager.close()
+    return ours.now_ms
+
+
+def content_of(directory: Path) -> list[object]:
+    """All that a log directory says, without what may differ."""
+    found: list[object] = []
+    for path in sorted(directory.glob("*.log")):
+        content = path.read_bytes()
+        found.append(path.name)
+        for position, header in iterate_headers(content):
+            batch = content[position : position + header.size_bytes]
+            check_batch(batch)
+            same = header._replace(crc=0, batch_length=0, base_timestamp=0)
+            found.append((same, header.delete_horizon_ms, list(iterate_records(batch))))
+    for path in sorted(directory.glob("*.txnindex")):
+        if rows := list(ROW.iter_unpack(path.read_bytes())):
+            found.append((path.name, rows))
+    return found
+
+
+def clean_with_kafka(classpath: str, directory: Path, now_ms: int, map_keys: int) -> int:
+    """One round of Apache Kafka's cleaner; up to where it got."""
+    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command += [str(CONFIG.segment_bytes), str(CONFIG.delete_retention_ms)]
+    command += [str(directory), str(now_ms), str(24 * map_keys)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[-1])
+
+
+@pytest.mark.parametrize(("seed", "map_keys", "rounds"), STORIES)
+def test_kafkas_cleaner_leaves_the_same(
+    tmp_path: Path, seed: int, map_keys: int, rounds: tuple[int, ...]
+) -> None:
+    reason = why_no_java()
+    classpath = None if reason else kafka_classpath()
+    if classpath is None:
+        pytest.skip(reason or "Maven does not resolve Apache Kafka 4.3.1")
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    fill(ours, seed)
+
+    for after_ms in rounds:
+        # Each round starts from one and the same log, so that one difference is not taken for two.
+        shutil.rmtree(theirs, ignore_errors=True)
+        shutil.copytree(ours, theirs)
+        got = OurLog(ours, START_MS + after_ms).clean(map_keys)
+        expected = clean_with_kafka(classpath, theirs / "c-0", START_MS + after_ms, map_keys)
+
+        assert content_of(ours / "c-0") == content_of(theirs / "c-0")
+        assert got == expected
