@@ -54,7 +54,7 @@ def handle(broker: "Broker", context: RequestContext, request: OffsetCommitReque
             ]
         )
 
-    if not offsets and request.topics:
+    if not offsets:
         return build(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
 
     def make(token: int) -> OffsetCommit:
