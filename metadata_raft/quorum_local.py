@@ -133,7 +133,7 @@ class LocalQuorum:
     def _load_segments(self, segments: list[_Segment], image: MetadataImage) -> tuple[MetadataImage, int]:
         delta = MetadataDelta(image)
         last = MetadataBatch(image.version, image.epoch, image.timestamp_ms, ())
-        next_offset, cut_bytes = image.version + 1, 0
+        next_offset, epoch, cut_bytes = image.version + 1, 0, 0
         for index, segment in enumerate(segments):
             is_last = index + 1 == len(segments)
             if segment in _covered(segments[index : index + 2], image):
@@ -147,7 +147,9 @@ class LocalQuorum:
                     raise _damaged(
                         segment.path, position, f"offset {header.base_offset} follows {expected - 1}."
                     )
-                expected = header.next_offset
+                if header.partition_leader_epoch < epoch:
+                    raise _damaged(segment.path, position, f"an epoch below {epoch} follows it.")
+                expected, epoch = header.next_offset, header.partition_leader_epoch
                 # The snapshot has what stands before.
                 if header.base_offset >= next_offset:
                     last = self._replay(delta, segment.path, content, position)
@@ -273,8 +275,8 @@ class LocalQuorum:
 
     async def _make_snapshot(self, image: MetadataImage) -> None:
         self._bytes_since_snapshot, self._snapshot_ms = 0, image.timestamp_ms
-        # What comes next may already be in flight to the old segment; then that one stays a little longer.
-        self._roll_at = self._end_offset
+        # Nothing is being written at this moment, so the next batch can begin a segment of its own.
+        self._roll_at = image.version + 1
         try:
             await asyncio.to_thread(self._write_snapshot, image)
         except OSError as error:

@@ -81,7 +81,8 @@ def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch:
     kinds: list[int] = []
     while position < len(buffer):
         batch, header = decode_batch(buffer, position)
-        if header.base_offset != expected_offset or SNAPSHOT_FOOTER_TYPE in kinds:
+        is_in_place = header.base_offset == expected_offset and header.partition_leader_epoch == epoch
+        if not is_in_place or SNAPSHOT_FOOTER_TYPE in kinds:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A snapshot goes wrong at position {position}.")
         if header.is_control:
             kinds.append(control_type_of(buffer, position, header))

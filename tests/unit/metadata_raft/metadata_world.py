@@ -1,0 +1,89 @@
+"""A controller over an image, with the checks that hold after every command."""
+
+import random
+from collections.abc import Sequence
+
+from logstore.config_def import ConfigDef
+from metadata_raft.commands import Command, NewTopic, RegisterBroker, Reply, UnfenceBroker
+from metadata_raft.controller import Controller
+from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.image import Endpoint, MetadataImage, check_invariants
+from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
+from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
+
+CLUSTER_ID = b"cluster-id-16-by"
+NOW_MS = 1_700_000_000_000
+EMPTY = MetadataImage(cluster_id=CLUSTER_ID)
+
+CONFIG = ControllerConfig(
+    num_partitions=2,
+    default_replication_factor=1,
+    broker_config_def=BROKER_CONFIG_DEF,
+    group_config_def=GROUP_CONFIG_DEF,
+    broker_values={key.name: key.default for key in BROKER_CONFIG_DEF},
+)
+assert isinstance(BROKER_CONFIG_DEF, ConfigDef)
+
+
+class MetadataWorld:
+    """Commands in, replies out; every batch goes through its bytes and is kept in `log`."""
+
+    def __init__(self, config: ControllerConfig = CONFIG, brokers: int = 1, seed: int = 0) -> None:
+        self.controller = Controller(EMPTY, config)
+        self.log: list[bytes] = []
+        self._chance = random.Random(seed)
+        for broker_id in range(brokers):
+            self.start_broker(broker_id)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def uuid(self) -> bytes:
+        return self._chance.randbytes(16)
+
+    def submit(self, command: Command) -> Reply:
+        decision = self.controller.decide(command, NOW_MS)
+        again = self.controller.decide(command, NOW_MS)
+        assert decision == again, "deciding is not pure"
+        if decision.records:
+            batch = MetadataBatch(self.image.version + 1, 1, NOW_MS, list(decision.records))
+            encoded = bytes(encode_batch(batch))
+            self.log.append(encoded)
+            self.controller.replay(decode_batch(encoded)[0])
+        check_invariants(self.image)
+        return decision.reply
+
+    def start_broker(self, broker_id: int, *, rack: str | None = None, unfence: bool = True) -> int:
+        """Register a new process of a broker; its epoch."""
+        reply = self.submit(
+            RegisterBroker(
+                broker_id=broker_id,
+                incarnation_id=self.uuid(),
+                listeners={"PLAINTEXT": Endpoint(f"host{broker_id}", 9092)},
+                rack=rack,
+                log_dirs=[self.uuid()],
+                features={"some.feature": (1, 3)},
+            )
+        )
+        if unfence:
+            self.submit(UnfenceBroker(broker_id=broker_id, broker_epoch=reply.broker_epoch))
+        return reply.broker_epoch
+
+    def topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        *,
+        configs: Sequence[tuple[str, str | None]] = (),
+        assignments: Sequence[tuple[int, Sequence[int]]] = (),
+    ) -> NewTopic:
+        return NewTopic(
+            name=name,
+            topic_id=self.uuid(),
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs,
+            assignments=assignments,
+        )

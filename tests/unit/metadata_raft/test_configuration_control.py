@@ -1,0 +1,157 @@
+"""Settings are changed as KIP-226 and KIP-339 say."""
+
+import pytest
+
+from logstore.errors import ErrorCode
+from metadata_raft.commands import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    CreateTopics,
+    ResourceChanges,
+    ResourceResult,
+)
+from metadata_raft.records import ConfigResourceType
+from tests.unit.metadata_raft.metadata_world import MetadataWorld
+
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP
+LOGGER, METRICS = ConfigResourceType.BROKER_LOGGER, ConfigResourceType.CLIENT_METRICS
+
+
+@pytest.fixture
+def world() -> MetadataWorld:
+    made = MetadataWorld()
+    made.submit(CreateTopics(topics=[made.topic("t", configs=[("retention.ms", "5")])]))
+    return made
+
+
+def alter(
+    world: MetadataWorld,
+    kind: ConfigResourceType,
+    name: str,
+    *changes: tuple[str, ConfigOperation, str | None],
+    replace_all: bool = False,
+    validate_only: bool = False,
+) -> ResourceResult:
+    resource = ResourceChanges(
+        resource_type=kind,
+        resource_name=name,
+        changes=[ConfigChange(*change) for change in changes],
+        replace_all=replace_all,
+    )
+    reply = world.submit(AlterConfigs(resources=[resource], validate_only=validate_only))
+    return reply.resources[0]
+
+
+CHANGES = [
+    (TOPIC, "t", ("segment.ms", SET, "60000"), ErrorCode.NONE, {"retention.ms": "5", "segment.ms": "60000"}),
+    (TOPIC, "t", ("retention.ms", DELETE, None), ErrorCode.NONE, {}),
+    (TOPIC, "t", ("segment.ms", DELETE, None), ErrorCode.NONE, {"retention.ms": "5"}),
+    (
+        TOPIC,
+        "t",
+        ("cleanup.policy", APPEND, "compact"),
+        ErrorCode.NONE,
+        {"retention.ms": "5", "cleanup.policy": "delete,compact"},
+    ),
+    (
+        TOPIC,
+        "t",
+        ("cleanup.policy", SUBTRACT, "compact"),
+        ErrorCode.NONE,
+        {"retention.ms": "5", "cleanup.policy": "delete"},
+    ),
+    (TOPIC, "t", ("retention.ms", APPEND, "6"), ErrorCode.INVALID_CONFIG, {"retention.ms": "5"}),
+    (TOPIC, "t", ("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG, {"retention.ms": "5"}),
+    (TOPIC, "t", ("foo", SET, "1"), ErrorCode.INVALID_CONFIG, {"retention.ms": "5"}),
+    (TOPIC, "t", ("retention.ms", SET, None), ErrorCode.INVALID_REQUEST, {"retention.ms": "5"}),
+    (TOPIC, "u", ("retention.ms", SET, "5"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, {}),
+    (TOPIC, "a/b", ("retention.ms", SET, "5"), ErrorCode.INVALID_TOPIC_EXCEPTION, {}),
+    (BROKER, "0", ("message.max.bytes", SET, "9"), ErrorCode.NONE, {"message.max.bytes": "9"}),
+    (BROKER, "", ("message.max.bytes", SET, "9"), ErrorCode.NONE, {"message.max.bytes": "9"}),
+    (BROKER, "0", ("num.partitions", SET, "9"), ErrorCode.INVALID_REQUEST, {}),
+    (BROKER, "0", ("foo", SET, "9"), ErrorCode.INVALID_CONFIG, {}),
+    (BROKER, "0", ("message.max.bytes", SET, "-9"), ErrorCode.INVALID_CONFIG, {}),
+    (BROKER, "7", ("message.max.bytes", SET, "9"), ErrorCode.BROKER_ID_NOT_REGISTERED, {}),
+    (
+        GROUP,
+        "g",
+        ("consumer.session.timeout.ms", SET, "50000"),
+        ErrorCode.NONE,
+        {"consumer.session.timeout.ms": "50000"},
+    ),
+    (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST, {}),
+    (LOGGER, "0", ("root", SET, "DEBUG"), ErrorCode.INVALID_REQUEST, {}),
+    (METRICS, "m", ("interval.ms", SET, "5"), ErrorCode.INVALID_REQUEST, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "change", "error", "after"), CHANGES)
+def test_one_change(
+    world: MetadataWorld,
+    kind: ConfigResourceType,
+    name: str,
+    change: tuple[str, ConfigOperation, str | None],
+    error: ErrorCode,
+    after: dict[str, str],
+) -> None:
+    result = alter(world, kind, name, change)
+
+    assert result.error is error and (result.message is None) == (error is ErrorCode.NONE)
+    assert dict(world.image.configs.of(kind, name)) == after
+
+
+def test_the_old_alter_configs_replaces_the_whole_set(world: MetadataWorld) -> None:
+    result = alter(world, TOPIC, "t", ("segment.ms", SET, "60000"), replace_all=True)
+
+    assert result.error is ErrorCode.NONE
+    assert world.image.configs.topic("t") == {"segment.ms": "60000"}
+
+
+def test_validate_only_changes_nothing(world: MetadataWorld) -> None:
+    before = world.image
+
+    assert alter(world, TOPIC, "t", ("segment.ms", SET, "60000"), validate_only=True).error is ErrorCode.NONE
+    assert world.image is before
+
+
+def test_one_bad_setting_spoils_its_resource_and_no_other(world: MetadataWorld) -> None:
+    good = ResourceChanges(
+        resource_type=BROKER,
+        resource_name="",
+        changes=[ConfigChange("log.retention.ms", SET, "7")],
+    )
+    bad = ResourceChanges(
+        resource_type=TOPIC,
+        resource_name="t",
+        changes=[ConfigChange("segment.ms", SET, "60000"), ConfigChange("foo", SET, "1")],
+    )
+
+    reply = world.submit(AlterConfigs(resources=[bad, good]))
+
+    assert [one.error for one in reply.resources] == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
+    assert world.image.configs.topic("t") == {"retention.ms": "5"}
+    assert world.image.configs.broker(None) == {"log.retention.ms": "7"}
+
+
+def test_a_resource_or_a_key_that_is_named_twice_is_refused(world: MetadataWorld) -> None:
+    once = ResourceChanges(
+        resource_type=TOPIC, resource_name="t", changes=[ConfigChange("segment.ms", SET, "60000")]
+    )
+
+    reply = world.submit(AlterConfigs(resources=[once, once]))
+    twice = alter(world, TOPIC, "t", ("segment.ms", SET, "1"), ("segment.ms", SET, "2"))
+
+    assert [one.error for one in reply.resources] == [ErrorCode.INVALID_REQUEST] * 2
+    assert twice.error is ErrorCode.INVALID_REQUEST
+
+
+def test_setting_a_brokers_value_again_is_recorded_again(world: MetadataWorld) -> None:
+    """KAFKA-14136: brokers read files anew that a value names."""
+    alter(world, BROKER, "0", ("message.max.bytes", SET, "9"))
+    before = world.image.version
+
+    alter(world, BROKER, "0", ("message.max.bytes", SET, "9"))
+
+    assert world.image.version == before + 1

@@ -1,0 +1,295 @@
+"""Topics are created, deleted and grown as Apache Kafka does it, error by error."""
+
+from dataclasses import replace
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from metadata_raft.commands import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    NewPartitions,
+    ResourceChanges,
+    TopicReference,
+)
+from metadata_raft.records import ConfigResourceType
+from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld
+
+
+@pytest.fixture
+def world() -> MetadataWorld:
+    made = MetadataWorld(brokers=3)
+    made.submit(CreateTopics(topics=[made.topic("old", 2, 2), made.topic("dotted.name", 1)]))
+    return made
+
+
+def errors(reply: object) -> list[ErrorCode]:
+    return [topic.error for topic in reply.topics]  # type: ignore[attr-defined]
+
+
+CREATIONS = [
+    ("a plain one", {"name": "new"}, ErrorCode.NONE),
+    ("counts", {"name": "new", "partitions": 7, "replication_factor": 3}, ErrorCode.NONE),
+    ("a name that is taken", {"name": "old"}, ErrorCode.TOPIC_ALREADY_EXISTS),
+    ("an empty name", {"name": ""}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("two dots", {"name": ".."}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("a path", {"name": "../etc"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("249 characters", {"name": "x" * 249}, ErrorCode.NONE),
+    ("250 characters", {"name": "x" * 250}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("a collision", {"name": "dotted_name"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("the metadata log", {"name": "__cluster_metadata"}, ErrorCode.INVALID_REQUEST),
+    ("no partitions", {"name": "new", "partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+    ("negative partitions", {"name": "new", "partitions": -2}, ErrorCode.INVALID_PARTITIONS),
+    ("no replicas", {"name": "new", "replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ("too many replicas", {"name": "new", "replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ("an unknown config", {"name": "new", "configs": [("foo", "1")]}, ErrorCode.INVALID_CONFIG),
+    ("a bad config", {"name": "new", "configs": [("retention.ms", "x")]}, ErrorCode.INVALID_CONFIG),
+    ("a null config", {"name": "new", "configs": [("retention.ms", None)]}, ErrorCode.INVALID_CONFIG),
+    ("assignments", {"name": "new", "assignments": [(1, [2, 0]), (0, [1, 2])]}, ErrorCode.NONE),
+    (
+        "assignments and a count",
+        {"name": "new", "partitions": 1, "assignments": [(0, [1])]},
+        ErrorCode.INVALID_REQUEST,
+    ),
+    (
+        "assignments and a factor",
+        {"name": "new", "replication_factor": 1, "assignments": [(0, [1])]},
+        ErrorCode.INVALID_REQUEST,
+    ),
+    (
+        "a gap in assignments",
+        {"name": "new", "assignments": [(0, [1]), (2, [1])]},
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ),
+    (
+        "a partition twice",
+        {"name": "new", "assignments": [(0, [1]), (0, [1])]},
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ),
+    (
+        "an unknown broker",
+        {"name": "new", "assignments": [(0, [7])]},
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ),
+    (
+        "a broker twice",
+        {"name": "new", "assignments": [(0, [1, 1])]},
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ),
+    ("no brokers", {"name": "new", "assignments": [(0, [])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    (
+        "uneven assignments",
+        {"name": "new", "assignments": [(0, [0, 1]), (1, [1])]},
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "topic", "error"), CREATIONS, ids=[case[0] for case in CREATIONS])
+def test_a_topic_is_created_or_refused(
+    world: MetadataWorld, case: str, topic: dict[str, object], error: ErrorCode
+) -> None:
+    before = world.image
+
+    reply = world.submit(CreateTopics(topics=[world.topic(**topic)]))  # type: ignore[arg-type]
+
+    assert errors(reply) == [error], case
+    assert (topic["name"] in world.image.topics.by_name) == (
+        error is ErrorCode.NONE or topic["name"] == "old"
+    )
+    assert error is ErrorCode.NONE or (world.image is before and reply.topics[0].message)
+
+
+def test_defaults_fill_in_what_is_minus_one(world: MetadataWorld) -> None:
+    reply = world.submit(CreateTopics(topics=[world.topic("new")]))
+
+    assert (reply.topics[0].num_partitions, reply.topics[0].replication_factor) == (2, 1)
+    assert world.image.topics.by_id[reply.topics[0].topic_id].name == "new"
+
+
+def test_a_manual_assignment_is_kept_in_its_order(world: MetadataWorld) -> None:
+    world.submit(CreateTopics(topics=[world.topic("new", assignments=[(1, [2, 0]), (0, [1, 2])])]))
+
+    partitions = world.image.topics.by_name["new"].partitions
+    assert [partition.replicas for partition in partitions] == [(1, 2), (2, 0)]
+    assert [partition.leader for partition in partitions] == [1, 2]
+
+
+def test_validate_only_answers_and_changes_nothing(world: MetadataWorld) -> None:
+    before = world.image
+
+    reply = world.submit(CreateTopics(topics=[world.topic("new", 3)], validate_only=True))
+
+    assert errors(reply) == [ErrorCode.NONE] and reply.topics[0].num_partitions == 3
+    assert world.image is before
+
+
+def test_a_name_given_twice_is_refused_and_the_others_are_made(world: MetadataWorld) -> None:
+    reply = world.submit(CreateTopics(topics=[world.topic("a"), world.topic("b"), world.topic("a")]))
+
+    assert [(topic.name, topic.error) for topic in reply.topics] == [
+        ("a", ErrorCode.INVALID_REQUEST),
+        ("b", ErrorCode.NONE),
+    ]
+
+
+def test_names_that_collide_within_one_command_do_not_both_come_into_being(world: MetadataWorld) -> None:
+    reply = world.submit(CreateTopics(topics=[world.topic("a.b"), world.topic("a_b")]))
+
+    assert errors(reply) == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+@pytest.mark.parametrize("partitions", [10_001, 2**31 - 1])
+def test_a_command_that_asks_for_too_much_is_refused_before_anything_is_made(
+    world: MetadataWorld, partitions: int
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        world.submit(CreateTopics(topics=[world.topic("good"), world.topic("huge", partitions)]))
+
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert "good" not in world.image.topics.by_name
+
+
+def test_replicas_spread_over_brokers_and_racks() -> None:
+    world = MetadataWorld(brokers=0)
+    for broker_id in range(4):
+        world.start_broker(broker_id, rack="ab"[broker_id // 2])
+
+    world.submit(CreateTopics(topics=[world.topic("t", 8, 2)]))
+
+    partitions = world.image.topics.by_name["t"].partitions
+    leaders = [partition.leader for partition in partitions]
+    assert sorted(leaders) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert len({partition.replicas for partition in partitions}) > 4
+
+
+def test_a_fenced_broker_gets_no_leader() -> None:
+    world = MetadataWorld(brokers=1)
+    world.start_broker(1, unfence=False)
+
+    world.submit(CreateTopics(topics=[world.topic("t", 4, 2)]))
+
+    for partition in world.image.topics.by_name["t"].partitions:
+        assert partition.replicas == (0, 1) and partition.isr == (0,) and partition.leader == 0
+
+
+def test_topics_are_deleted_by_name_and_by_id(world: MetadataWorld) -> None:
+    topic_id = world.image.topics.by_name["old"].topic_id
+
+    reply = world.submit(
+        DeleteTopics(
+            topics=[
+                TopicReference(None, topic_id),
+                TopicReference("dotted.name", None),
+                TopicReference("nobody", None),
+                TopicReference(None, b"?" * 16),
+                TopicReference(None, None),
+                TopicReference("both", topic_id),
+            ]
+        )
+    )
+
+    assert {topic.name: topic.error for topic in reply.topics if topic.name} == {
+        "old": ErrorCode.NONE,
+        "dotted.name": ErrorCode.NONE,
+        "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "both": ErrorCode.INVALID_REQUEST,
+    }
+    assert ErrorCode.UNKNOWN_TOPIC_ID in errors(reply)
+    assert not world.image.topics.by_name and world.image.topics.partition_count == 0
+    assert errors(world.submit(CreateTopics(topics=[world.topic("dotted_name")]))) == [ErrorCode.NONE]
+
+
+def test_a_topic_named_by_name_and_by_id_stays(world: MetadataWorld) -> None:
+    topic_id = world.image.topics.by_name["old"].topic_id
+
+    reply = world.submit(DeleteTopics(topics=[TopicReference("old"), TopicReference(None, topic_id)]))
+
+    assert errors(reply) == [ErrorCode.INVALID_REQUEST] * 2
+    assert "old" in world.image.topics.by_name
+
+
+def test_deleting_a_topic_removes_its_configs(world: MetadataWorld) -> None:
+    world.submit(CreateTopics(topics=[world.topic("t", configs=[("retention.ms", "5")])]))
+    assert world.image.configs.topic("t") == {"retention.ms": "5"}
+
+    world.submit(DeleteTopics(topics=[TopicReference("t")]))
+    world.submit(CreateTopics(topics=[world.topic("t")]))
+
+    assert world.image.configs.topic("t") == {}
+
+
+def test_deletion_can_be_turned_off() -> None:
+    world = MetadataWorld(replace(CONFIG, delete_topic_enable=False))
+
+    with pytest.raises(KafkaError) as refused:
+        world.submit(DeleteTopics(topics=[TopicReference("t")]))
+
+    assert refused.value.code is ErrorCode.TOPIC_DELETION_DISABLED
+
+
+GROWTHS = [
+    ("more", NewPartitions(name="old", count=5), ErrorCode.NONE),
+    ("as many", NewPartitions(name="old", count=2), ErrorCode.INVALID_PARTITIONS),
+    ("fewer", NewPartitions(name="old", count=1), ErrorCode.INVALID_PARTITIONS),
+    ("negative", NewPartitions(name="old", count=-1), ErrorCode.INVALID_PARTITIONS),
+    ("unknown", NewPartitions(name="nobody", count=5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ("assigned", NewPartitions(name="old", count=3, assignments=[[2, 1]]), ErrorCode.NONE),
+    (
+        "too few assignments",
+        NewPartitions(name="old", count=4, assignments=[[2, 1]]),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ),
+    (
+        "another factor",
+        NewPartitions(name="old", count=3, assignments=[[2]]),
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "growth", "error"), GROWTHS, ids=[case[0] for case in GROWTHS])
+def test_a_topic_grows_or_is_left_alone(
+    world: MetadataWorld, case: str, growth: NewPartitions, error: ErrorCode
+) -> None:
+    reply = world.submit(CreatePartitions(topics=[growth]))
+
+    assert errors(reply) == [error], case
+    expected = growth.count if error is ErrorCode.NONE else 2
+    assert len(world.image.topics.by_name["old"].partitions) == expected
+    assert world.image.topics.partition(TopicPartition("old", expected)) is None
+
+
+def test_growth_to_two_billion_partitions_is_refused_at_once(world: MetadataWorld) -> None:
+    with pytest.raises(KafkaError) as refused:
+        world.submit(CreatePartitions(topics=[NewPartitions(name="old", count=2**31 - 1)]))
+
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_an_old_image_stays_as_it_was(world: MetadataWorld) -> None:
+    before = world.image
+    names = dict(before.topics.by_name)
+
+    world.submit(CreateTopics(topics=[world.topic("new", configs=[("retention.ms", "1")])]))
+    world.submit(CreatePartitions(topics=[NewPartitions(name="old", count=9)]))
+    world.submit(DeleteTopics(topics=[TopicReference("dotted.name")]))
+    world.submit(
+        AlterConfigs(
+            resources=[
+                ResourceChanges(
+                    resource_type=ConfigResourceType.TOPIC,
+                    resource_name="old",
+                    changes=[ConfigChange("retention.ms", ConfigOperation.SET, "9")],
+                )
+            ]
+        )
+    )
+
+    assert before.topics.by_name == names and not before.configs.by_resource
+    assert len(before.topics.by_name["old"].partitions) == 2
