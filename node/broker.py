@@ -311,6 +311,11 @@ class Broker:
         """Do what may wait for a disk without holding up the event loop."""
         return await asyncio.to_thread(work)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How much lies in memory for clients that do not read fast enough."""
+        return sum(listener.unsent_bytes for listener in self.listeners)
+
     def advertised_endpoint(self, connection: ConnectionInfo) -> Endpoint:
         """Where the client of this connection reaches this node: what the listener advertises, else what it
         reached.

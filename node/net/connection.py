@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from logstore.schema import Buffer
@@ -60,6 +60,19 @@ class CloseConnection(Exception):
     """Raised while a request is served: the only fitting answer is to close. The text goes to the log."""
 
 
+class _Failure(NamedTuple):
+    """What a request ended with that was served in a task: the task must not fail, for the node would."""
+
+    error: Exception
+
+
+async def _outcome_of(awaitable: Awaitable[Any]) -> Any:
+    try:
+        return await awaitable
+    except Exception as error:
+        return _Failure(error)
+
+
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket (asyncio demands the base class)."""
 
@@ -74,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         "_read_position",
         "_service",
         "_transport",
+        "_unsent_bytes",
         "_view",
         "_waiting",
         "_write_position",
@@ -93,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._peak_bytes = 0  # the most that lay in the buffer since the last sweep
         self._is_busy = False  # a request waits for its answer, or the rest of the buffer for its turn
         self._is_write_blocked = False
+        self._unsent_bytes = 0  # as the peer was found not to read fast enough
         self._is_reading = True
         self._waiting: asyncio.Future[Any] | None = None
         self.is_closed = False
@@ -116,12 +131,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+        waiting, self._waiting = self._waiting, None
+        # A request that only waits is given up; one that is under way goes on, whoever is told.
+        if waiting is not None and not isinstance(waiting, asyncio.Task):
+            waiting.cancel()
         memory = self._listener.memory
         memory.release(len(self._view))
         memory.settle(self)
+        self._listener.unsent_bytes -= self._unsent_bytes
+        self._unsent_bytes = 0
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -141,9 +159,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_write_blocked = True
+        self._unsent_bytes = self._transport.get_write_buffer_size()
+        self._listener.unsent_bytes += self._unsent_bytes
 
     def resume_writing(self) -> None:
         self._is_write_blocked = False
+        self._listener.unsent_bytes -= self._unsent_bytes
+        self._unsent_bytes = 0
         if not self._is_busy:
             self._serve_frames()
 
@@ -263,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         if asyncio.isfuture(awaitable):
             future = awaitable
         else:
-            future = self._listener.start_task(cast(Coroutine[Any, Any, Any], awaitable))
+            future = self._listener.start_task(_outcome_of(awaitable))
         self._is_busy = True
         self._waiting = future
         future.add_done_callback(lambda done: self._answered(done, pending, frame))
@@ -279,7 +301,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         answer: Answer | Pending
         try:
-            answer = pending.encode(future.result())
+            result = future.result()
+            if type(result) is _Failure:
+                raise result.error
+            answer = pending.encode(result)
         except CloseConnection as refusal:
             self._refuse(str(refusal), [])
             return

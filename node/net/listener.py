@@ -57,6 +57,7 @@ class Listener:
         self.start_task = start_task
         self.tick = 0
         self.connections: set[Connection] = set()
+        self.unsent_bytes = 0  # of answers to peers that do not read fast enough
         self.host = ""
         self.port = 0
         self._per_address: dict[str, int] = {}

@@ -69,6 +69,7 @@ class ReplicaWorld:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
+        self.unsent_bytes = 0
         self.config = SimpleNamespace(node_id=NODE_ID, fetch_max_bytes=55 * 1024 * 1024)
         self.log_manager = FakeLogManager()
         self.configs: dict[str, LogConfig] = {}

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -68,8 +68,10 @@ class FakeListener:
         self.memory = memory
         self.service = Service(serve=self._serve, fail=self._fail)
         self.max_frame_bytes = 100 * 1024 * 1024
+        self.unsent_bytes = 0
         self.tick = 0
         self.complaints: list[str] = []
+        self.tasks: list[asyncio.Task[Any]] = []
         self.frames: list[bytes] = []
         self.answer: Callable[[memoryview], Answer | Pending] = lambda frame: [bytes(frame)]
 
@@ -81,6 +83,10 @@ class FakeListener:
         if bytes(frame) == b"hopeless":
             raise CloseConnection("no room for an error")
         return [b"failed"]
+
+    def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        self.tasks.append(self.loop.create_task(work))
+        return self.tasks[-1]
 
     def describe(self, transport: Any) -> ConnectionInfo:
         return INFO
@@ -328,3 +334,33 @@ def test_no_answer_is_no_bytes(peer: Peer) -> None:
     peer.send(frame(b"acks=0") + frame(b"after"))
 
     assert peer.transport.sent == [b"after"]
+
+
+def test_a_request_served_in_a_task_may_fail_without_harm(peer: Peer) -> None:
+    async def fail() -> bytes:
+        raise RuntimeError("a bug")
+
+    peer.listener.answer = lambda body: Pending(fail(), lambda answer: [answer])
+
+    peer.send(frame(b"slow"))
+    peer.turn()
+
+    assert peer.transport.sent == [b"failed"]
+    assert [task.exception() for task in peer.listener.tasks] == [None]
+
+
+def test_a_request_under_way_goes_on_when_its_client_goes(peer: Peer) -> None:
+    done: list[str] = []
+
+    async def work() -> bytes:
+        await asyncio.sleep(0)
+        done.append("done")
+        return b""
+
+    peer.listener.answer = lambda body: Pending(work(), lambda answer: [answer])
+    peer.send(frame(b"slow"))
+
+    peer.connection.connection_lost(None)
+    peer.turn()
+
+    assert done == ["done"]

@@ -8,7 +8,7 @@ import pytest
 
 from logstore.compression import Compression
 from logstore.errors import ErrorCode
-from node.kafka_api import fetch
+from node.kafka_api import fetch, fetch_answer
 from node.kafka_api.request_context import Delayed
 from node.wire.messages.fetch import (
     FetchPartition,
@@ -127,6 +127,29 @@ def test_a_partition_gives_no_more_than_its_limit(world: ReplicaWorld) -> None:
     response = send(world, request(want(0, max_bytes=2 * BATCH_BYTES), want(1), max_bytes=3 * BATCH_BYTES))
 
     assert [size_of(one) for one in response.responses[0].partitions] == [2 * BATCH_BYTES, BATCH_BYTES]
+
+
+def test_one_answer_has_a_limit_of_its_own(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=3)
+    for index in range(3):
+        for _ in range(9):
+            world.append(index=index, value=bytes(1_000_000))
+    wanted = [want(index, max_bytes=50_000_000) for index in range(3)]
+
+    answers = send(world, request(*wanted, max_bytes=50_000_000)).responses[0].partitions
+
+    assert sum(map(size_of, answers)) <= fetch_answer.MAX_ANSWER_BYTES
+
+
+def test_when_much_is_unsent_a_reader_gets_one_batch(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=2)
+    for index in (0, 0, 1):
+        world.append(index=index)
+    world.unsent_bytes = fetch_answer.MAX_UNSENT_BYTES + 1
+
+    answers = send(world, request(want(0), want(1))).responses[0].partitions
+
+    assert [size_of(one) for one in answers] == [BATCH_BYTES, 0]
 
 
 def test_negative_limits_are_zero(world: ReplicaWorld) -> None:
