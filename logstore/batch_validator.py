@@ -27,14 +27,20 @@ from logstore.record_batch import (
     NO_TIMESTAMP,
     BatchHeader,
     TimestampType,
+    check_batch,
     patch_timestamp,
 )
+from logstore.topic_partition import TopicPartition
 from logstore.varint import ByteSource
 
 LATEST_PRODUCE_VERSION: Final = 13
 FIRST_ZSTD_PRODUCE_VERSION: Final = 7
+# The smallest entry that any format had, after base offset and length: what is less is no batch at all.
+MIN_BATCH_LENGTH: Final = 14
+MAGIC_POSITION: Final = 16
 # A refused batch may have a million bad records; these many are enough to find the mistake.
 MAX_RECORD_ERRORS: Final = 100
+MAX_OFFSET: Final = 2**63 - 2  # the log end offset after it must fit in 64 bits
 _NO_LIMIT_MS: Final = 2**63 - 1
 _TARGETS = {
     "uncompressed": Compression.NONE,
@@ -85,15 +91,13 @@ def validate_batch(
     header, view = _read_batch(records)
     size_bytes = LOG_OVERHEAD + header.batch_length
     if header.magic != MAGIC:
-        if header.magic in (0, 1):
-            raise _invalid(f"Message format {header.magic} is not supported, 2 is.")
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Batch format {header.magic} is unknown.")
+        raise _invalid(f"Message format {header.magic} is not supported, 2 is.")
     if is_client and header.base_offset != 0:
         raise _invalid(f"The base offset of a batch to append must be 0, it is {header.base_offset}.")
     if size_bytes > config.max_message_bytes:
         raise _too_large(size_bytes, config)
     if crc32c(view[CRC_START:size_bytes]) != header.crc:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The CRC of the batch does not match.")
+        raise _corrupt("The CRC of the batch does not match.")
     if header.records_count < 1 or header.last_offset_delta != header.records_count - 1:
         raise _invalid(
             f"{header.records_count} records do not agree with a last offset delta of"
@@ -126,16 +130,27 @@ def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
         raise _invalid(f"{length} bytes are too few for a batch.")
     header = BatchHeader._make(HEADER.unpack_from(view))
     size_bytes = LOG_OVERHEAD + header.batch_length
-    if size_bytes != length:
-        if not HEADER_SIZE <= size_bytes < length:
-            raise _invalid(f"A batch says that it is {size_bytes} bytes long, {length} are there.")
-        following = length - size_bytes
-        if following > LOG_OVERHEAD:
-            next_size = int.from_bytes(view[size_bytes + 8 : size_bytes + LOG_OVERHEAD], "big", signed=True)
-            if next_size + LOG_OVERHEAD <= following:
-                raise _invalid("A partition must be sent exactly one batch.")
-        view = view[:size_bytes]
-    return header, view
+    _check_start(header.batch_length, header.magic)
+    if size_bytes > length:
+        raise _invalid(f"A batch says that it is {size_bytes} bytes long, {length} are there.")
+    if size_bytes < HEADER_SIZE and header.magic == MAGIC:
+        raise _corrupt(f"A batch of {size_bytes} bytes is shorter than its header.")
+    following = length - size_bytes
+    if following >= LOG_OVERHEAD:
+        tail = view[size_bytes:]
+        next_length = int.from_bytes(tail[8:LOG_OVERHEAD], "big", signed=True)
+        _check_start(next_length, tail[MAGIC_POSITION] if following > MAGIC_POSITION else MAGIC)
+        if next_length + LOG_OVERHEAD <= following:
+            raise _invalid("A partition must be sent exactly one batch.")
+    return header, view[:size_bytes] if following else view
+
+
+def _check_start(batch_length: int, magic: int) -> None:
+    """CORRUPT_MESSAGE for what is no batch of any format, whether all of it is there or not."""
+    if batch_length < MIN_BATCH_LENGTH:
+        raise _corrupt(f"A batch length of {batch_length} is too small.")
+    if not 0 <= magic <= MAGIC:
+        raise _corrupt(f"Batch format {magic} is unknown.")
 
 
 def _apply_settings(header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int) -> ValidBatch:
@@ -266,6 +281,36 @@ def _recompress(
     if len(batch) > config.max_message_bytes:
         raise _too_large(len(batch), config)
     return BatchHeader._make(HEADER.unpack_from(batch)), memoryview(batch)
+
+
+def _corrupt(detail: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, detail)
+
+
+def check_follower_batches(
+    view: memoryview, next_offset: int, topic_partition: TopicPartition
+) -> list[tuple[int, BatchHeader]]:
+    """(position, header) of the whole batches that a leader sent, to be appended as they are from
+    `next_offset` on.
+
+    CORRUPT_MESSAGE when one is not valid, OFFSET_OUT_OF_RANGE when offsets do not grow; a torn last one is
+    dropped.
+    """
+    headers: list[tuple[int, BatchHeader]] = []
+    position = 0
+    while len(view) - position >= HEADER_SIZE:
+        length = int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+        if length + LOG_OVERHEAD > len(view) - position:
+            break
+        header = check_batch(view, position)
+        if header.base_offset < next_offset or header.last_offset > MAX_OFFSET:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{topic_partition} ends at {next_offset}, the leader sent offset {header.base_offset}.",
+            )
+        headers.append((position, header))
+        position, next_offset = position + header.size_bytes, header.next_offset
+    return headers
 
 
 def _invalid(detail: str) -> KafkaError:

@@ -9,6 +9,7 @@ cache, or deleted, reads that segment and never another file that got the same d
 import errno
 import os
 import shutil
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -172,6 +173,8 @@ class OsDisk:
     def __init__(self, *, max_cached_files: int = MAX_CACHED_FILES) -> None:
         self._cached: OrderedDict[str, OsFile] = OrderedDict()
         self._max_cached_files = max_cached_files
+        # The loop and the threads that clean and read share the cache.
+        self._lock = threading.Lock()
 
     def open(self, path: Path, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -179,22 +182,25 @@ class OsDisk:
 
     def open_to_read(self, path: Path) -> OsFile:
         key = str(path)
-        file = self._cached.get(key)
-        if file is None:
-            file = self._cached[key] = OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            if len(self._cached) > self._max_cached_files:
-                self._cached.popitem(last=False)
-        else:
-            self._cached.move_to_end(key)
-        return file
+        with self._lock:
+            file = self._cached.get(key)
+            if file is None:
+                file = self._cached[key] = OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                if len(self._cached) > self._max_cached_files:
+                    self._cached.popitem(last=False)
+            else:
+                self._cached.move_to_end(key)
+            return file
 
     def forget(self, path: Path) -> None:
-        self._cached.pop(str(path), None)
+        with self._lock:
+            self._cached.pop(str(path), None)
 
     def _forget_below(self, directory: Path) -> None:
         prefix = f"{directory}/"
-        for key in [key for key in self._cached if key.startswith(prefix)]:
-            del self._cached[key]
+        with self._lock:
+            for key in [key for key in self._cached if key.startswith(prefix)]:
+                del self._cached[key]
 
     def exists(self, path: Path) -> bool:
         return path.exists()

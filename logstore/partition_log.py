@@ -10,51 +10,60 @@ owner.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore.batch_validator import LATEST_PRODUCE_VERSION, validate_batch
-from logstore.disk import EMPTY_SLICE, Disk, DiskFile, FileSlice
+from logstore.batch_validator import LATEST_PRODUCE_VERSION, check_follower_batches, validate_batch
+from logstore.disk import EMPTY_SLICE, Disk
 from logstore.errors import ErrorCode, KafkaError
+from logstore.flush_target import FlushTarget
 from logstore.leader_epoch_cache import EpochEndOffset, EpochEntry
 from logstore.log_config import LogConfig
-from logstore.producer_state import BatchMetadata, ProducerEntry
-from logstore.record import EndTransactionMarker, iterate_records, parse_marker
-from logstore.record_batch import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    NO_TIMESTAMP,
-    BatchHeader,
-    check_batch,
-    patch_offset_and_epoch,
+from logstore.log_reader import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    FetchDataInfo,
+    FetchIsolation,
+    collect_aborted,
+    find_largest_timestamp,
+    find_range,
+    find_timestamp,
+    without_time,
 )
+from logstore.producer_state import BatchMetadata, ProducerEntry
+from logstore.record import EndTransactionMarker, marker_of_batch
+from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, patch_offset_and_epoch
 from logstore.recovery import LoadedLog, apply_to_producers, load_log, replay_producers
 from logstore.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SWAP_SUFFIX, Segment, TimestampAndOffset
 from logstore.topic_partition import TopicPartition
 from logstore.transaction_index import AbortedTransaction
 from logstore.varint import ByteSource
 
-# ListOffsets' special timestamps.
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL_TIMESTAMP: Final = -4
-LATEST_TIERED_TIMESTAMP: Final = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
+# Those that belong to the log's interface, wherever they are made.
+__all__ = [
+    "EARLIEST_LOCAL_TIMESTAMP",
+    "EARLIEST_PENDING_UPLOAD_TIMESTAMP",
+    "EARLIEST_TIMESTAMP",
+    "LATEST_TIERED_TIMESTAMP",
+    "LATEST_TIMESTAMP",
+    "MAX_TIMESTAMP",
+    "AbortedTransaction",
+    "AppendOrigin",
+    "AppendResult",
+    "FetchDataInfo",
+    "FetchIsolation",
+    "FlushTarget",
+    "PartitionLog",
+]
 
 UNKNOWN_OFFSET: Final = -1
-
-
-class FetchIsolation(Enum):
-    """How far a reader may see."""
-
-    LOG_END = "log_end"  # followers
-    HIGH_WATERMARK = "high_watermark"  # consumers, read_uncommitted
-    TXN_COMMITTED = "txn_committed"  # consumers, read_committed
 
 
 class AppendOrigin(Enum):
@@ -72,47 +81,6 @@ class AppendResult(NamedTuple):
     log_append_time_ms: int
     log_start_offset: int
     duplicate: bool = False
-
-
-class FetchDataInfo(NamedTuple):
-    """What a reader gets: the bytes (`slice`), and the offsets at the time of the read.
-
-    `aborted_transactions` is None unless the isolation is TXN_COMMITTED. `is_first_batch_too_large`: there is
-    data, but its first batch exceeds `max_bytes`, so the slice is empty.
-    """
-
-    slice: FileSlice
-    fetch_offset: int
-    log_start_offset: int
-    log_end_offset: int
-    high_watermark: int
-    last_stable_offset: int
-    aborted_transactions: list[AbortedTransaction] | None = None
-    is_first_batch_too_large: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlushTarget:
-    """What to make durable so that the recovery point may move to `offset`. `run` blocks and may run in a
-    thread.
-    """
-
-    offset: int
-    disk: Disk
-    directory: Path
-    files: tuple[DiskFile, ...]
-    paths: tuple[Path, ...]
-
-    def run(self) -> None:
-        for file in self.files:
-            file.sync()
-        for path in self.paths:
-            # A segment that was deleted meanwhile needs no fsync.
-            try:
-                self.disk.open(path).sync()
-            except FileNotFoundError:
-                continue
-        self.disk.sync_directory(self.directory)
 
 
 class PartitionLog:
@@ -282,7 +250,12 @@ class PartitionLog:
         marker: EndTransactionMarker | None = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = _marker_of(batch)
+                marker = marker_of_batch(batch)
+                if marker is None:
+                    raise KafkaError(
+                        ErrorCode.INVALID_RECORD,
+                        "The control batch of a producer holds no transaction marker.",
+                    )
                 self._producers.check_marker(header, marker)
             else:
                 duplicate = self._producers.check_batch(header, is_client=is_client)
@@ -323,7 +296,7 @@ class PartitionLog:
         if self._failure is not None:
             raise _storage_error(self.directory, self._failure)
         view = memoryview(records)
-        headers = self._check_follower_batches(view)
+        headers = check_follower_batches(view, self.log_end_offset, self.topic_partition)
         if not headers:
             return AppendResult(UNKNOWN_OFFSET, UNKNOWN_OFFSET, NO_TIMESTAMP, self.log_start_offset)
         try:
@@ -333,24 +306,6 @@ class PartitionLog:
             raise self._fail(error) from error
         first, last = headers[0][1].base_offset, headers[-1][1].last_offset
         return AppendResult(first, last, NO_TIMESTAMP, self.log_start_offset)
-
-    def _check_follower_batches(self, view: memoryview) -> list[tuple[int, BatchHeader]]:
-        headers: list[tuple[int, BatchHeader]] = []
-        position, next_offset = 0, self.log_end_offset
-        while len(view) - position >= HEADER_SIZE:
-            length = int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
-            if length + LOG_OVERHEAD > len(view) - position:
-                break
-            header = check_batch(view, position)
-            if header.base_offset < next_offset or header.last_offset > 2**63 - 2:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{self.topic_partition} ends at {next_offset},"
-                    f" the leader sent offset {header.base_offset}.",
-                )
-            headers.append((position, header))
-            position, next_offset = position + header.size_bytes, header.next_offset
-        return headers
 
     def _append_placed(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
         size_bytes = header.size_bytes
@@ -474,9 +429,18 @@ class PartitionLog:
         aborted: list[AbortedTransaction] | None = [] if is_committed else None
         if offset < upper:
             try:
-                piece, is_too_large, number = self._find(offset, upper, max_bytes, minimum_one_batch)
+                found = find_range(
+                    self.segments,
+                    self._base_offsets,
+                    self.log_end_offset,
+                    offset=offset,
+                    upper_offset=upper,
+                    max_bytes=max_bytes,
+                    minimum_one_batch=minimum_one_batch,
+                )
+                piece, is_too_large = found.slice, found.is_first_batch_too_large
                 if is_committed and piece.size:
-                    aborted = self._collect_aborted(number, offset, upper, piece)
+                    aborted = collect_aborted(self.segments, found, offset=offset, upper_offset=upper)
             except OSError as error:
                 raise self._fail(error) from error
         return FetchDataInfo(
@@ -490,51 +454,6 @@ class PartitionLog:
             is_too_large,
         )
 
-    def _find(
-        self, offset: int, upper: int, max_bytes: int, minimum_one_batch: bool
-    ) -> tuple[FileSlice, bool, int]:
-        """(bytes, whether the first batch was too large, number of the segment) of a read."""
-        number = max(0, bisect_right(self._base_offsets, offset) - 1)
-        segments = self.segments
-        last = len(segments) - 1
-        while number <= last:
-            segment = segments[number]
-            start = segment.position_of(offset)
-            if start is None:  # Compaction left no batch from here to the next segment.
-                number += 1
-                continue
-            end = segment.size_bytes
-            next_offset = self.log_end_offset if number == last else self._base_offsets[number + 1]
-            if upper < next_offset:
-                upper_position = segment.position_of(upper)
-                end = end if upper_position is None else upper_position
-            size = min(end - start, max_bytes)
-            if size < end - start:
-                first_size = segment.size_of_batch_at(start)
-                if size < first_size:
-                    if not minimum_one_batch:
-                        return EMPTY_SLICE, True, number
-                    size = first_size
-            return (segment.slice(start, size) if size > 0 else EMPTY_SLICE), False, number
-        return EMPTY_SLICE, False, last
-
-    def _collect_aborted(
-        self, number: int, offset: int, upper: int, piece: FileSlice
-    ) -> list[AbortedTransaction]:
-        # The end of the slice in offsets, at the grain of the index: a few transactions too many do no harm.
-        bound = self.segments[number].offset_index.first_offset_from(piece.position + piece.size)
-        if bound is None:
-            last = len(self.segments) - 1
-            bound = upper if number == last else self._base_offsets[number + 1]
-        bound = min(bound, upper)
-        found: list[AbortedTransaction] = []
-        for segment in self.segments[number:]:
-            rows, is_complete = segment.transaction_index.collect(offset, bound)
-            found += rows
-            if is_complete:
-                break
-        return sorted(found, key=lambda row: row.first_offset)
-
     # Looking up.
 
     def fetch_offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
@@ -545,25 +464,18 @@ class PartitionLog:
         gives the log end; a consumer is told the high watermark or last stable offset by the caller.
         """
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-            return self._without_time(self.log_start_offset)
+            return without_time(self.log_start_offset, self._epochs.epoch_for_offset(self.log_start_offset))
         if timestamp == LATEST_TIMESTAMP:
-            return TimestampAndOffset(NO_TIMESTAMP, self.log_end_offset, self.latest_epoch)
+            return without_time(self.log_end_offset, self.latest_epoch)
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
             # Without tiered storage nothing is tiered and nothing waits to be.
-            return TimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
+            return without_time(UNKNOWN_OFFSET, -1)
         try:
             if timestamp == MAX_TIMESTAMP:
-                segment = max(self.segments, key=lambda one: one.largest.timestamp)
-                return segment.find_largest_timestamp()
-            for segment in self.segments:
-                if segment.largest_timestamp >= timestamp:
-                    return segment.find_by_timestamp(timestamp, self.log_start_offset)
+                return find_largest_timestamp(self.segments)
+            return find_timestamp(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
             raise self._fail(error) from error
-        return None
-
-    def _without_time(self, offset: int) -> TimestampAndOffset:
-        return TimestampAndOffset(NO_TIMESTAMP, offset, self._epochs.epoch_for_offset(offset))
 
     def leader_epoch_for_offset(self, offset: int) -> int:
         """The leader epoch in which `offset` was written; -1 when unknown."""
@@ -763,7 +675,8 @@ class PartitionLog:
         dirty = [
             segment
             for number, segment in enumerate(self.segments[:-1])
-            # "At" counts: the segment may have been flushed as the active one, before its indexes were written.
+            # "At" counts: the segment may have been flushed as the active one, before its indexes were
+            # written.
             if self._base_offsets[number + 1] >= self.recovery_point
         ]
         paths: list[Path] = [self._epochs.path, self.active_segment.transaction_index.path]
@@ -867,14 +780,6 @@ def _patched(batch: ByteSource, offset: int, leader_epoch: int) -> list[ByteSour
     head = bytearray(view[:HEADER_SIZE])
     patch_offset_and_epoch(head, offset, leader_epoch)
     return [head, view[HEADER_SIZE:]]
-
-
-def _marker_of(batch: ByteSource) -> EndTransactionMarker:
-    for record in iterate_records(batch):
-        marker = parse_marker(record)
-        if marker is not None:
-            return marker
-    raise KafkaError(ErrorCode.INVALID_RECORD, "The control batch of a producer holds no transaction marker.")
 
 
 def _storage_error(directory: Path, error: OSError) -> KafkaError:

@@ -239,6 +239,13 @@ def parse_marker(record: Record) -> EndTransactionMarker | None:
     return EndTransactionMarker(ControlType(control_type), coordinator_epoch)
 
 
+def marker_of_batch(batch: ByteSource) -> EndTransactionMarker | None:
+    """The transaction marker in a control batch; None in one of another kind or that compaction emptied."""
+    for record in iterate_records(batch):
+        return parse_marker(record)
+    return None
+
+
 def iterate_records(
     batch: ByteSource, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:

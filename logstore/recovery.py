@@ -19,7 +19,7 @@ from logstore.leader_epoch_cache import LeaderEpochCache
 from logstore.log_config import LogConfig
 from logstore.producer_snapshots import ProducerSnapshots
 from logstore.producer_state import ProducerState
-from logstore.record import iterate_records, parse_marker
+from logstore.record import marker_of_batch
 from logstore.record_batch import (
     CRC_START,
     HEADER,
@@ -424,18 +424,16 @@ def apply_to_producers(
         return None
     if batch is None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A control batch is too large.")
-    for record in iterate_records(batch):
-        marker = parse_marker(record)
-        if marker is None:
-            return None
-        completed = producers.add_marker(header, marker, now_ms)
-        if completed is None:
-            return None
-        last_stable_offset = producers.last_stable_offset_after(completed)
-        producers.complete(completed)
-        if completed.is_aborted:
-            return AbortedTransaction(
-                completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
-            )
+    marker = marker_of_batch(batch)
+    if marker is None:
+        return None  # Of another kind, or compaction emptied the batch: its transaction is gone from the log.
+    completed = producers.add_marker(header, marker, now_ms)
+    if completed is None:
         return None
-    return None  # Compaction emptied the batch: its transaction is gone from the log.
+    last_stable_offset = producers.last_stable_offset_after(completed)
+    producers.complete(completed)
+    if not completed.is_aborted:
+        return None
+    return AbortedTransaction(
+        completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+    )

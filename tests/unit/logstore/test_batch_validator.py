@@ -45,7 +45,7 @@ def refusal(records: Any, config: LogConfig | None = None, **options: Any) -> Ka
         (build_batch(ROWS)[:60], 87),
         (build_batch(ROWS)[:-1], 87),
         (build_batch(ROWS) * 2, 87),
-        (raw(8, "i", -1), 87),
+        (raw(8, "i", -1), 2),
         (raw(8, "i", 2**31 - 1), 87),
         (raw(16, "b", 0), 87),
         (raw(16, "b", 1), 87),

@@ -1,0 +1,134 @@
+"""Finding things in a log: where a read begins and ends, which transactions it must skip, where a time is.
+
+All of it looks at segments and changes nothing.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from logstore.disk import EMPTY_SLICE, FileSlice
+from logstore.record_batch import NO_TIMESTAMP
+from logstore.segment import Segment, TimestampAndOffset
+from logstore.transaction_index import AbortedTransaction
+
+# ListOffsets' special timestamps.
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
+
+
+class FetchIsolation(Enum):
+    """How far a reader may see."""
+
+    LOG_END = "log_end"  # followers
+    HIGH_WATERMARK = "high_watermark"  # consumers, read_uncommitted
+    TXN_COMMITTED = "txn_committed"  # consumers, read_committed
+
+
+class FetchDataInfo(NamedTuple):
+    """What a reader gets: the bytes (`slice`), and the offsets at the time of the read.
+
+    `aborted_transactions` is None unless the isolation is TXN_COMMITTED. `is_first_batch_too_large`: there is
+    data, but its first batch exceeds `max_bytes`, so the slice is empty.
+    """
+
+    slice: FileSlice
+    fetch_offset: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    aborted_transactions: list[AbortedTransaction] | None = None
+    is_first_batch_too_large: bool = False
+
+
+class Range(NamedTuple):
+    """The answer to a read: bytes of one segment (its number in the log)."""
+
+    slice: FileSlice
+    segment_number: int
+    is_first_batch_too_large: bool = False
+
+
+def find_range(
+    segments: Sequence[Segment],
+    base_offsets: Sequence[int],
+    log_end_offset: int,
+    *,
+    offset: int,
+    upper_offset: int,
+    max_bytes: int,
+    minimum_one_batch: bool,
+) -> Range:
+    """The bytes from the batch that contains `offset` up to the batch that contains `upper_offset`.
+
+    They stay within one segment. `max_bytes` may cut the last batch, as Apache Kafka does it: to end at a
+    batch would cost a search, and clients drop the rest.
+    """
+    last = len(segments) - 1
+    for number in range(max(0, bisect_right(base_offsets, offset) - 1), last + 1):
+        segment = segments[number]
+        start = segment.position_of(offset)
+        if start is None:  # Compaction left no batch from here to the next segment.
+            continue
+        end = segment.size_bytes
+        if upper_offset < (log_end_offset if number == last else base_offsets[number + 1]):
+            upper_position = segment.position_of(upper_offset)
+            end = end if upper_position is None else upper_position
+        size = min(end - start, max_bytes)
+        if size < end - start:
+            first_size = segment.size_of_batch_at(start)
+            if size < first_size:
+                if not minimum_one_batch:
+                    return Range(EMPTY_SLICE, number, True)
+                size = first_size
+        return Range(segment.slice(start, size) if size > 0 else EMPTY_SLICE, number)
+    return Range(EMPTY_SLICE, last)
+
+
+def collect_aborted(
+    segments: Sequence[Segment], found: Range, *, offset: int, upper_offset: int
+) -> list[AbortedTransaction]:
+    """The aborted transactions with data in a range that was read from `offset` on, by their first offset."""
+    number, piece = found.segment_number, found.slice
+    # The end of the range in offsets, at the grain of the index: a few transactions too many do no harm.
+    bound = segments[number].offset_index.first_offset_from(piece.position + piece.size)
+    if bound is None:
+        bound = upper_offset if number == len(segments) - 1 else segments[number + 1].base_offset
+    bound = min(bound, upper_offset)
+    aborted: list[AbortedTransaction] = []
+    for segment in segments[number:]:
+        rows, is_complete = segment.transaction_index.collect(offset, bound)
+        aborted += rows
+        if is_complete:
+            break
+    return sorted(aborted, key=lambda row: row.first_offset)
+
+
+def find_timestamp(
+    segments: Sequence[Segment], timestamp: int, log_start_offset: int
+) -> TimestampAndOffset | None:
+    """The first record from the log start on that is not older than `timestamp`."""
+    for number, segment in enumerate(segments):
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= log_start_offset:
+            continue
+        if segment.largest_timestamp >= timestamp:
+            found = segment.find_by_timestamp(timestamp, log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def find_largest_timestamp(segments: Sequence[Segment]) -> TimestampAndOffset | None:
+    """The first record with the largest timestamp of the log."""
+    return max(segments, key=lambda segment: segment.largest.timestamp).find_largest_timestamp()
+
+
+def without_time(offset: int, leader_epoch: int) -> TimestampAndOffset:
+    """An offset that was not asked for by time."""
+    return TimestampAndOffset(NO_TIMESTAMP, offset, leader_epoch)
