@@ -30,7 +30,11 @@ FIRST_GROUP_ID_NOT_FOUND_VERSION = 9
 
 def handle(broker: "Broker", context: RequestContext, request: OffsetCommitRequest) -> Any:
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    checked = [(topic, *_check_topic(broker.metadata.image, topic, by_id=by_id)) for topic in request.topics]
+    checked = [
+        (topic, *_check_topic(broker.metadata.image, topic, by_id=by_id))
+        for topic in request.topics
+        if topic.partitions  # Kafka's answer leaves out a topic of which nothing is to be committed
+    ]
     offsets = list(_offsets(checked))
 
     def build(answer: OffsetCommitResult | KafkaError) -> OffsetCommitResponse:
