@@ -39,7 +39,9 @@ class OffsetMap:
         self.latest_offset = NO_OFFSET
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note that `key` is at `offset`; False, with nothing noted, when it is new and the map is full."""
+        """Note that `key` is at `offset`; False, with nothing noted, once the map is full."""
+        if self.size >= self.capacity:
+            return False
         one, other, slots = hash(key) & _MASK, hash(b"\x01" + key) & _MASK, self._slots
         offsets, hashes, others = self._offsets, self._hashes, self._others
         slot = one % slots
@@ -49,8 +51,6 @@ class OffsetMap:
                 self.latest_offset = offset
                 return True
             slot = (slot + 1 + other % (slots - 1)) % slots
-        if self.size >= self.capacity:
-            return False
         hashes[slot], others[slot], offsets[slot] = one, other, offset + 1
         self.size += 1
         self.latest_offset = offset

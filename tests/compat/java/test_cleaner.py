@@ -36,8 +36,7 @@ CONFIG = LogConfig(
     delete_retention_ms=10_000,
     message_timestamp_after_max_ms=2**62,
 )
-# Seed of the log, slots of the key map (a prime: ours rounds down to one), and when the rounds are, in ms after
-# START_MS.
+# Seed of the log, slots of the key map (a prime: ours rounds down to one), rounds in ms after START_MS.
 STORIES = [
     pytest.param(1, 100_000, (900_000, 905_000, 911_000), id="tombstones and markers over three rounds"),
     pytest.param(2, 31, (900_000,), id="a map that is soon full"),
