@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 90.0
@@ -53,6 +54,12 @@ class Server:
             except ProcessLookupError:
                 continue
         self.process.wait()
+
+
+class StartNode(Protocol):
+    """Start a node in `data`, settings as `name=value`; returns when it says READY."""
+
+    def __call__(self, data: Path, *overrides: str, port: int = 0) -> Server: ...
 
 
 def children_of(pid: int) -> list[int]:

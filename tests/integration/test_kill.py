@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.batches import batch
-from tests.compat.servers import Server, free_port, start_ottla
+from tests.compat.servers import Server, StartNode, free_port
 
 WAIT_S = 40
 PARTITIONS = 3
@@ -90,16 +90,18 @@ def read_all(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_what_was_acknowledged_survives_kill_9_and_clients_go_on(tmp_path: Path, idempotent: bool) -> None:
+def test_what_was_acknowledged_survives_kill_9_and_clients_go_on(
+    tmp_path: Path, start_node: StartNode, idempotent: bool
+) -> None:
     port = free_port()
-    server = start_ottla(tmp_path, port=port)
+    server = start_node(tmp_path, port=port)
     create(server.bootstrap, "killed")
     sender = Sender(server.bootstrap, "killed", **{"enable.idempotence": idempotent})
     try:
         for _ in range(2):
             sender.wait_for(len(sender.acknowledged) + 3000)
             server.kill()
-            server = start_ottla(tmp_path, port=port)
+            server = start_node(tmp_path, port=port)
         sender.wait_for(len(sender.acknowledged) + 1000)
     finally:
         sender.stop()
@@ -122,8 +124,10 @@ def test_what_was_acknowledged_survives_kill_9_and_clients_go_on(tmp_path: Path,
         pytest.param(bytes(4096), id="zeros"),
     ],
 )
-def test_a_torn_tail_is_cut_back_to_the_last_whole_batch(tmp_path: Path, tail: bytes) -> None:
-    server = start_ottla(tmp_path)
+def test_a_torn_tail_is_cut_back_to_the_last_whole_batch(
+    tmp_path: Path, start_node: StartNode, tail: bytes
+) -> None:
+    server = start_node(tmp_path)
     create(server.bootstrap, "torn")
     sender = Sender(server.bootstrap, "torn")
     sender.wait_for(300)
@@ -135,7 +139,7 @@ def test_a_torn_tail_is_cut_back_to_the_last_whole_batch(tmp_path: Path, tail: b
     with log.open("ab") as file:
         file.write(tail)
 
-    server = start_ottla(tmp_path)
+    server = start_node(tmp_path)
 
     assert log.stat().st_size == size
     assert read_all(server.bootstrap, "torn") == before
@@ -148,8 +152,8 @@ def only_log_of(place: Path, partition: str) -> Path:
     return log
 
 
-def test_offsets_and_topics_survive_kill_9(tmp_path: Path) -> None:
-    server = start_ottla(tmp_path, "group.initial.rebalance.delay.ms=0")
+def test_offsets_and_topics_survive_kill_9(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path, "group.initial.rebalance.delay.ms=0")
     create(server.bootstrap, "kept")
     sender = Sender(server.bootstrap, "kept")
     sender.wait_for(100)
@@ -161,7 +165,7 @@ def test_offsets_and_topics_survive_kill_9(tmp_path: Path) -> None:
     cluster_id = AdminClient({"bootstrap.servers": server.bootstrap}).list_topics().cluster_id
     server.kill()
 
-    again: Server = start_ottla(tmp_path, port=server.port)
+    again: Server = start_node(tmp_path, port=server.port)
     consumer = Consumer(settings)
     committed = consumer.committed([TopicPartition("kept", 0)], WAIT_S)[0].offset
     found = consumer.list_topics(timeout=WAIT_S)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.batches import batch
-from tests.compat.servers import Server, children_of, start_ottla
+from tests.compat.servers import Server, StartNode, children_of, start_ottla
 from tests.compat.wire_client import Closed, WireClient, only
 
 MEGABYTE = 1 << 20
@@ -203,8 +203,8 @@ def test_a_client_that_never_reads_does_not_fill_the_memory(node: Server) -> Non
         ("max.connections=3", "many"),
     ],
 )
-def test_connections_are_limited(tmp_path: Path, setting: str, story: str) -> None:
-    server = start_ottla(tmp_path, setting)
+def test_connections_are_limited(tmp_path: Path, start_node: StartNode, setting: str, story: str) -> None:
+    server = start_node(tmp_path, setting)
     clients = [WireClient(server.bootstrap) for _ in range(3)]
     for client in clients:
         client.call("api_versions", 0)
@@ -227,8 +227,8 @@ def test_connections_are_limited(tmp_path: Path, setting: str, story: str) -> No
     assert server.stop() == 0
 
 
-def test_socket_request_max_bytes_closes_larger_frames(tmp_path: Path) -> None:
-    server = start_ottla(tmp_path, "socket.request.max.bytes=100000")
+def test_socket_request_max_bytes_closes_larger_frames(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path, "socket.request.max.bytes=100000")
     with WireClient(server.bootstrap) as client:
         client.send_bytes(struct.pack(">i", 100_001))
 

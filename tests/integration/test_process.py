@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.servers import ROOT, Server, free_port, start_ottla
+from tests.compat.servers import ROOT, Server, StartNode, free_port
 from tests.compat.wire_client import WireClient, only
 
 pytestmark = pytest.mark.slow
@@ -19,9 +19,9 @@ def metadata_of(server: Server) -> str:
         return str(client.call("metadata", 12, topics=[]).cluster_id)
 
 
-def test_ready_means_that_it_serves(tmp_path: Path) -> None:
+def test_ready_means_that_it_serves(tmp_path: Path, start_node: StartNode) -> None:
     began = time.monotonic()
-    server = start_ottla(tmp_path)
+    server = start_node(tmp_path)
 
     assert metadata_of(server)
     assert time.monotonic() - began < START_LIMIT_S
@@ -29,22 +29,22 @@ def test_ready_means_that_it_serves(tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
-def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path) -> None:
-    server = start_ottla(tmp_path)
+def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path)
     cluster_id = metadata_of(server)
     began = time.monotonic()
 
     assert server.stop() == 0
     assert time.monotonic() - began < START_LIMIT_S
     assert list(tmp_path.rglob(".kafka_cleanshutdown")), "the next start need not recover"
-    again = start_ottla(tmp_path)
+    again = start_node(tmp_path)
     assert metadata_of(again) == cluster_id
     assert again.stop() == 0
     assert "Traceback" not in server.output() + again.output()
 
 
-def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path) -> None:
-    server = start_ottla(tmp_path)
+def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path)
     with WireClient(server.bootstrap) as client:
         wanted = {"name": "waiting", "num_partitions": 1, "replication_factor": 1}
         assert only(client.call("create_topics", 7, topics=[wanted], timeout_ms=5000).topics).error_code == 0
@@ -58,8 +58,8 @@ def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path) -> None:
         assert time.monotonic() - began < START_LIMIT_S
 
 
-def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path) -> None:
-    server = start_ottla(tmp_path)
+def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path)
     command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(free_port())]
 
     second = subprocess.run(
@@ -79,8 +79,8 @@ def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
-def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
-    server = start_ottla(tmp_path / "first")
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path / "first")
     command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(server.port)]
 
     second = subprocess.run(

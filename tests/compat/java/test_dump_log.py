@@ -1,5 +1,6 @@
 """kafka-dump-log, Apache Kafka's own reader of log directories, finds our files valid."""
 
+import random
 import re
 import time
 from pathlib import Path
@@ -43,11 +44,10 @@ def fill(server: Server) -> None:
         settings: dict[str, Any] = {"bootstrap.servers": server.bootstrap, "batch.num.messages": 20}
         settings |= {"enable.idempotence": True} if name == "idempotent" else {"compression.type": name}
         producer = Producer(settings)
+        noise = random.Random(name)  # does not compress, so that every topic rolls
         for number in range(3000):
-            noise = f"{hash((name, number)):x}" * 40
-            producer.produce(
-                name, f"value {number} {noise}", f"key-{number}", headers=[("number", str(number))]
-            )
+            value = b"value %d " % number + noise.randbytes(450)
+            producer.produce(name, value, f"key-{number}", headers=[("number", str(number))])
             producer.poll(0)
         assert producer.flush(WAIT_S) == 0
     consumer = Consumer(
