@@ -4,7 +4,6 @@ The answer says that a move has begun. The copy is made in the background and ta
 has caught up; DescribeLogDirs shows it as a future replica until then.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
@@ -43,11 +42,11 @@ def handle(
 
 
 def _move(broker: "Broker", topic_partition: TopicPartition, path: str) -> ErrorCode:
-    target = next(
-        (one.path for one in broker.log_manager.dirs if str(one.path.absolute()) == path), Path(path)
-    )
+    target = next((one.path for one in broker.log_manager.dirs if str(one.path.absolute()) == path), None)
     known = broker.metadata.image.topics.partition(topic_partition)
     try:
+        if target is None:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         broker.log_manager.move_to_dir(topic_partition, target)

@@ -36,14 +36,20 @@ def handle(broker: "Broker", context: RequestContext, request: ListOffsetsReques
     else:
         isolation = FetchIsolation.HIGH_WATERMARK
     named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    repeated = {place for place, count in named.items() if count > 1}
+    refused: set[tuple[str, int]] = set()
     topics = []
     for topic in request.topics:
         answers = []
         for wanted in topic.partitions:
             code = ErrorCode.NONE
             found = None
+            place = topic.name, wanted.partition_index
+            if place in refused:
+                continue
             try:
-                if named[topic.name, wanted.partition_index] > 1:
+                if place in repeated:
+                    refused.add(place)
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 found = _look_up(broker, context.api_version, topic.name, wanted, isolation)
             except KafkaError as error:

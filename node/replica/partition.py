@@ -98,7 +98,8 @@ class Partition:
         FENCED_LEADER_EPOCH if the client's is older, UNKNOWN_LEADER_EPOCH if ours is,
         NOT_LEADER_OR_FOLLOWER if another node leads.
         """
-        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
+        # Any negative epoch stands for "I know none".
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
