@@ -1,1 +1,5 @@
-"""node.net"""
+"""node.net: sockets. Bottom-up:
+
+`receive_memory` (the budget of all receive buffers), `connection` (bytes in, requests one at a time, bytes
+out), `listener` (accepts, counts, sweeps), `peer_client` (the client side).
+"""
