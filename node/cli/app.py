@@ -1,5 +1,5 @@
-"""`ottla`: the command line. This page has the commands and their words; what they do is imported when needed,
-so that `--help` answers at once and a node carries nothing that only a client needs.
+"""`ottla`: the command line. This page has the commands and their words; what they do is imported when it
+is needed, so that `--help` answers at once and a node carries nothing that only a client needs.
 """
 
 import os
@@ -114,7 +114,7 @@ def topic_create(
 
     Example: ottla topic create orders --partitions 6 -c cleanup.policy=compact
     """
-    from node.cli import topic_commands as commands
+    import node.cli.topic_commands as commands
 
     settings = _pairs(config)
     run(
@@ -132,7 +132,7 @@ def topic_list(
     timeout: Timeout = 30.0,
 ) -> None:
     """List topics with their partitions and replicas."""
-    from node.cli import topic_commands as commands
+    import node.cli.topic_commands as commands
 
     run(lambda: commands.list_all(_client(bootstrap, timeout), internal, output == "json"))
 
@@ -145,7 +145,7 @@ def topic_describe(
     timeout: Timeout = 30.0,
 ) -> None:
     """Show leaders, replicas, first and next offset of each partition, and settings that are not default."""
-    from node.cli import topic_commands as commands
+    import node.cli.topic_commands as commands
 
     run(lambda: commands.describe(_client(bootstrap, timeout), topics, output == "json"))
 
@@ -162,7 +162,7 @@ def topic_alter(
 
     Example: ottla topic alter orders --partitions 12
     """
-    from node.cli import topic_commands as commands
+    import node.cli.topic_commands as commands
 
     run(lambda: commands.alter(_client(bootstrap, timeout), name, partitions, dry_run))
 
@@ -175,7 +175,7 @@ def topic_delete(
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete topics and all their records."""
-    from node.cli import topic_commands as commands
+    import node.cli.topic_commands as commands
 
     run(lambda: commands.delete(_client(bootstrap, timeout), topics, if_exists))
 
@@ -200,7 +200,7 @@ def topic_config(
 
     Example: ottla topic config orders --set retention.ms=86400000 --reset segment.bytes
     """
-    from node.cli import topic_commands as commands
+    import node.cli.topic_commands as commands
 
     settings = _pairs(change)
     client = _client(bootstrap, timeout)
@@ -244,8 +244,8 @@ def produce(
 ) -> None:
     """Send the lines of standard input to a topic, one record a line.
 
-    A line of --input json is an object with "value" and perhaps "key", "headers", "partition", "timestamp", as
-    `ottla consume --output json` prints it; "key_base64" and "value_base64" carry any bytes.
+    A line of --input json is an object with "value" and perhaps "key", "headers", "partition", "timestamp",
+    as `ottla consume --output json` prints it; "key_base64" and "value_base64" carry any bytes.
 
     Examples:
 
@@ -253,7 +253,7 @@ def produce(
 
         ottla consume orders --until-end --output json | ottla produce copy --input json
     """
-    from node.cli import record_commands as commands
+    import node.cli.record_commands as commands
 
     options = commands.ProduceOptions(
         topic=name,
@@ -312,7 +312,7 @@ def consume(
 ) -> None:
     """Print the records of topics, one a line.
 
-    Members of a --group share the partitions, and their progress is committed every five seconds and at the end.
+    Members of a --group share the partitions; progress is committed every five seconds and at the end.
 
     Examples:
 
@@ -322,7 +322,7 @@ def consume(
 
         ottla consume orders --from @2026-01-31T12:00:00Z --until-end -f '%p/%o %k=%s\\n'
     """
-    from node.cli import record_commands as commands
+    import node.cli.record_commands as commands
 
     if group is not None and partition:
         raise CommandError("A group deals out the partitions itself; leave --partition out.", EXIT_USAGE)
@@ -367,7 +367,13 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
     """Run a command to its exit code."""
     import uvloop
 
-    code = uvloop.run(command())
+    try:
+        code = uvloop.run(command())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough. Python would complain when it flushes at exit: let it flush nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 0
     if code:
         raise typer.Exit(code)
 
@@ -403,10 +409,6 @@ def main() -> int:
         return _complain(explain(error), 1)
     except BaseExceptionGroup as group:
         return _complain_of_group(group)
-    except BrokenPipeError:
-        # Whoever read has seen enough. Python would complain when it flushes at exit, so there is nothing to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
     except Exception as error:

@@ -9,7 +9,7 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130  # as shells count a process that SIGINT ended
 
 _ADVICE: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "There is no such topic or partition; `ottla topic list` shows all.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "It is not there; `ottla topic list` shows all.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or use --if-not-exists.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: there are not so many nodes.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
@@ -46,4 +46,5 @@ def explain(error: KafkaError) -> str:
 
 
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """Begin a sentence, but leave a name that stands there as it is."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text

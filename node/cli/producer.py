@@ -1,8 +1,8 @@
 """Records into batches, batches to leaders: the producer behind `ottla produce`.
 
-Records are gathered per partition while earlier ones are on their way; then all batches of one leader go in one
-request. With `idempotent` (the default, as Kafka's own producer) a batch that is sent again is not stored
-twice (KIP-98). Order within a partition is kept: its next batch leaves when the one before was acknowledged.
+Records are gathered per partition while earlier ones are on their way; then all batches of one leader go in
+one request. With `idempotent` (the default, as of Kafka's own producer) a batch that is sent again is not
+stored twice (KIP-98). Order in a partition is kept: a batch leaves when the one before was acknowledged.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`ottla start` and `ottla cluster up`: a configuration from the command line, and a node that runs with it."""
+"""`ottla start` and `ottla cluster up`: a configuration from the command line, and a node with it."""
 
 import errno
 import logging
@@ -19,7 +19,7 @@ LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 
 
 def start(config_file: Path | None, *, port: int | None, data: Path | None, overrides: Sequence[str]) -> None:
-    """Run a node in the foreground until SIGTERM or Ctrl-C. Without a config file: port 9092, ./ottla-data."""
+    """Run a node in the foreground until SIGTERM or Ctrl-C; without a file: port 9092, ./ottla-data."""
     texts: list[str] = []
     if port is not None or (config_file is None and not _is_set("listeners", overrides)):
         texts.append(f"listeners=PLAINTEXT://:{port or DEFAULT_PORT}")
@@ -29,10 +29,7 @@ def start(config_file: Path | None, *, port: int | None, data: Path | None, over
 
     def ready(node: broker.Broker) -> None:
         directories = ", ".join(str(path) for path in node.config.log_dirs)
-        print(
-            f"Ottla serves Kafka clients at {_bootstrap(node.config)}, data in {directories}; Ctrl-C stops it."
-        )
-        sys.stdout.flush()
+        print(f"Ottla serves Kafka clients at {_bootstrap(node.config)}, data in {directories}.", flush=True)
 
     _run([*texts, *overrides], config_file, ready)
 

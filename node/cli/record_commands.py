@@ -1,0 +1,388 @@
+"""`ottla produce` and `ottla consume`. Each returns the exit code."""
+
+import asyncio
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import Record
+from logstore.topic_partition import TopicPartition
+from node.cli import admin
+from node.cli.client import Client
+from node.cli.consumer import Consumer
+from node.cli.failure import EXIT_USAGE, CommandError
+from node.cli.group_member import GroupMember
+from node.cli.producer import Producer, ProducerRecord
+from node.cli.record_text import (
+    Printer,
+    column_printer,
+    json_printer,
+    parse_json,
+    parse_line,
+    template_printer,
+)
+
+READ_BYTES: Final = 256 * 1024  # of standard input at a time
+MAX_CHUNKS_AHEAD: Final = 8  # read while earlier records are on their way
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # a line without an end would fill the memory
+COMMIT_S: Final = 5.0  # Kafka's auto.commit.interval.ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceOptions:
+    """What `ottla produce` was told."""
+
+    topic: str
+    key_separator: str | None
+    is_json: bool
+    headers: tuple[tuple[str, str], ...]
+    partition: int | None
+    timestamp: int | None
+    empty_as_null: bool
+    acks: int
+    compression: str
+    idempotent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeOptions:
+    """What `ottla consume` was told."""
+
+    topics: tuple[str, ...]
+    group: str | None
+    partitions: tuple[int, ...]
+    begin: str
+    count: int | None
+    until_end: bool
+    shown: frozenset[str]
+    separator: str
+    template: str | None
+    is_json: bool
+    read_committed: bool
+
+
+# ---- produce -------------------------------------------------------------------------------------
+
+
+class _StandardInput:
+    """Standard input in chunks, read ahead by a thread that nobody need wait for.
+
+    A thread of the loop's own pool would keep the process alive until the next key press.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._room = threading.Semaphore(MAX_CHUNKS_AHEAD)
+        threading.Thread(target=self._read, name="stdin", daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            self._room.acquire()
+            try:
+                chunk = os.read(sys.stdin.fileno(), READ_BYTES)
+            except OSError:
+                chunk = b""
+            try:
+                self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
+            except RuntimeError:  # the loop is closed: the command is over
+                return
+            if not chunk:
+                return
+
+    async def next(self) -> bytes:
+        """Some bytes; none at the end."""
+        chunk = await self._chunks.get()
+        self._room.release()
+        return chunk
+
+    @property
+    def has_more(self) -> bool:
+        return not self._chunks.empty()
+
+
+async def produce(client: Client, options: ProduceOptions) -> int:
+    async with client:
+        producer = Producer(
+            client,
+            options.topic,
+            acks=options.acks,
+            compression=Compression[options.compression.upper()],
+            idempotent=options.idempotent,
+        )
+        await producer.start()
+        try:
+            await _produce_lines(producer, options)
+        except (KafkaError, CommandError) as error:
+            _report_part(producer.acknowledged)
+            raise error
+    return 0
+
+
+async def _produce_lines(producer: Producer, options: ProduceOptions) -> None:
+    standard_input = _StandardInput()
+    rest: list[bytes] = []
+    rest_bytes = number = 0
+    is_end = False
+    while not is_end:
+        chunk = await standard_input.next()
+        is_end = not chunk
+        pieces = chunk.split(b"\n")
+        rest.append(pieces[0])
+        rest_bytes += len(pieces[0])
+        if rest_bytes > MAX_LINE_BYTES:
+            raise CommandError(f"Line {number + 1} is longer than {MAX_LINE_BYTES} bytes.")
+        if len(pieces) == 1 and not (is_end and rest_bytes):
+            continue
+        lines = [b"".join(rest), *pieces[1:-1]]
+        rest = pieces[-1:] if len(pieces) > 1 else []
+        rest_bytes = sum(map(len, rest))
+        for line in lines:
+            number += 1
+            _add(producer, options, line, number)
+        if is_end or producer.has_full_batch or not standard_input.has_more:
+            await producer.flush()
+    await producer.flush()
+
+
+def _add(producer: Producer, options: ProduceOptions, line: bytes, number: int) -> None:
+    line = line.removesuffix(b"\r")
+    if options.is_json and not line.strip():
+        return
+    try:
+        if options.is_json:
+            record = parse_json(line)
+        else:
+            separator = options.key_separator.encode() if options.key_separator else None
+            record = parse_line(line, key_separator=separator, empty_as_null=options.empty_as_null)
+        producer.add(_completed(record, options))
+    except ValueError as error:
+        raise CommandError(f"Line {number} cannot be sent: {str(error).rstrip('.')}.") from None
+
+
+def _completed(record: ProducerRecord, options: ProduceOptions) -> ProducerRecord:
+    """A record with what the command line says of all."""
+    return record._replace(
+        headers=(*record.headers, *((name, value.encode()) for name, value in options.headers)),
+        partition=options.partition if record.partition is None else record.partition,
+        timestamp=options.timestamp if record.timestamp is None else record.timestamp,
+    )
+
+
+def _report_part(acknowledged: int) -> None:
+    if acknowledged:
+        print(f"ottla: {acknowledged} records were acknowledged before the error.", file=sys.stderr)
+
+
+# ---- consume -------------------------------------------------------------------------------------
+
+
+class _Output:
+    """Records to standard output, with what was printed of each partition."""
+
+    def __init__(self, printer: Printer, limit: int | None) -> None:
+        self.left = limit
+        self.next_offsets: dict[TopicPartition, int] = {}
+        self._printer = printer
+
+    @property
+    def is_full(self) -> bool:
+        return self.left is not None and self.left <= 0
+
+    def print(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+        if self.left is not None:
+            records = records[: self.left]
+            self.left -= len(records)
+        if records:
+            sys.stdout.buffer.write(b"".join(self._printer(partition, record) for record in records))
+            self.next_offsets[partition] = records[-1].offset + 1
+
+    def flush(self) -> None:
+        sys.stdout.buffer.flush()
+
+
+async def consume(client: Client, options: ConsumeOptions) -> int:
+    try:
+        begin = parse_place(options.begin)
+        output = _Output(_printer(options), options.count)
+    except ValueError as error:
+        raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
+    async with client:
+        consumer = Consumer(client, read_committed=options.read_committed)
+        if options.group is None:
+            await _consume_alone(client, consumer, output, begin, options)
+        else:
+            await _consume_in_group(client, consumer, output, begin, options)
+    return 0
+
+
+async def _consume_alone(
+    client: Client, consumer: Consumer, output: _Output, begin: "Place", options: ConsumeOptions
+) -> None:
+    partitions: list[TopicPartition] = []
+    for name in options.topics:
+        topic = await client.topic(name)
+        numbers = options.partitions or sorted(topic.leaders)
+        partitions += [TopicPartition(name, number) for number in numbers]
+    consumer.positions = await _place(client, partitions, begin)
+    ends = await _ends(client, partitions, options)
+    while not output.is_full and not _reached(consumer.positions, ends):
+        for partition, records in await consumer.fetch():
+            output.print(partition, _before(records, ends.get(partition)))
+        output.flush()
+
+
+async def _consume_in_group(
+    client: Client, consumer: Consumer, output: _Output, begin: "Place", options: ConsumeOptions
+) -> None:
+    assert options.group is not None
+    for name in options.topics:
+        await client.topic(name)
+    member = GroupMember(client, options.group, options.topics)
+    ends: dict[TopicPartition, int] = {}
+    committed_s = time.monotonic()
+    try:
+        while not output.is_full:
+            if member.must_rejoin:
+                partitions = await member.join()
+                consumer.positions = await _resume(client, member, partitions, begin)
+                ends = await _ends(client, partitions, options)
+                output.next_offsets.clear()
+            if options.until_end and _reached(consumer.positions, ends):
+                return
+            if consumer.positions:
+                for partition, records in await consumer.fetch():
+                    output.print(partition, _before(records, ends.get(partition)))
+                output.flush()
+            else:
+                await asyncio.sleep(0.5)  # more members than partitions: wait for a rebalance
+            await member.heartbeat()
+            # Before a rebalance too, so that the next owner goes on where we stopped.
+            if member.must_rejoin or time.monotonic() - committed_s > COMMIT_S:
+                await _commit(member, output)
+                committed_s = time.monotonic()
+    finally:
+        await _say_goodbye(member, output)
+
+
+async def _commit(member: GroupMember, output: _Output) -> None:
+    offsets = dict(output.next_offsets)
+    output.next_offsets.clear()
+    await member.commit(offsets)
+
+
+async def _say_goodbye(member: GroupMember, output: _Output) -> None:
+    """Commit what was printed and leave; also after Ctrl-C, but not if the cluster is gone."""
+    try:
+        await _commit(member, output)
+        await member.leave()
+    except KafkaError:
+        if sys.exception() is None:
+            raise
+
+
+async def _resume(
+    client: Client, member: GroupMember, partitions: Sequence[TopicPartition], begin: "Place"
+) -> dict[TopicPartition, int]:
+    """Where the group goes on; where it never was, at the place of --from."""
+    committed = await member.committed(partitions) if partitions else {}
+    known = {partition: one.offset for partition, one in committed.items() if one.offset >= 0}
+    fresh = [partition for partition in partitions if partition not in known]
+    return {**known, **(await _place(client, fresh, begin) if fresh else {})}
+
+
+async def _ends(
+    client: Client, partitions: Sequence[TopicPartition], options: ConsumeOptions
+) -> dict[TopicPartition, int]:
+    """Where to stop in each partition, if we shall."""
+    if not options.until_end or not partitions:
+        return {}
+    found = await admin.list_offsets(
+        client, dict.fromkeys(partitions, admin.LATEST), isolation_level=int(options.read_committed)
+    )
+    return {partition: one.offset for partition, one in found.items()}
+
+
+def _reached(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
+    return bool(ends) and all(positions.get(partition, end) >= end for partition, end in ends.items())
+
+
+def _before(records: list[Record], end: int | None) -> list[Record]:
+    return records if end is None else [record for record in records if record.offset < end]
+
+
+def _printer(options: ConsumeOptions) -> Printer:
+    if options.is_json:
+        return json_printer
+    if options.template is not None:
+        return template_printer(options.template)
+    return column_printer(options.shown, options.separator.replace("\\t", "\t").replace("\\n", "\n"))
+
+
+# ---- where to begin ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in a log: an offset, so many before the end, or a time (LATEST and EARLIEST are times)."""
+
+    offset: int | None = None
+    before_end: int | None = None
+    timestamp: int | None = None
+
+
+def parse_place(text: str) -> Place:
+    """`beginning`, `end`, `42`, `-10`, `@1700000000000`, `@2026-01-31T12:00:00Z`; ValueError for others."""
+    if text in ("beginning", "start", "earliest"):
+        return Place(timestamp=admin.EARLIEST)
+    if text in ("end", "latest"):
+        return Place(timestamp=admin.LATEST)
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return Place(offset=int(text))
+    if re.fullmatch(r"-[0-9]{1,18}", text):
+        return Place(before_end=-int(text))
+    if re.fullmatch(r"@[0-9]{1,18}", text):
+        return Place(timestamp=int(text[1:]))
+    if text.startswith("@"):
+        try:
+            moment = datetime.fromisoformat(text[1:])
+        except ValueError:
+            raise ValueError(f"{text[1:]!r} is not a date; write it like 2026-01-31T12:00:00Z") from None
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return Place(timestamp=int(moment.timestamp() * 1000))
+    raise ValueError(f"--from {text!r} is not beginning, end, an offset, -N, @MILLISECONDS or @DATE")
+
+
+async def _place(
+    client: Client, partitions: Sequence[TopicPartition], place: Place
+) -> dict[TopicPartition, int]:
+    """The offsets of a place in these partitions; a time after the last record is the end."""
+    if place.timestamp is not None:
+        found = await admin.list_offsets(client, dict.fromkeys(partitions, place.timestamp))
+        late = [partition for partition, one in found.items() if one.offset < 0]
+        ends = await admin.list_offsets(client, dict.fromkeys(late, admin.LATEST)) if late else {}
+        return {partition: {**found, **ends}[partition].offset for partition in partitions}
+    first = await admin.list_offsets(client, dict.fromkeys(partitions, admin.EARLIEST))
+    last = await admin.list_offsets(client, dict.fromkeys(partitions, admin.LATEST))
+    offsets: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        low, high = first[partition].offset, last[partition].offset
+        if place.before_end is not None:
+            offsets[partition] = max(low, high - place.before_end)
+        else:
+            assert place.offset is not None
+            if not low <= place.offset <= high:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{partition} has offsets {low} to {high}, not {place.offset}",
+                )
+            offsets[partition] = place.offset
+    return offsets

@@ -1,0 +1,189 @@
+"""Records as lines of text: what `ottla produce` reads and what `ottla consume` prints.
+
+The JSON of both is the same, so that one's output is the other's input: "key" and "value" are text, and
+"key_base64" and "value_base64" stand in their place where the bytes are not UTF-8.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from logstore.record import Headers, Record
+from logstore.topic_partition import TopicPartition
+from node.cli.producer import ProducerRecord
+
+MAX_INT64: Final = 2**63 - 1
+_ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+
+Printer = Callable[[TopicPartition, Record], bytes]
+
+
+# ---- in ------------------------------------------------------------------------------------------
+
+
+def parse_line(line: bytes, *, key_separator: bytes | None, empty_as_null: bool) -> ProducerRecord:
+    """A plain line: the value, or key and value around the separator; ValueError if that is not there."""
+    key, value = None, line
+    if key_separator:
+        key, separator, value = line.partition(key_separator)
+        if not separator:
+            shown = line[:80].decode("utf-8", "replace")
+            raise ValueError(f"no key separator {key_separator.decode()!r} in {shown!r}")
+    if empty_as_null:
+        return ProducerRecord(key or None, value or None)
+    return ProducerRecord(key, value)
+
+
+def parse_json(line: bytes) -> ProducerRecord:
+    """A line that is a JSON object; ValueError with what is wrong with it."""
+    try:
+        fields = json.loads(line)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise ValueError("not a JSON object")
+    return ProducerRecord(
+        _bytes_of(fields, "key"),
+        _bytes_of(fields, "value"),
+        _headers_of(fields.get("headers")),
+        _integer(fields, "partition", 2**31 - 1),
+        _integer(fields, "timestamp", MAX_INT64),
+    )
+
+
+def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
+    encoded = fields.get(f"{name}_base64")
+    if encoded is not None:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError, TypeError):
+            raise ValueError(f"{name}_base64 is not base64") from None
+    content = fields.get(name)
+    if content is None:
+        return None
+    if isinstance(content, str):
+        return content.encode("utf-8", "surrogatepass")
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _headers_of(content: Any) -> Headers:
+    """Headers as an object, or as an array of objects with "key" and "value" where a name comes twice."""
+    if content is None:
+        return ()
+    if isinstance(content, dict):
+        return tuple((name, _bytes_of({"value": value}, "value")) for name, value in content.items())
+    if isinstance(content, list) and all(isinstance(one, dict) and "key" in one for one in content):
+        return tuple((str(one["key"]), _bytes_of(one, "value")) for one in content)
+    raise ValueError('headers are neither an object nor an array of {"key": ..., "value": ...}')
+
+
+def _integer(fields: dict[str, Any], name: str, largest: int) -> int | None:
+    number = fields.get(name)
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or not -1 <= number <= largest:
+        raise ValueError(f"{name} is not a number that it can be")
+    return None if name == "partition" and number < 0 else number
+
+
+# ---- out -----------------------------------------------------------------------------------------
+
+
+def json_printer(partition: TopicPartition, record: Record) -> bytes:
+    """A record as one line of JSON."""
+    fields: dict[str, Any] = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        **_text_or_base64("key", record.key),
+        **_text_or_base64("value", record.value),
+    }
+    if record.headers:
+        fields["headers"] = [
+            {"key": name.encode("utf-8", "replace").decode(), **_text_or_base64("value", value)}
+            for name, value in record.headers
+        ]
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _text_or_base64(name: str, content: bytes | None) -> dict[str, str | None]:
+    if content is None:
+        return {name: None}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(content).decode()}
+
+
+def column_printer(shown: Collection[str], separator: str) -> Printer:
+    """A record as columns: those of `shown`, and always the value, in a fixed order."""
+    columns: list[Callable[[TopicPartition, Record], bytes]] = [
+        _FIELDS[letter]
+        for name, letter in (
+            ("partitions", "p"),
+            ("offsets", "o"),
+            ("timestamps", "T"),
+            ("headers", "h"),
+            ("keys", "k"),
+        )
+        if name in shown
+    ]
+    columns.append(_FIELDS["s"])
+    between = separator.encode()
+
+    def print_columns(partition: TopicPartition, record: Record) -> bytes:
+        return between.join(column(partition, record) for column in columns) + b"\n"
+
+    return print_columns
+
+
+def template_printer(template: str) -> Printer:
+    """A record in a template of %-letters as kcat's; ValueError for a letter that is none."""
+    parts: list[bytes | Callable[[TopicPartition, Record], bytes]] = []
+    position = 0
+    while position < len(template):
+        character = template[position]
+        follower = template[position + 1 : position + 2]
+        position += 1
+        if character == "\\" and follower in _ESCAPES and follower:
+            parts.append(_ESCAPES[follower])
+            position += 1
+        elif character == "%" and follower == "%":
+            parts.append(b"%")
+            position += 1
+        elif character == "%":
+            if follower not in _FIELDS or not follower:
+                raise ValueError(f"%{follower} is not one of {' '.join('%' + one for one in _FIELDS)} %%")
+            parts.append(_FIELDS[follower])
+            position += 1
+        else:
+            parts.append(character.encode("utf-8", "surrogateescape"))
+
+    def print_template(partition: TopicPartition, record: Record) -> bytes:
+        return b"".join(part if isinstance(part, bytes) else part(partition, record) for part in parts)
+
+    return print_template
+
+
+def _headers_text(headers: Headers) -> bytes:
+    return b",".join(
+        name.encode("utf-8", "surrogateescape") + b"=" + (b"NULL" if value is None else value)
+        for name, value in headers
+    )
+
+
+_FIELDS: Final[dict[str, Callable[[TopicPartition, Record], bytes]]] = {
+    "t": lambda partition, record: partition.topic.encode(),
+    "p": lambda partition, record: b"%d" % partition.partition,
+    "o": lambda partition, record: b"%d" % record.offset,
+    "T": lambda partition, record: b"%d" % record.timestamp,
+    "k": lambda partition, record: record.key or b"",
+    "s": lambda partition, record: record.value or b"",
+    "v": lambda partition, record: record.value or b"",
+    "h": lambda partition, record: _headers_text(record.headers),
+    "K": lambda partition, record: b"%d" % (-1 if record.key is None else len(record.key)),
+    "S": lambda partition, record: b"%d" % (-1 if record.value is None else len(record.value)),
+}
