@@ -1,0 +1,130 @@
+"""Random commands: replayed in one go, batch by batch or through a snapshot, the image is the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import (
+    AllocateProducerIds,
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    NewPartitions,
+    ResourceChanges,
+    TopicReference,
+    UpdateFeatures,
+)
+from metadata_raft.delta import MetadataDelta, replay_batch
+from metadata_raft.image import MetadataImage, check_invariants
+from metadata_raft.record_codec import decode_batch, decode_record
+from metadata_raft.records import ConfigResourceType
+from metadata_raft.snapshot import decode_snapshot, encode_snapshot
+from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
+
+NAMES = st.sampled_from(["a", "b.c", "b_c", "__consumer_offsets", "bad name"])
+COUNTS = st.integers(-2, 6)
+CONFIGS = st.sampled_from([("retention.ms", "5"), ("cleanup.policy", "compact"), ("segment.ms", "x")])
+STEPS = st.one_of(
+    st.tuples(st.just("create"), NAMES, COUNTS, st.integers(-1, 4), st.lists(CONFIGS, max_size=2)),
+    st.tuples(st.just("delete"), NAMES),
+    st.tuples(st.just("recreate"), NAMES),
+    st.tuples(st.just("grow"), NAMES, COUNTS),
+    st.tuples(st.just("alter"), NAMES, CONFIGS, st.sampled_from(ConfigOperation), st.booleans()),
+    st.tuples(st.just("restart"), st.integers(0, 2), st.booleans()),
+    st.tuples(st.just("ids")),
+    st.tuples(st.just("feature"), st.integers(0, 4)),
+)
+
+
+def play(world: MetadataWorld, step: tuple[Any, ...]) -> None:
+    match step:
+        case ("create", name, partitions, factor, configs):
+            world.submit(CreateTopics(topics=[world.topic(name, partitions, factor, configs=configs)]))
+        case ("delete", name):
+            world.submit(DeleteTopics(topics=[TopicReference(name)]))
+        case ("recreate", name):
+            world.submit(DeleteTopics(topics=[TopicReference(name)]))
+            world.submit(CreateTopics(topics=[world.topic(name, 2, configs=[("retention.ms", "7")])]))
+        case ("grow", name, count):
+            world.submit(CreatePartitions(topics=[NewPartitions(name=name, count=count)]))
+        case ("alter", name, (key, value), operation, replace_all):
+            change = ConfigChange(key, operation, value)
+            resource = ResourceChanges(
+                resource_type=ConfigResourceType.TOPIC,
+                resource_name=name,
+                changes=[change],
+                replace_all=replace_all,
+            )
+            world.submit(AlterConfigs(resources=[resource]))
+        case ("restart", broker_id, unfence):
+            world.start_broker(broker_id, unfence=unfence)
+        case ("ids",):
+            world.submit(AllocateProducerIds(broker_id=0, broker_epoch=world.image.brokers[0].broker_epoch))
+        case ("feature", level):
+            world.submit(UpdateFeatures(levels={"some.feature": level}))
+
+
+@pytest.mark.slow
+@settings(max_examples=120, deadline=None)
+@given(st.lists(STEPS, max_size=25))
+def test_replay_and_snapshot_give_the_image_that_was_live(steps: list[tuple[Any, ...]]) -> None:
+    world = MetadataWorld(brokers=2)
+    for step in steps:
+        try:
+            play(world, step)
+        except KafkaError as error:
+            assert error.code in (ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.STALE_BROKER_EPOCH)
+
+    batches = [decode_batch(encoded)[0] for encoded in world.log]
+    one_by_one: MetadataImage = EMPTY
+    delta = MetadataDelta(EMPTY)
+    for batch in batches:
+        one_by_one, _ = replay_batch(one_by_one, batch)
+        for record in batch.records:
+            delta.replay(record)
+    live = world.image
+    at_once = delta.apply(version=live.version, epoch=live.epoch, timestamp_ms=live.timestamp_ms)
+    content = b"".join(bytes(part) for part in encode_snapshot(live))
+    from_snapshot = decode_snapshot(content, empty=EMPTY, version=live.version, epoch=live.epoch)
+
+    check_invariants(at_once)
+    assert one_by_one == live
+    assert at_once == live
+    assert from_snapshot == live
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=80))
+def test_hostile_records_are_refused_and_nothing_else(content: bytes) -> None:
+    for hostile in (content, b"\x01" + content, b"\x01\x03\x01" + content):
+        try:
+            decode_record(hostile)
+        except KafkaError as error:
+            assert error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNSUPPORTED_VERSION)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_records_in_any_order_never_break_the_delta(data: st.DataObject) -> None:
+    """A log that nobody of ours wrote: each record is taken or refused, and what is taken adds up."""
+    world = MetadataWorld()
+    world.submit(CreateTopics(topics=[world.topic("a", 3), world.topic("b", 1)]))
+    records = [record for encoded in world.log for record in decode_batch(encoded)[0].records]
+    delta = MetadataDelta(EMPTY)
+
+    for record in data.draw(st.lists(st.sampled_from(records), max_size=20)):
+        try:
+            delta.replay(record)
+        except KafkaError as error:
+            assert error.code is ErrorCode.CORRUPT_MESSAGE
+
+    image = delta.apply(version=1, epoch=1, timestamp_ms=1)
+    assert len(image.topics.by_id) == len(image.topics.by_name)
