@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
@@ -331,4 +332,4 @@ def contents(disk: MemoryDisk) -> dict[Path, bytes]:
 
 
 LogAgainstList.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
-TestLogAgainstList = LogAgainstList.TestCase
+TestLogAgainstList = pytest.mark.slow(LogAgainstList.TestCase)
