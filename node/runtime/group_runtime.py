@@ -18,7 +18,6 @@ from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
 from node.kafka_api.request_context import Delayed
@@ -103,15 +102,6 @@ class GroupRuntime:
             if index not in self._shards:
                 self._open_shard(index, partition)
 
-    def apply(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """New metadata, which the replicas have taken in already."""
-        changed = [topic.after or topic.before for topic in changes.topics]
-        if any(topic is not None and topic.name == OFFSETS_TOPIC for topic in changed):
-            self.refresh()
-        deleted = [topic.before.name for topic in changes.topics if topic.before and not topic.after]
-        if deleted:
-            self.forget_topics(deleted)
-
     def forget_topics(self, topics: Iterable[str]) -> None:
         """These topics were deleted; drop what groups have committed for them."""
         command = ForgetTopics(topics=frozenset(topics))
@@ -189,7 +179,11 @@ class GroupRuntime:
             return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group's partition is being loaded")
         token = next(self._tokens)
         self._asked[token] = None
-        shard.handle(make(token))
+        try:
+            shard.handle(make(token))
+        except BaseException:
+            del self._asked[token]
+            raise
         outcome = self._asked[token]
         if outcome is None:
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -137,7 +137,16 @@ class GroupShard:
     def handle(self, command: Command) -> None:
         """Carry out a command; its answer is given by the `answer` callback, perhaps at once."""
         assert self._coordinator is not None
-        self._carry_out(self._coordinator.handle(command, self._clock.now_ms()))
+        is_done = False
+        try:
+            self._carry_out(self._coordinator.handle(command, self._clock.now_ms()))
+            is_done = True
+        finally:
+            if not is_done:
+                # A bug of ours, which is reported further up. What the core holds cannot be trusted any more.
+                log.error("%s: %r could not be carried out.", self.partition.topic_partition, command)
+                self.close(ErrorCode.NOT_COORDINATOR)
+                self._failed(self)
 
     def close(self, error: ErrorCode) -> None:
         """This shard ends here: all that wait are answered, no timer fires any more."""

@@ -7,6 +7,7 @@ heap keeps the old deadline, and what comes up too early is put back.
 import asyncio
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable, Hashable
 
 # Entries of the heap that no timer owns any more are swept when they outnumber the living by this much.
@@ -103,5 +104,14 @@ class TimerQueue:
             del self._timers[key]
             due.append(timer.callback)
         self._arm()
-        for callback in due:
-            callback()
+        self._call(deque(due))
+
+    def _call(self, due: deque[Callable[[], None]]) -> None:
+        while due:
+            callback = due.popleft()
+            try:
+                callback()
+            except BaseException:
+                # A fault of one is the loop's to report; the others are due all the same.
+                self._loop.call_soon(self._call, due)
+                raise

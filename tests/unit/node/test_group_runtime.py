@@ -1,6 +1,7 @@
 """The group coordinator on real logs (in memory), from `ask` to the record and back after a restart."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from groupcoord.commands import (
     Protocol,
     SyncGroup,
 )
+from groupcoord.coordinator import Coordinator
 from groupcoord.effects import (
     DescribeGroupsResult,
     JoinGroupResult,
@@ -29,8 +31,6 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
-from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import TopicImage
 from node.kafka_api.request_context import Delayed
 from node.runtime.group_runtime import Make, partition_for
 from tests.unit.node.group_node import GroupNode, play
@@ -281,19 +281,36 @@ def test_records_that_are_no_records_are_left_out() -> None:
     play(after, GroupNode(first.disk))
 
 
-def test_new_metadata_open_shards_and_drop_the_offsets_of_deleted_topics() -> None:
+def test_a_new_leader_opens_its_shards_and_can_drop_the_offsets_of_deleted_topics() -> None:
     async def story(node: GroupNode) -> None:
         node.host(leader_epoch=0)
-        topic = node.image.topics.by_name[OFFSETS_TOPIC]
-        created = MetadataChanges((ChangedTopic(None, topic),), frozenset(), frozenset(), False)
-        node.groups.apply(node.image, created)
+        node.groups.refresh()
         assert isinstance(await node.ask("g", commit("g")), OffsetCommitResult)
 
-        gone = TopicImage("t", bytes(16), ())
-        deleted = MetadataChanges((ChangedTopic(gone, None),), frozenset(), frozenset(), False)
-        node.groups.apply(node.image, deleted)
+        node.groups.forget_topics(["t"])
 
         fetched = await node.ask("g", fetch("g"))
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics == []
+
+    play(story)
+
+
+def test_a_bug_in_the_core_costs_a_reload_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        member_id = await stable_group(node, "g")
+        waiting = node.groups.ask("g", join("g"), lambda answer: answer)
+        assert isinstance(waiting, Delayed) and member_id
+
+        with monkeypatch.context() as broken, pytest.raises(AssertionError):
+            broken.setattr(Coordinator, "_decide", lambda *_: (_ for _ in ()).throw(AssertionError("a bug")))
+            await node.ask("g", commit("g"))
+        await node.loaded()
+
+        answer = await waiting.future
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
+        beat = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id)
+        answer = await node.ask("g", lambda token: replace(beat, token=token))
+        assert answer.error is ErrorCode.NONE
 
     play(story)

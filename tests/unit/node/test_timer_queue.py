@@ -27,6 +27,9 @@ class ManualLoop:
         self.calls.append((when_s, handle, callback))  # type: ignore[arg-type]
         return handle
 
+    def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        self.call_at(self.now_s, lambda: callback(*arguments))
+
     def advance(self, seconds: float) -> None:
         until_s = self.now_s + seconds
         while True:
@@ -121,6 +124,22 @@ def test_a_callback_may_start_and_cancel_timers(loop: ManualLoop, timers: TimerQ
     loop.advance(1)
 
     assert fired == ["again", "next"]
+
+
+def test_a_callback_that_fails_does_not_take_the_others_along(loop: ManualLoop, timers: TimerQueue) -> None:
+    fired: list[str] = []
+
+    def fail() -> None:
+        raise AssertionError("a bug")
+
+    timers.start("a", 10, fail)
+    timers.start("b", 10, lambda: fired.append("b"))
+
+    with pytest.raises(AssertionError):
+        loop.advance(0.01)
+    loop.advance(1)
+
+    assert fired == ["b"]
 
 
 def test_stale_entries_are_swept_and_nothing_is_lost(loop: ManualLoop, timers: TimerQueue) -> None:
