@@ -34,8 +34,10 @@ schema_compiler     decoder(cls, version), encoder(cls, version), compiled when 
 retention           which segments of a log go, and when it is flushed
 offset_map          the cleaner's key map: last offset of each key in bounded memory
 compaction          which records of a compacted log stay, batch by batch
+cleaning_plan       which part of a log is cleaned, and which segments become one
 volume              what only the operating system can say of a directory: its lock, its free space
 log_dir             one log directory: names, markers, checkpoints
+log_loading         finding and opening the logs of a directory at start
 log_manager         all logs of a node over its log directories
 log_mover           copying a log to another log directory, step by step
 cleaner             the pass over the segments of a compacted log; blocks, runs in a thread

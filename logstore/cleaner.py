@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from logstore.cleaning_plan import group_segments
 from logstore.compaction import (
     CleaningRound,
     CleaningStats,
     LastRecord,
     TransactionTracker,
     clean_batch,
-    group_segments,
     index_batch,
 )
 from logstore.compression import MAX_DECOMPRESSED_BYTES

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from logstore.cleaner import CleanedGroup, CleaningAborted, CleaningJob, discard
-from logstore.compaction import CleanableRange, CleaningCandidate, LastRecord, candidate, cleanable_range
+from logstore.cleaning_plan import CleanableRange, CleaningCandidate, candidate, cleanable_range
+from logstore.compaction import LastRecord
 from logstore.config_def import LONG_MAX
 from logstore.errors import KafkaError
 from logstore.log_dir import PendingFile

@@ -10,14 +10,12 @@ when the metadata are known `set_strays_apart`. Stop: `close`.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from logstore.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
-    read_partition_metadata,
     write_partition_metadata,
 )
 from logstore.disk import Disk
@@ -27,20 +25,16 @@ from logstore.log_dir import (
     CLEAN_SHUTDOWN_FILE,
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
-    NOT_LOGS,
     STRAY_SUFFIX,
     LogDir,
-    PartitionDirectory,
     PendingFile,
     clean_shutdown_content,
     directory_name,
-    parse_directory_name,
     pending_checkpoint,
-    read_checkpoints,
     storage_error,
     suffixed_name,
-    take_clean_shutdown_marker,
 )
+from logstore.log_loading import FoundLog, ParallelMap, list_logs, open_log
 from logstore.meta_properties import (
     MetaProperties,
     check_owner,
@@ -52,14 +46,6 @@ from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.volume import DirectoryLock
 
 
-class ParallelMap(Protocol):
-    """`map`, or that of a thread pool."""
-
-    def __call__(
-        self, function: "Callable[[_Found], _Opened]", found: "Iterable[_Found]", /
-    ) -> "Iterable[_Opened]": ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
     """Files or a directory that are no longer part of anything, to be removed at `due_ms`."""
@@ -67,24 +53,6 @@ class Removal:
     paths: tuple[Path, ...]
     due_ms: int
     is_directory: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A partition's directory met at start."""
-
-    log_dir: LogDir
-    partition: PartitionDirectory
-    path: Path
-    clean_shutdown: bool
-    config: LogConfig
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
-    found: _Found
-    log: PartitionLog | None
-    error: KafkaError | OSError | None = None
 
 
 def _log_start_offset(log: PartitionLog) -> int | None:
@@ -184,13 +152,19 @@ class LogManager:
 
         After an unclean shutdown logs are read again from their recovery points, so give a thread pool's map.
         """
-        found: list[_Found] = []
+        found: list[FoundLog] = []
+        now_ms = self._now_ms()
         for log_dir in self.online_dirs:
             try:
-                found += self._find_logs(log_dir, config_of)
+                listing = list_logs(self.disk, log_dir, config_of, now_ms=now_ms)
             except OSError as error:
                 self.take_offline(log_dir, f"it cannot be read: {error}")
-        for opened in parallel(self._open_found, found):
+                continue
+            found += listing.logs
+            self.notes += listing.notes
+            for path in listing.deleted:
+                self._remove_later(path, 0)
+        for opened in parallel(open_log, found):
             log_dir = opened.found.log_dir
             if opened.log is None:
                 self.take_offline(log_dir, f"{opened.found.path} cannot be opened: {opened.error}")
@@ -198,56 +172,9 @@ class LogManager:
                 self._add_found(opened.found, opened.log)
         self._check_any_online()
 
-    def _find_logs(self, log_dir: LogDir, config_of: Callable[[str], LogConfig]) -> list[_Found]:
-        clean_shutdown = take_clean_shutdown_marker(self.disk, log_dir)
-        self.notes += read_checkpoints(self.disk, log_dir)
-        found: list[_Found] = []
-        for name in self.disk.list_directories(log_dir.path):
-            if name in NOT_LOGS:
-                continue
-            partition = parse_directory_name(name)
-            path = log_dir.path / name
-            if partition is None:
-                self.notes.append(f"{path} is not named like a partition; it is left alone.")
-            elif partition.suffix == DELETE_SUFFIX:
-                self._remove_later(path, 0)
-            elif partition.suffix == STRAY_SUFFIX:
-                self.notes.append(f"{path} belongs to no topic; it is left for you to remove.")
-            else:
-                config = config_of(partition.topic_partition.topic)
-                found.append(
-                    _Found(
-                        log_dir=log_dir,
-                        partition=partition,
-                        path=path,
-                        clean_shutdown=clean_shutdown,
-                        config=config,
-                    )
-                )
-        return found
-
-    def _open_found(self, found: _Found) -> _Opened:
-        name, log_dir = found.partition.topic_partition, found.log_dir
-        is_future = found.partition.suffix == FUTURE_SUFFIX
-        try:
-            log = PartitionLog.open(
-                disk=self.disk,
-                directory=found.path,
-                topic_partition=name,
-                topic_id=read_partition_metadata(self.disk, found.path) or ZERO_UUID,
-                config=found.config,
-                now_ms=self._now_ms(),
-                clean_shutdown=found.clean_shutdown,
-                log_start_offset=0 if is_future else log_dir.log_start_offsets.get(name, 0),
-                recovery_point=0 if is_future else log_dir.recovery_points.get(name, 0),
-            )
-        except (KafkaError, OSError) as error:
-            return _Opened(found=found, log=None, error=error)
-        return _Opened(found=found, log=log)
-
-    def _add_found(self, found: _Found, log: PartitionLog) -> None:
+    def _add_found(self, found: FoundLog, log: PartitionLog) -> None:
         name = found.partition.topic_partition
-        logs = self.future_logs if found.partition.suffix else self.logs
+        logs = self.future_logs if found.is_future else self.logs
         other = logs.get(name)
         if other is not None:
             raise KafkaError(
@@ -256,7 +183,7 @@ class LogManager:
             )
         self.notes += log.notes
         log.on_failure = self._on_log_failure
-        if not found.partition.suffix:
+        if not found.is_future:
             log.update_high_watermark(found.log_dir.high_watermarks.get(name, 0))
         logs[name] = log
 

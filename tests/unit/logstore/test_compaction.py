@@ -2,17 +2,14 @@
 
 import pytest
 
+from logstore.cleaning_plan import CleanableRange, candidate, cleanable_range, group_segments
 from logstore.compaction import (
-    CleanableRange,
     CleanedBatch,
     CleaningRound,
     CleaningStats,
     LastRecord,
     TransactionTracker,
-    candidate,
     clean_batch,
-    cleanable_range,
-    group_segments,
     index_batch,
     record_spans,
 )

@@ -1,0 +1,121 @@
+"""Finding and opening the logs of a log directory at start; opening may run in several threads."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from logstore.checkpoint import read_partition_metadata
+from logstore.disk import Disk
+from logstore.errors import KafkaError
+from logstore.log_config import LogConfig
+from logstore.log_dir import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    NOT_LOGS,
+    STRAY_SUFFIX,
+    LogDir,
+    PartitionDirectory,
+    parse_directory_name,
+    read_checkpoints,
+    take_clean_shutdown_marker,
+)
+from logstore.partition_log import PartitionLog
+from logstore.topic_partition import ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLog:
+    """A partition's directory, met at start."""
+
+    disk: Disk
+    log_dir: LogDir
+    partition: PartitionDirectory
+    path: Path
+    clean_shutdown: bool
+    config: LogConfig
+    now_ms: int
+
+    @property
+    def is_future(self) -> bool:
+        """Whether it is a copy that moves in from another directory."""
+        return self.partition.suffix == FUTURE_SUFFIX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedLog:
+    """What became of it: the log, or the error."""
+
+    found: FoundLog
+    log: PartitionLog | None
+    error: KafkaError | OSError | None = None
+
+
+class ParallelMap(Protocol):
+    """`map`, or that of a thread pool."""
+
+    def __call__(
+        self, function: Callable[[FoundLog], OpenedLog], found: Iterable[FoundLog], /
+    ) -> Iterable[OpenedLog]: ...
+
+
+@dataclass(slots=True)
+class DirectoryListing:
+    """What lies in a log directory: logs, what is left of deleted ones, and a sentence on each odd thing."""
+
+    logs: list[FoundLog] = field(default_factory=list)
+    deleted: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def list_logs(
+    disk: Disk, log_dir: LogDir, config_of: Callable[[str], LogConfig], *, now_ms: int
+) -> DirectoryListing:
+    """Take the mark of a clean shutdown, read the checkpoints and name the logs. Blocks; OSError passes."""
+    clean_shutdown = take_clean_shutdown_marker(disk, log_dir)
+    listing = DirectoryListing(notes=read_checkpoints(disk, log_dir))
+    for name in disk.list_directories(log_dir.path):
+        if name in NOT_LOGS:
+            continue
+        partition = parse_directory_name(name)
+        path = log_dir.path / name
+        if partition is None:
+            listing.notes.append(f"{path} is not named like a partition; it is left alone.")
+        elif partition.suffix == DELETE_SUFFIX:
+            listing.deleted.append(path)
+        elif partition.suffix == STRAY_SUFFIX:
+            listing.notes.append(f"{path} belongs to no topic; it is left for you to remove.")
+        else:
+            listing.logs.append(
+                FoundLog(
+                    disk=disk,
+                    log_dir=log_dir,
+                    partition=partition,
+                    path=path,
+                    clean_shutdown=clean_shutdown,
+                    config=config_of(partition.topic_partition.topic),
+                    now_ms=now_ms,
+                )
+            )
+    return listing
+
+
+def open_log(found: FoundLog) -> OpenedLog:
+    """Open a log, and recover it unless the shutdown was clean. Blocks; may run in any thread."""
+    name, log_dir = found.partition.topic_partition, found.log_dir
+    try:
+        log = PartitionLog.open(
+            disk=found.disk,
+            directory=found.path,
+            topic_partition=name,
+            topic_id=read_partition_metadata(found.disk, found.path) or ZERO_UUID,
+            config=found.config,
+            now_ms=found.now_ms,
+            clean_shutdown=found.clean_shutdown,
+            # The checkpoints are about the log that the copy is made from.
+            log_start_offset=0 if found.is_future else log_dir.log_start_offsets.get(name, 0),
+            recovery_point=0 if found.is_future else log_dir.recovery_points.get(name, 0),
+        )
+    except (KafkaError, OSError) as error:
+        return OpenedLog(found=found, log=None, error=error)
+    return OpenedLog(found=found, log=log)
