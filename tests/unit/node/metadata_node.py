@@ -1,0 +1,99 @@
+"""A node with metadata and nothing else: its handlers can be called as the dispatcher calls them."""
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from logstore.schema_compiler import decode, encode
+from metadata_raft.image import Endpoint
+from metadata_raft.quorum_memory import MemoryQuorum
+from node.clock import ManualClock
+from node.config import BrokerConfig, parse_config
+from node.kafka_api.request_context import ConnectionInfo, EncodedBody, RequestContext
+from node.runtime.metadata_publisher import MetadataPublisher, controller_config
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from tests.unit.metadata_raft.metadata_world import EMPTY
+
+CONNECTION = ConnectionInfo(
+    connection_id="test",
+    listener_name="PLAINTEXT",
+    security_protocol="PLAINTEXT",
+    client_host="127.0.0.1",
+    client_port=1,
+    local_host="127.0.0.1",
+    local_port=9092,
+)
+
+
+class Replicas:
+    """Remembers what the publisher told the replica manager."""
+
+    def __init__(self) -> None:
+        self.applied: list[Any] = []
+
+    def apply(self, image: Any, changes: Any) -> None:
+        self.applied.append(changes)
+
+
+class MetadataNode:
+    """Stands in for a Broker in handlers."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None, *, by_hand: bool = False) -> None:
+        self.config: BrokerConfig = parse_config(settings or {})
+        self.quorum = MemoryQuorum(by_hand=by_hand)
+        self.metadata = MetadataRuntime(
+            quorum=self.quorum,
+            image=EMPTY,
+            config=controller_config(self.config),
+            clock=ManualClock(),
+        )
+        self.replicas = Replicas()
+        self.metadata.add_listener(
+            MetadataPublisher(config=self.config, replicas=self.replicas, set_config=self._set_config)
+        )
+
+    def _set_config(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.metadata.reconfigure(controller_config(config))
+
+    def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
+        broker = self.metadata.image.brokers.get(broker_id)
+        return None if broker is None else broker.listeners.get(connection.listener_name)
+
+    async def start(self) -> None:
+        await self.metadata.register(
+            broker_id=self.config.node_id,
+            incarnation_id=b"incarnation-id-1",
+            listeners={"PLAINTEXT": Endpoint("localhost", 9092)},
+            rack="r1",
+            log_dirs=[b"directory-id-16-"],
+            features={},
+        )
+        await self.metadata.unfence()
+
+    async def ask(self, version: int, request: Any) -> Any:
+        """The response to a request; both pass through their bytes."""
+        name = type(request).__name__.removesuffix("Request")
+        key = next(key for key in ApiKey if key.api_name == name)
+        request = decode(codec.request_class(key), version, encode(request, version))
+        context = RequestContext(key, version, 1, "client", CONNECTION)
+        answer = import_module(f"node.kafka_api.{key.name.lower()}").handle(self, context, request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        body = b"".join(answer.buffers) if isinstance(answer, EncodedBody) else encode(answer, version)
+        return decode(codec.response_class(key), version, body)
+
+
+def ask(*requests: tuple[int, Any], settings: Mapping[str, str] | None = None) -> list[Any]:
+    """The responses of a fresh node to requests (version, request), one after the other."""
+
+    async def scene() -> list[Any]:
+        node = MetadataNode(settings)
+        await node.start()
+        return [await node.ask(version, request) for version, request in requests]
+
+    return asyncio.run(scene())

@@ -1,0 +1,156 @@
+"""The metadata runtime: when a command is answered, and what becomes of it when the quorum changes hands."""
+
+import asyncio
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import CreateTopics, NewTopic
+from metadata_raft.delta import replay_batch
+from metadata_raft.image import Endpoint
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import FeatureLevelRecord
+from tests.unit.node.metadata_node import MetadataNode
+
+
+def create(name: str) -> CreateTopics:
+    return CreateTopics(topics=[NewTopic(name=name, topic_id=name.encode().ljust(16, b"-"))])
+
+
+async def started(*, by_hand: bool) -> MetadataNode:
+    node = MetadataNode(by_hand=by_hand)
+    start = asyncio.ensure_future(node.start())
+    while not start.done():
+        await asyncio.sleep(0)
+        node.quorum.commit()
+    return node
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_a_command_is_answered_when_it_is_committed_and_published() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        told: list[bool] = []
+        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+        node.metadata.add_listener(lambda image, changes: told.append(asked.done()))
+        await turns()
+        assert not asked.done() and "a" not in node.metadata.image.topics.by_name
+
+        node.quorum.commit()
+
+        assert (await asked).topics[0].error is ErrorCode.NONE
+        assert "a" in node.metadata.image.topics.by_name and told == [False]
+
+    asyncio.run(scene())
+
+
+def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        first, second, third = (
+            asyncio.ensure_future(node.metadata.submit(create(name))) for name in ("a", "b", "a")
+        )
+        await turns()
+
+        node.quorum.commit(1)
+        await turns()
+        # The third was refused because of the first; it has nothing to append, but waits for the second too.
+        assert first.done() and not second.done() and not third.done()
+        node.quorum.commit(1)
+
+        assert (await third).topics[0].error is ErrorCode.TOPIC_ALREADY_EXISTS
+
+    asyncio.run(scene())
+
+
+def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+        await turns()
+
+        node.quorum.lose_leadership()
+
+        with pytest.raises(KafkaError) as failed:
+            await asked
+        assert failed.value.code is ErrorCode.NOT_CONTROLLER
+        with pytest.raises(KafkaError):
+            await node.metadata.submit(create("a"))
+        node.quorum.win_election()
+        again = asyncio.ensure_future(node.metadata.submit(create("a")))
+        await turns()
+        node.quorum.commit()
+        assert (await again).topics[0].error is ErrorCode.NONE
+
+    asyncio.run(scene())
+
+
+def test_a_batch_of_another_leader_is_published_too() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        before = node.metadata.image
+        record = FeatureLevelRecord(name="group.version", feature_level=1)
+        batch = MetadataBatch(before.version + 1, 9, 5, [record])
+
+        node.metadata.handle_commit(batch)
+
+        assert node.metadata.image == replay_batch(before, batch)[0]
+        assert node.metadata.image.features == {"group.version": 1}
+
+    asyncio.run(scene())
+
+
+def test_a_thousand_producer_ids_cost_one_commit() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        before = len(node.quorum.log)
+
+        ids = [await node.metadata.next_producer_id() for _ in range(1000)]
+        assert len(node.quorum.log) == before + 1
+        ids += [await node.metadata.next_producer_id() for _ in range(2)]
+
+        assert ids == list(range(1002)) and len(node.quorum.log) == before + 2
+
+    asyncio.run(scene())
+
+
+def test_producers_that_come_together_share_a_block() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        asked = [asyncio.ensure_future(node.metadata.next_producer_id()) for _ in range(50)]
+        await turns()
+
+        node.quorum.commit()
+
+        assert sorted([await one for one in asked]) == list(range(50))
+
+    asyncio.run(scene())
+
+
+def test_a_new_process_of_a_broker_begins_new_leader_epochs() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        await node.metadata.submit(create("a"))
+        first_epoch = node.metadata.broker_epoch
+
+        await node.metadata.register(
+            broker_id=0,
+            incarnation_id=b"another-process-",
+            listeners={"PLAINTEXT": Endpoint("elsewhere", 1)},
+            rack=None,
+            log_dirs=[],
+            features={},
+        )
+        between = node.metadata.image.topics.by_name["a"].partitions[0]
+        await node.metadata.unfence()
+        after = node.metadata.image.topics.by_name["a"].partitions[0]
+
+        assert (between.leader, between.leader_epoch) == (-1, 1)
+        assert (after.leader, after.leader_epoch, after.isr) == (0, 2, (0,))
+        assert node.metadata.broker_epoch > first_epoch
+
+    asyncio.run(scene())
