@@ -583,6 +583,19 @@ def test_a_waiting_former_self_is_fenced_at_once() -> None:
     assert world.joined(second).generation_id == 1
 
 
+def test_a_static_member_that_returned_is_not_timed_out_while_it_waits() -> None:
+    world = GroupWorld()
+    (leader,) = world.stable_group(1, session_ms=1_000_000, rebalance_ms=60_000)
+    world.join(instance="a")
+
+    token = world.join(instance="a", session_ms=10_000)
+    world.advance(30_000)
+
+    assert token in world.waiting()
+    world.join(leader)
+    assert world.joined(token).generation_id == 2
+
+
 def test_a_static_member_that_returns_while_the_assignment_is_made_starts_a_rebalance() -> None:
     world = GroupWorld()
     tokens = [world.join(instance=each) for each in "ab"]
