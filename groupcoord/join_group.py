@@ -166,9 +166,8 @@ def _replace_static_member(
     effects.append(CancelTimer(session_key(group, old_member_id)))
     group.rename_static_member(command.group_instance_id, new_member_id)
     member.client_id, member.client_host = command.client_id, command.client_host
-    member.is_new = (
-        False  # the time for a first join ran for its former self; while it waits it is not timed out
-    )
+    # The time for a first join ran for its former self; this one is not timed out while it waits.
+    member.is_new = False
     if group.state is GroupState.STABLE:
         return effects + _replace_in_stable_group(
             shard, group, member, command, protocols, leader_before, now_ms
