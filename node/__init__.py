@@ -9,9 +9,9 @@ settings_not_honoured  settings of Apache Kafka that have no effect here
 broker_settings       the table of broker and group settings
 config                file, environment and command line into one frozen BrokerConfig
 wire                  bytes of the Kafka protocol and the objects that they stand for
+net                   listeners and connections; the client side of a connection
 replica               partitions: leader or follower, high watermark, waiting requests, fetch sessions
 runtime               the doors between pure cores and the loop: metadata, groups, timers, care of the logs
-net                   listeners and connections; the client side of a connection
 kafka_api             one handler per API, and the dispatch from frames to them
 broker                builds all parts of a node, starts and stops them
 tools                 reading tools: log, wire

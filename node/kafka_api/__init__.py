@@ -1,5 +1,5 @@
 """node.kafka_api: what a node answers.
 
-`request_context` (what a handler knows, and the ways it may answer), `served_apis` (the table of versions), one
-module per API with its `handle(broker, context, request)`, `dispatch` (from frames to handlers and back).
+`request_context` (what a handler knows, and the ways it may answer), `served_apis` (the table of versions),
+one module per API with its `handle(broker, context, request)`, `dispatch` (from frames to handlers and back).
 """

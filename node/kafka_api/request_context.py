@@ -5,20 +5,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from logstore.schema import Buffer
+from node.net.connection_info import ConnectionInfo
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionInfo:
-    """One client's connection, as it stays from accept to close."""
-
-    connection_id: str  # Kafka's "LOCALHOST:LOCALPORT-REMOTEHOST:REMOTEPORT-NUMBER"
-    listener_name: str
-    security_protocol: str
-    client_host: str
-    client_port: int
-    local_host: str  # the address of ours that the client reached
-    local_port: int
-    principal: str = "User:ANONYMOUS"
+__all__ = ["ConnectionInfo", "Delayed", "EncodedBody", "RequestContext"]
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """node.net: sockets. Bottom-up:
 
-`receive_memory` (the budget of all receive buffers), `connection` (bytes in, requests one at a time, bytes
-out), `listener` (accepts, counts, sweeps), `peer_client` (the client side).
+`connection_info` (who is at the other end), `receive_memory` (the budget of all receive buffers),
+`connection` (bytes in, requests one at a time, bytes out), `listener` (accepts, counts, sweeps),
+`peer_client` (the client side).
 """

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from logstore.schema import Buffer
-from node.kafka_api.request_context import ConnectionInfo
+from node.net.connection_info import ConnectionInfo
 
 if TYPE_CHECKING:
     from node.net.listener import Listener

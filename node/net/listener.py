@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from node.kafka_api.request_context import ConnectionInfo
 from node.net.connection import Connection, Service
+from node.net.connection_info import ConnectionInfo
 from node.net.receive_memory import ReceiveMemory
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.

@@ -1,0 +1,17 @@
+"""Who is at the other end of a connection."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionInfo:
+    """One client's connection, as it stays from accept to close."""
+
+    connection_id: str  # Kafka's "LOCALHOST:LOCALPORT-REMOTEHOST:REMOTEPORT-NUMBER"
+    listener_name: str
+    security_protocol: str
+    client_host: str
+    client_port: int
+    local_host: str  # the address of ours that the client reached
+    local_port: int
+    principal: str = "User:ANONYMOUS"

@@ -1,0 +1,209 @@
+"""From frames to handlers and back: routes, headers, and what closes a connection."""
+
+import struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema_compiler import decode
+from node.kafka_api import api_versions, dispatch, list_groups, metadata
+from node.kafka_api.dispatch import Dispatcher
+from node.kafka_api.request_context import Delayed, EncodedBody
+from node.kafka_api.served_apis import SERVED
+from node.net.connection import CloseConnection, Connection, Pending
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from node.wire.messages.metadata import MetadataRequest
+from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
+
+PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
+
+
+@pytest.fixture
+def dispatcher() -> Dispatcher:
+    world = ReplicaWorld()
+    world.supported_features = {"group.version": (0, 1), "other.version": (1, 2)}  # type: ignore[attr-defined]
+    return Dispatcher(cast(Any, world))
+
+
+def frame(key: int, version: int, request: object, tail: bytes = b"") -> memoryview:
+    """A request as the connection hands it over: without its length."""
+    return memoryview(b"".join(codec.encode_request(key, version, 7, "test", request))[4:] + tail)
+
+
+def answer(dispatcher: Dispatcher, request: memoryview, key: int, version: int) -> Any:
+    buffers = dispatcher.serve(PEER, request)
+    assert isinstance(buffers, list)
+    return response_of(b"".join(buffers), key, version)
+
+
+def response_of(sent: bytes, key: int, version: int) -> Any:
+    assert struct.unpack_from(">i", sent)[0] == len(sent) - 4
+    correlation_id, response = codec.decode_response(key, version, sent, 4)
+    assert correlation_id == 7
+    return response
+
+
+def versions_request(version: int, **fields: Any) -> memoryview:
+    fields = {"client_software_name": "test", "client_software_version": "1.0", **fields}
+    return frame(18, version, ApiVersionsRequest(**fields))
+
+
+def test_every_served_api_has_messages_and_a_handler(dispatcher: Dispatcher) -> None:
+    for key, (_, last) in SERVED.items():
+        dispatcher._load_route(key, last)
+
+
+def test_every_advertised_version_but_the_oldest_of_produce_has_a_codec(dispatcher: Dispatcher) -> None:
+    for key, (first, last) in SERVED.items():
+        for version in range(3 if key is ApiKey.PRODUCE else first, last + 1):
+            dispatcher._load_route(key, version)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_what_is_served_is_advertised(dispatcher: Dispatcher, version: int) -> None:
+    response = answer(dispatcher, versions_request(version), 18, version)
+
+    told = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    assert told == {int(key): versions for key, versions in SERVED.items()}
+
+
+def test_features_with_minimum_zero_are_hidden_from_version_3(dispatcher: Dispatcher) -> None:
+    third = answer(dispatcher, versions_request(3), 18, 3)
+    fourth = answer(dispatcher, versions_request(4), 18, 4)
+
+    assert [one.name for one in third.supported_features] == ["other.version"]
+    assert [one.name for one in fourth.supported_features] == ["group.version", "other.version"]
+
+
+@pytest.mark.parametrize("version", [6, 100, 32767, -1])
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
+    dispatcher: Dispatcher, version: int
+) -> None:
+    request = memoryview(struct.pack(">hhih", 18, version, 7, -1))
+
+    buffers = dispatcher.serve(PEER, request)
+
+    assert isinstance(buffers, list)
+    response = decode(ApiVersionsResponse, 0, b"".join(buffers)[8:])
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(one.api_key, one.min_version, one.max_version) for one in response.api_keys] == [(18, 0, 5)]
+
+
+@pytest.mark.parametrize("name", ["", "-x", "x-", "a b", "a/b", "ä", "x" * 10 + "."])
+def test_a_software_name_must_look_like_one(dispatcher: Dispatcher, name: str) -> None:
+    response = answer(dispatcher, versions_request(3, client_software_name=name), 18, 3)
+
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.api_keys == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({}, ErrorCode.NONE),
+        ({"cluster_id": "Y2NjY2NjY2NjY2NjY2NjYw", "node_id": NODE_ID}, ErrorCode.NONE),
+        ({"cluster_id": "another"}, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ({"node_id": NODE_ID + 1}, ErrorCode.REBOOTSTRAP_REQUIRED),
+    ],
+)
+def test_a_client_that_reached_another_cluster_starts_over_kip_1242(
+    dispatcher: Dispatcher, fields: dict[str, Any], code: ErrorCode
+) -> None:
+    assert answer(dispatcher, versions_request(5, **fields), 18, 5).error_code == code
+
+
+def test_bytes_behind_a_request_are_accepted(dispatcher: Dispatcher) -> None:
+    request = frame(
+        18, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"), b"\0\0\0"
+    )
+
+    assert answer(dispatcher, request, 18, 3).error_code == 0
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\0\x12\0\0\0\0", id="header-cut"),
+        pytest.param(struct.pack(">hhih", 999, 0, 1, -1), id="unknown-key"),
+        pytest.param(struct.pack(">hhih", 4, 0, 1, -1), id="removed-key"),
+        pytest.param(struct.pack(">hhih", -1, 0, 1, -1), id="negative-key"),
+        pytest.param(struct.pack(">hhih", 3, 14, 1, -1), id="version-too-high"),
+        pytest.param(struct.pack(">hhih", 3, -1, 1, -1), id="version-negative"),
+        pytest.param(struct.pack(">hhih", 0, 2, 1, -1), id="produce-2-is-advertised-only"),
+        pytest.param(struct.pack(">hhih", 3, 1, 1, 100), id="client-id-beyond-the-end"),
+        pytest.param(struct.pack(">hhih", 3, 1, 1, 2) + b"\xff\xff\0\0\0\0", id="client-id-not-text"),
+        pytest.param(struct.pack(">hhihi", 3, 1, 1, -1, 2**31 - 1), id="count-beyond-the-end"),
+        pytest.param(struct.pack(">hhih", 3, 12, 1, -1) + b"\xff" * 8, id="tags-without-end"),
+    ],
+)
+def test_what_makes_no_sense_closes(dispatcher: Dispatcher, request_bytes: bytes) -> None:
+    with pytest.raises(CloseConnection):
+        dispatcher.serve(PEER, memoryview(request_bytes))
+
+
+def test_an_error_is_answered_where_the_response_has_room(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    for module in (list_groups, metadata):
+        monkeypatch.setattr(module, "handle", fail)
+    request = frame(16, 4, ListGroupsRequest())
+    with pytest.raises(KafkaError) as error:
+        dispatcher.serve(PEER, request)
+
+    sent = dispatcher.fail(PEER, request, error.value)
+    assert sent is not None
+    assert response_of(b"".join(sent), 16, 4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    sent = dispatcher.fail(PEER, request, RuntimeError("a bug"))
+    assert sent is not None
+    assert response_of(b"".join(sent), 16, 4).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+    no_room = frame(3, 12, MetadataRequest(topics=[]))
+    with pytest.raises(KafkaError):
+        dispatcher.serve(PEER, no_room)
+    with pytest.raises(CloseConnection):
+        dispatcher.fail(PEER, no_room, error.value)
+
+
+def test_a_handler_may_answer_later_twice(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing() -> None: ...
+
+    first, second = nothing(), nothing()
+    then = Delayed(second, lambda _: ListGroupsResponse(error_code=3))
+    monkeypatch.setattr(list_groups, "handle", lambda *_: Delayed(first, lambda _: then))
+
+    pending = dispatcher.serve(PEER, frame(16, 4, ListGroupsRequest()))
+
+    assert isinstance(pending, Pending)
+    again = pending.encode(None)
+    assert isinstance(again, Pending)
+    assert again.awaitable is second
+    sent = again.encode(None)
+    assert isinstance(sent, list)
+    assert response_of(b"".join(sent), 16, 4).error_code == 3
+    first.close()
+    second.close()
+
+
+def test_a_body_that_is_kept_ready_gets_its_header(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = codec.encode_response(16, 4, 0, ListGroupsResponse(error_code=5))
+    kept = b"".join(body)[9:]
+    monkeypatch.setattr(list_groups, "handle", lambda *_: EncodedBody([kept]))
+
+    assert answer(dispatcher, frame(16, 4, ListGroupsRequest()), 16, 4).error_code == 5
+
+
+def test_the_table_is_apache_kafkas_range_by_range() -> None:
+    assert dispatch.SERVED is SERVED
+    assert SERVED[ApiKey.PRODUCE] == (0, 13), "KAFKA-18659: with 3 old librdkafka does not compress"
+    assert api_versions.unsupported_version().error_code == ErrorCode.UNSUPPORTED_VERSION
