@@ -27,7 +27,11 @@ def handle(broker: "Broker", context: RequestContext, request: DeleteRecordsRequ
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions],
+                # The last wish counts for a partition that is named twice.
+                partitions=[
+                    _delete(broker, topic.name, wanted)
+                    for wanted in {one.partition_index: one for one in topic.partitions}.values()
+                ],
             )
             for topic in request.topics
         ]

@@ -35,6 +35,8 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> 
         for topic in request.topics
         for wanted in topic.partitions
     ]
+    if len(items) > 1:  # a partition that is named twice is answered once
+        items = list({item.key: item for item in items}.values())
     try:
         session, is_incremental = _enter_session(broker, request, items, by_id)
     except KafkaError as error:

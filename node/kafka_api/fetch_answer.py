@@ -60,7 +60,7 @@ def failure(partition: int, code: ErrorCode) -> PartitionData:
         partition_index=partition,
         error_code=code,
         high_watermark=NO_OFFSET,
-        aborted_transactions=None,
+        aborted_transactions=(),
         records=b"",
     )
 
@@ -190,7 +190,7 @@ class FetchAnswer:
             partition_index=wanted.partition,
             error_code=code,
             high_watermark=NO_OFFSET,
-            aborted_transactions=None,
+            aborted_transactions=(),
             records=b"",
             current_leader=LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch),
         )

@@ -55,7 +55,8 @@ def handle(broker: "Broker", context: RequestContext, request: ListOffsetsReques
             except KafkaError as error:
                 code = error.code
             answers.append(_answer(wanted.partition_index, code, found))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        if answers:
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
 

@@ -41,6 +41,8 @@ def handle(
     append = _Append(broker, context, request)
     responses = []
     for topic in request.topic_data:
+        if not topic.partition_data:
+            continue  # Kafka keeps partitions, so a topic without any is lost
         name: str | None = topic.name
         if context.api_version >= 13:
             topic_image = broker.metadata.image.topics.by_id.get(topic.topic_id)
