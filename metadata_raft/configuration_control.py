@@ -101,6 +101,8 @@ def _definitions_of(
     """The table of a resource, once it is clear that the resource may have settings."""
     match kind:
         case ConfigResourceType.TOPIC:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
             check_topic_name(name)
             if name not in image.topics.by_name:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")

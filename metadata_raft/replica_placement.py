@@ -1,11 +1,12 @@
 """Which brokers hold the replicas of a new partition: a pure choice.
 
-Brokers are taken rack by rack in turn (KIP-36), each rack's brokers in order, beginning where `seed` says;
-the first replica moves on by one from partition to partition, and its followers by one more in each round, so
-that the partitions of one leader do not all share the same followers.
+Leaders are taken rack by rack in turn (KIP-36), each rack's brokers in order, beginning where `seed` says and
+moving on by one from partition to partition. Followers come from the racks that have the fewest replicas of
+the partition, and turn by one in each round, so that the partitions of one leader do not all share the same.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import BrokerImage
@@ -35,24 +36,42 @@ def place_replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             _unable(replication_factor, f"only {len(active) + len(fenced)} broker(s) are registered."),
         )
+    racks = {broker.broker_id: broker.rack for broker in brokers}
     placed = []
     for partition in range(first_partition, first_partition + count):
         start = seed + partition
-        step = 1 + (start // len(active)) % max(len(active) - 1, 1)
-        placed.append(_replicas(active, fenced, start, step, replication_factor))
+        placed.append(_replicas(active, fenced, racks, start, replication_factor))
     return placed
 
 
 def _replicas(
-    active: Sequence[int], fenced: Sequence[int], start: int, step: int, replication_factor: int
+    active: Sequence[int],
+    fenced: Sequence[int],
+    racks: Mapping[int, str | None],
+    start: int,
+    replication_factor: int,
 ) -> tuple[int, ...]:
     first = start % len(active)
     others = [active[(first + offset) % len(active)] for offset in range(1, len(active))]
-    # Rotating the followers, rather than striding over them, keeps neighbours in different racks.
-    turn = (step - 1) % len(others) if others else 0
-    candidates = [active[first], *others[turn:], *others[:turn]]
-    candidates += [fenced[(start + offset) % len(fenced)] for offset in range(len(fenced))]
-    return tuple(candidates[:replication_factor])
+    # From round to round the followers turn by one, so that a leader's load spreads when it falls.
+    turn = (start // len(active)) % len(others) if others else 0
+    chosen = _over_racks(active[first], [*others[turn:], *others[:turn]], racks, replication_factor)
+    spare = [fenced[(start + offset) % len(fenced)] for offset in range(len(fenced))]
+    return (*chosen, *spare)[:replication_factor]
+
+
+def _over_racks(
+    leader: int, candidates: list[int], racks: Mapping[int, str | None], replication_factor: int
+) -> list[int]:
+    """The leader and its followers, each from a rack that has the fewest replicas so far."""
+    chosen = [leader]
+    used = Counter((racks[leader],))
+    while candidates and len(chosen) < replication_factor:
+        follower = min(candidates, key=lambda broker_id: used[racks[broker_id]])
+        candidates.remove(follower)
+        chosen.append(follower)
+        used[racks[follower]] += 1
+    return chosen
 
 
 def _interleaved_by_rack(brokers: Sequence[BrokerImage]) -> list[int]:

@@ -166,6 +166,7 @@ def test_replicas_spread_over_brokers_and_racks() -> None:
     leaders = [partition.leader for partition in partitions]
     assert sorted(leaders) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert len({partition.replicas for partition in partitions}) > 4
+    assert all((one // 2) != (other // 2) for one, other in (partition.replicas for partition in partitions))
 
 
 def test_a_fenced_broker_gets_no_leader() -> None:

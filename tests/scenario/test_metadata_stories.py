@@ -1,0 +1,156 @@
+"""Stories of the metadata as text: commands, `----`, and what is seen. `REWRITE=1` renews what is seen.
+
+    broker ID [rack=R] [fenced]                     a new process of a broker registers
+    create NAME [partitions=N] [replicas=N] [assign=0,1/1,2] [NAME=VALUE ...]
+    grow NAME COUNT | delete NAME | alter NAME [NAME=VALUE | -NAME ...] | ids ID
+    restart                                         all is read again from the log
+
+Seen are answers, the records that were appended, and the partitions of topics that changed.
+"""
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import (
+    AllocateProducerIds,
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    NewPartitions,
+    ResourceChanges,
+    TopicReference,
+)
+from metadata_raft.delta import replay_batch
+from metadata_raft.image import TopicImage
+from metadata_raft.record_codec import decode_batch
+from metadata_raft.records import ConfigResourceType
+from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
+
+STORIES = sorted((Path(__file__).parent / "metadata").glob("*.txt"))
+
+
+class Teller:
+    """Carries a story's commands out and says what is seen."""
+
+    def __init__(self) -> None:
+        self.world = MetadataWorld(brokers=0)
+        self._seen_batches = 0
+        self._seen_topics: dict[str, TopicImage] = {}
+
+    def tell(self, line: str) -> list[str]:
+        verb, *words = shlex.split(line)
+        try:
+            answer = getattr(self, f"_{verb}")(*words)
+        except KafkaError as error:
+            answer = f"{error.code.name}: {error.detail}"
+        return [f"{verb}: {answer}", *self._appended(), *self._changed()]
+
+    def _broker(self, broker_id: str, *words: str) -> str:
+        options = dict(word.partition("=")[::2] for word in words)
+        epoch = self.world.start_broker(
+            int(broker_id), rack=options.get("rack"), unfence="fenced" not in options
+        )
+        return f"epoch {epoch}"
+
+    def _create(self, name: str, *words: str) -> str:
+        options = dict(word.split("=", 1) for word in words)
+        assign = options.pop("assign", "")
+        topic = self.world.topic(
+            name,
+            int(options.pop("partitions", -1)),
+            int(options.pop("replicas", -1)),
+            assignments=[
+                (index, [int(replica) for replica in replicas.split(",")])
+                for index, replicas in enumerate(filter(None, assign.split("/")))
+            ],
+            configs=list(options.items()),
+        )
+        (result,) = self.world.submit(CreateTopics(topics=[topic])).topics  # type: ignore[union-attr]
+        return _outcome(result.error, result.message)
+
+    def _grow(self, name: str, count: str) -> str:
+        command = CreatePartitions(topics=[NewPartitions(name=name, count=int(count))])
+        (result,) = self.world.submit(command).topics  # type: ignore[union-attr]
+        return _outcome(result.error, result.message)
+
+    def _delete(self, name: str) -> str:
+        (result,) = self.world.submit(DeleteTopics(topics=[TopicReference(name)])).topics  # type: ignore[union-attr]
+        return _outcome(result.error, result.message)
+
+    def _alter(self, name: str, *words: str) -> str:
+        changes = [
+            ConfigChange(word[1:], ConfigOperation.DELETE, None)
+            if word.startswith("-")
+            else ConfigChange(word.split("=")[0], ConfigOperation.SET, word.split("=", 1)[1])
+            for word in words
+        ]
+        resource = ResourceChanges(
+            resource_type=ConfigResourceType.TOPIC, resource_name=name, changes=changes
+        )
+        (result,) = self.world.submit(AlterConfigs(resources=[resource])).resources  # type: ignore[union-attr]
+        return _outcome(result.error, result.message)
+
+    def _ids(self, broker_id: str) -> str:
+        broker = self.world.image.brokers[int(broker_id)]
+        command = AllocateProducerIds(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
+        reply = self.world.submit(command)
+        return f"{reply.count} from {reply.first_producer_id}"  # type: ignore[union-attr]
+
+    def _restart(self) -> str:
+        image = EMPTY
+        for encoded in self.world.log:
+            image, _ = replay_batch(image, decode_batch(encoded)[0])
+        return "equal" if image == self.world.image else "different"
+
+    def _appended(self) -> list[str]:
+        batches = self.world.log[self._seen_batches :]
+        self._seen_batches = len(self.world.log)
+        return [
+            "log: " + ", ".join(type(record).__name__.removesuffix("Record") for record in batch.records)
+            for batch, _ in map(decode_batch, batches)
+        ]
+
+    def _changed(self) -> list[str]:
+        now = self.world.image.topics.by_name
+        lines = [f"{name}: gone" for name in sorted(self._seen_topics.keys() - now.keys())]
+        for name, topic in sorted(now.items()):
+            before = self._seen_topics.get(name)
+            for one in topic.partitions:
+                known = before is not None and one in before.partitions
+                if not known:
+                    lines.append(
+                        f"{name}-{one.partition}: leader {one.leader} epoch {one.leader_epoch}"
+                        f" replicas {_joined(one.replicas)} isr {_joined(one.isr)}"
+                    )
+        self._seen_topics = dict(now)
+        return lines
+
+
+def _joined(replicas: tuple[int, ...]) -> str:
+    return ",".join(map(str, replicas))
+
+
+def _outcome(error: ErrorCode, message: str | None) -> str:
+    return "ok" if error is ErrorCode.NONE else f"{error.name}: {message}"
+
+
+@pytest.mark.parametrize("path", STORIES, ids=[path.stem for path in STORIES])
+def test_the_story_goes_as_told(path: Path) -> None:
+    teller = Teller()
+    told: list[str] = []
+    for scene in path.read_text().strip().split("\n\n"):
+        commands = scene.split("\n----")[0].splitlines()
+        seen = [line for command in commands if not command.startswith("#") for line in teller.tell(command)]
+        told.append("\n".join([*commands, "----", *seen]))
+    text = "\n\n".join(told) + "\n"
+    if os.environ.get("REWRITE"):
+        path.write_text(text)
+
+    assert text == path.read_text()
