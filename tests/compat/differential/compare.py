@@ -93,7 +93,7 @@ def normal(value: Any, name: str, node: int) -> Any:
         return sorted(items, key=order) if items and isinstance(items[0], dict) else items
     if name in OWN and value not in OWN[name]:
         return "given"
-    if name in NODE_IDS and value == node:
+    if (name in NODE_IDS and value == node) or (name == "resource_name" and value == str(node)):
         return "own"
     return value
 

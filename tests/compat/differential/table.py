@@ -17,7 +17,30 @@ __all__ = ["ALLOWED", "CASES"]
 
 # Pattern over "api case path" -> why the two may differ there.
 ALLOWED: dict[str, str] = {
-    r"describe_configs .*configs\[(advertised\.)?listeners\]": "its own address",
-    r"describe_configs .*configs\[(log\.dirs?|metadata\.log\.dir)\]": "its own place",
-    r"describe_configs .*configs\[controller\.quorum\.(voters|bootstrap\.servers)\]": "its own quorum",
+    # What Kafka answers out of an exception that it did not expect (UNKNOWN_SERVER_ERROR).
+    r"^metadata null name": "an exception in Kafka, an invalid request here",
+    r"^describe_topic_partitions unknown and illegal": "an empty name fails all others in Kafka",
+    r"^produce batch_length 2147483647 ": "a number overflows in Kafka",
+    r"^produce attributes -32768 ": "an exception in Kafka",
+    r"^fetch (negative bytes|isolation 9) ": "an exception in Kafka; a plain answer here",
+    # Values.
+    r"^produce .*\.log_start_offset$": "no client reads the log start offset beside an error",
+    r"^list_offsets timestamp -3 ": "a header that lies about its largest timestamp is believed here",
+    r"^create_topics with .*\.value$": "values are kept as they were understood, not as they were written",
+    r"^create_topics no timeout ": "Kafka times out before it has begun",
+    r"^(incremental_alter_configs|alter_configs) broker wrong": "INVALID_CONFIG here as for topics",
+    r"^describe_producers unknown .*error_message": "the code says it",
+    r"\[(errors\.deadletterqueue\.group\.enable|max\.decompressed\.message\.bytes)\]": "new in Kafka 4.4",
+    r"\[(log\.)?remote\.copy\.lag\.(bytes|ms)\]": "new in Kafka 4.4",
+    r"\[min\.insync\.replicas\]": "a fresh Kafka cluster sets it, for eligible leader replicas",
+    # The broker's own settings.
+    r"^describe_configs broker .*: only (ottla|kafka)$": "each lists the settings that it has",
+    r"^describe_configs .*\[(advertised\.)?listeners\]": "its own address",
+    r"^describe_configs .*\[(log\.dirs?|metadata\.log\.dir)\]": "its own place",
+    r"^describe_configs .*\[(controller\..*|process\.roles|node\.id|broker\.id)\]": "its own identity",
+    r"^describe_configs .*\[(inter\.broker\.listener\.name|listener\.security.*)\]": "its own listeners",
+    r"^describe_configs .*\[offsets\.topic\.replication\.factor\]": "the reference has one node",
+    r"^describe_configs .*\[group\.initial\.rebalance\.delay\.ms\]": "set for the tests",
+    r"^describe_configs .*\[socket\.listen\.backlog\.size\]": "512 here, for many clients at once",
+    r"^describe_configs .*\[num\.recovery\.threads\.per\.data\.dir\]": "read at start only here",
 }
