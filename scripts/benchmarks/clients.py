@@ -101,6 +101,10 @@ def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seco
             "group.id": f"bench-{uuid.uuid4().hex[:8]}",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            # By default it rests for a second when 100,000 messages wait, and measures that.
+            "queued.min.messages": 1_000_000,
+            "queued.max.messages.kbytes": 1_048_576,
+            "fetch.queue.backoff.ms": 5,
             **QUIET,
         }
     )
