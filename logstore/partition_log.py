@@ -282,6 +282,9 @@ class PartitionLog:
             self._producers.map_end_offset = last_offset + 1
         except OSError as error:
             raise self._fail(error) from error
+        # As Kafka: who asks for flush.messages gets no acknowledgement before the fsync.
+        if self.log_end_offset - self.recovery_point >= config.flush_messages:
+            self.flush(now_ms=now_ms)
         return AppendResult(
             offset, last_offset, now_ms if config.log_append_time and is_client else -1, self.log_start_offset
         )
@@ -304,6 +307,8 @@ class PartitionLog:
                 self._append_placed(header, view[position : position + header.size_bytes], now_ms)
         except OSError as error:
             raise self._fail(error) from error
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms=now_ms)
         first, last = headers[0][1].base_offset, headers[-1][1].last_offset
         return AppendResult(first, last, NO_TIMESTAMP, self.log_start_offset)
 

@@ -206,6 +206,22 @@ def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
     assert (B / ".kafka_cleanshutdown") in world.disk.files
 
 
+def test_flush_messages_forces_batches_to_disk_before_they_are_acknowledged(world: World) -> None:
+    manager = world.started(A)
+    config = LogConfig(flush_messages=2)
+    log, copy = (manager.get_or_create(name, TOPIC_ID, config) for name in (T0, T1))
+
+    append(log, b"1")
+    assert log.recovery_point == 0
+    append(log, b"2")
+    copy.append_as_follower(all_bytes(log))
+    assert log.recovery_point == copy.recovery_point == 2
+    world.disk.lose_power()
+
+    again = world.started(A)
+    assert again.logs[T0].log_end_offset == again.logs[T1].log_end_offset == 2
+
+
 def test_a_failed_flush_takes_all_logs_of_the_disk(world: World) -> None:
     manager = world.started(A)
     one, other = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
