@@ -37,7 +37,7 @@ def handle(
     if cursor is not None and cursor.partition_index < 0:
         problem = "the partition of the cursor is negative."
     if problem is not None:
-        return _refused(names, problem)
+        return _refused(request, problem)
     room = max(1, min(broker.config.max_request_partition_size_limit, request.response_partition_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
@@ -69,14 +69,14 @@ def handle(
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _refused(names: list[str], problem: str) -> DescribeTopicPartitionsResponse:
+def _refused(request: DescribeTopicPartitionsRequest, problem: str) -> DescribeTopicPartitionsResponse:
     """The response has no error of its own: each topic bears it, or the connection closes."""
-    if not names:
+    if not request.topics:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
     return DescribeTopicPartitionsResponse(
         topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
-            for name in names
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
+            for topic in request.topics
         ]
     )
 

@@ -427,3 +427,13 @@ def test_resources_with_settings_are_listed() -> None:
     ]
     assert [one.resource_name for one in topics.config_resources] == ["a"]
     assert nonsense.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_cursor_at_a_topic_that_was_not_asked_for_is_refused() -> None:
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name="a")], cursor=Cursor(topic_name="z", partition_index=0)
+    )
+
+    _, answer = ask((7, creation("a")), (0, request))
+
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("a", 42)]
