@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logstore.compression import Compression
+from logstore.disk import FileSlice
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import FetchDataInfo, FetchIsolation
 from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
@@ -227,8 +228,10 @@ class FetchAnswer:
         for one in located:
             content: Buffer | None = b""
             if one.size_bytes:
-                assert one.found is not None
-                content = one.found.slice.read_cached()
+                try:
+                    content = _slice_of(one).read_cached()
+                except OSError as error:
+                    _give_up(one, error)
                 is_cold = is_cold or content is None
             contents.append(content)
         if is_cold:
@@ -238,8 +241,10 @@ class FetchAnswer:
     async def _answer_cold(self, located: Sequence[Located], contents: list[Buffer | None]) -> FetchResponse:
         for place, one in enumerate(located):
             if contents[place] is None:
-                assert one.found is not None
-                contents[place] = await self._broker.in_thread(one.found.slice.read)
+                try:
+                    contents[place] = await self._broker.in_thread(_slice_of(one).read)
+                except OSError as error:
+                    _give_up(one, error)
         return self._respond(located, contents)
 
     def _respond(self, located: Sequence[Located], contents: Sequence[Buffer | None]) -> FetchResponse:
@@ -270,6 +275,18 @@ class FetchAnswer:
             ],
             node_endpoints=list(self._endpoints.values()),
         )
+
+
+def _slice_of(one: Located) -> FileSlice:
+    assert one.found is not None, "only what was found has a size"
+    return one.found.slice
+
+
+def _give_up(one: Located, error: OSError) -> None:
+    """The disk does not give what it took: its log serves nothing any more."""
+    assert one.partition is not None
+    code = one.partition.log.flush_failed(error).code
+    one.data, one.size_bytes = failure(one.item.wanted.partition, code), 0
 
 
 def _has_zstd(records: Buffer | None) -> bool:

@@ -133,11 +133,16 @@ class ReplicaManager:
                     self._remove(topic_partition)
                 continue
             hosted = self._partitions.get(topic_partition)
-            if hosted is not None:
-                hosted.assign(_assignment(one))
-                continue
-            config = config or self._log_config(image, topic.name)
-            self._host(topic_partition, topic.topic_id, _assignment(one), config, is_new=is_new)
+            try:
+                if hosted is not None:
+                    hosted.assign(_assignment(one))
+                    continue
+                config = config or self._log_config(image, topic.name)
+                self._host(topic_partition, topic.topic_id, _assignment(one), config, is_new=is_new)
+            except KafkaError as error:
+                log.error("%s cannot be served: %s", topic_partition, error)
+                self._drop(topic_partition)
+                self._offline.add(topic_partition)
 
     def _host(
         self,
@@ -148,12 +153,7 @@ class ReplicaManager:
         *,
         is_new: bool,
     ) -> None:
-        try:
-            partition_log = self._log_manager.get_or_create(topic_partition, topic_id, config, is_new=is_new)
-        except KafkaError as error:
-            log.error("%s cannot be served: %s", topic_partition, error)
-            self._offline.add(topic_partition)
-            return
+        partition_log = self._log_manager.get_or_create(topic_partition, topic_id, config, is_new=is_new)
         self._offline.discard(topic_partition)
         self._partitions[topic_partition] = Partition(
             broker_id=self._broker_id, log=partition_log, topic_id=topic_id, assignment=assignment

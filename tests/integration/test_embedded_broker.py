@@ -199,3 +199,20 @@ def _place_of(client: WireClient, topic: str) -> list[str]:
     answer = client.call("describe_log_dirs", 4, topics=[{"topic": topic, "partitions": [0]}])
     assert all(one.total_bytes > 0 for one in answer.results)
     return [one.log_dir for one in answer.results if one.topics]
+
+
+def test_a_part_that_fails_ends_the_node_in_order(embedded: Start, tmp_path: Path) -> None:
+    data = tmp_path / "failed"
+    node = embedded(log_dirs=str(data))
+    with WireClient(node.bootstrap) as client:
+        create(client, "kept")
+
+    async def fail() -> None:
+        raise RuntimeError("this part has failed")
+
+    node.call(lambda broker: broker.start_task(fail()))
+
+    with pytest.raises(BaseExceptionGroup) as ended:
+        node.stop()
+    assert "this part has failed" in str(ended.value.exceptions)
+    assert (data / ".kafka_cleanshutdown").exists(), "the logs are closed all the same"

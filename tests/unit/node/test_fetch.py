@@ -265,6 +265,17 @@ def test_cold_bytes_are_read_in_a_thread(world: ReplicaWorld, loop: asyncio.Abst
     assert size_of(only(loop.run_until_complete(answer))) == BATCH_BYTES
 
 
+def test_a_disk_that_fails_is_a_storage_error(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=2)
+    world.append(index=0)
+    world.log_manager.disk.fail_reads = True
+
+    answers = send(world, request(want(0), want(1))).responses[0].partitions
+
+    assert [one.error_code for one in answers] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    assert answers[0].records == b""
+
+
 # ---- waiting -----------------------------------------------------------------------------------------
 
 
