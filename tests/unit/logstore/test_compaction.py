@@ -183,12 +183,14 @@ def test_log_append_time_stays() -> None:
     assert [record.timestamp for record in iterate_records(left[0].content)] == [777]
 
 
-def test_timestamps_at_the_ends_of_64_bits_do_not_break_a_batch() -> None:
+def test_timestamps_at_the_ends_of_64_bits_wrap_around_as_in_java() -> None:
     batch = bytes(build_batch([(b"a", None, -(2**63), ())], base_offset=0))
 
-    left, _ = run_round([batch])
+    (cleaned,), _ = run_round([batch])
 
-    assert seen(left) == [(0, b"a", None)]
+    (span,) = record_spans(bytes(cleaned.content[HEADER_SIZE:]), 1)
+    assert (cleaned.header.base_timestamp + span.timestamp_delta + 2**63) % 2**64 == 0
+    assert cleaned.header.max_timestamp == -(2**63) and span.key == b"a"
 
 
 def test_aborted_data_goes_and_its_marker_follows_after_the_horizon() -> None:
