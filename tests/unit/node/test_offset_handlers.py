@@ -1,0 +1,190 @@
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers over real logs on a disk in memory."""
+
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode
+from logstore.log_config import LogConfig
+from node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
+from node.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from node.wire.messages.describe_producers import DescribeProducersRequest, PartitionResponse, TopicRequest
+from node.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from node.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
+
+LATEST, EARLIEST, NEWEST, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
+
+
+@pytest.fixture
+def world() -> ReplicaWorld:
+    return ReplicaWorld()
+
+
+def list_one(
+    world: ReplicaWorld, timestamp: int, version: int = 11, *, index: int = 0, epoch: int = -1, **fields: Any
+) -> ListOffsetsPartitionResponse:
+    wanted = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
+    request = ListOffsetsRequest(
+        **{"replica_id": -1, **fields}, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
+    )
+    response = list_offsets.handle(world, context(2, version), request)  # type: ignore[arg-type]
+    return response.topics[0].partitions[0]
+
+
+def place(found: ListOffsetsPartitionResponse) -> tuple[int, int, int, int]:
+    return found.error_code, found.timestamp, found.offset, found.leader_epoch
+
+
+def test_the_places_of_a_log(world: ReplicaWorld) -> None:
+    world.create_topic(leader_epoch=3)
+    start = world.clock.now_ms()
+    for _ in range(3):
+        world.append(count=2)
+        world.clock.advance(1000)
+    world.partition().delete_records_before(2)
+
+    assert place(list_one(world, EARLIEST)) == (0, -1, 2, 3)
+    assert place(list_one(world, LATEST)) == (0, -1, 6, 3)
+    assert place(list_one(world, start + 1)) == (0, start + 1000, 2, 3)
+    assert place(list_one(world, start + 2000)) == (0, start + 2000, 4, 3)
+    assert place(list_one(world, start + 5000)) == (0, -1, -1, -1)
+    assert place(list_one(world, NEWEST)) == (0, start + 2000, 4, 3)
+    assert place(list_one(world, LOCAL)) == (0, -1, 2, 3)
+    assert place(list_one(world, TIERED)) == (0, -1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "first_version"), [(NEWEST, 7), (LOCAL, 8), (TIERED, 9), (PENDING, 11), (-7, 99)]
+)
+def test_special_timestamps_came_with_their_versions(
+    world: ReplicaWorld, timestamp: int, first_version: int
+) -> None:
+    world.create_topic()
+
+    codes = {version: list_one(world, timestamp, version).error_code for version in range(1, 12)}
+
+    assert codes == {
+        version: ErrorCode.UNSUPPORTED_VERSION if version < first_version else 0 for version in codes
+    }
+
+
+def test_consumers_see_the_high_watermark_and_others_the_end(world: ReplicaWorld) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+    world.append(count=5)
+    world.partition().follower_fetched(OTHER_ID, 3)
+
+    assert list_one(world, LATEST).offset == 3
+    assert list_one(world, LATEST, replica_id=-2).offset == 5
+    assert list_one(world, world.clock.now_ms()).offset == 0
+
+
+def test_offsets_come_from_the_leader_of_the_epoch(world: ReplicaWorld) -> None:
+    world.create_topic(leader_epoch=5)
+
+    assert list_one(world, LATEST, epoch=4).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert list_one(world, LATEST, epoch=6).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert list_one(world, LATEST, index=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    world.create_topic(leader_epoch=6, leader=OTHER_ID, replicas=(NODE_ID, OTHER_ID))
+    assert list_one(world, LATEST).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def end_of(world: ReplicaWorld, epoch: int, current: int = -1) -> EpochEndOffset:
+    wanted = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[wanted])])
+    response = offset_for_leader_epoch.handle(world, context(23, 4), request)  # type: ignore[arg-type]
+    return response.topics[0].partitions[0]
+
+
+def test_the_end_of_an_epoch(world: ReplicaWorld) -> None:
+    world.create_topic(leader_epoch=1)
+    world.append(count=5)
+    world.create_topic(leader_epoch=3)
+    world.append(count=5)
+
+    found = {
+        epoch: (end_of(world, epoch).leader_epoch, end_of(world, epoch).end_offset) for epoch in range(5)
+    }
+
+    assert found == {0: (0, 0), 1: (1, 5), 2: (1, 5), 3: (3, 10), 4: (-1, -1)}
+    assert all(end_of(world, epoch).error_code == 0 for epoch in range(5))
+    assert end_of(world, 1, current=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def delete(
+    world: ReplicaWorld, offset: int, topic: str = "t", index: int = 0
+) -> DeleteRecordsPartitionResult:
+    wanted = DeleteRecordsPartition(partition_index=index, offset=offset)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])])
+    response = delete_records.handle(world, context(21, 2), request)  # type: ignore[arg-type]
+    return response.topics[0].partitions[0]
+
+
+def test_records_are_deleted_and_the_low_watermark_told(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append(count=10)
+
+    assert (delete(world, 4).error_code, delete(world, 4).low_watermark) == (0, 4)
+    assert delete(world, -1).low_watermark == 10
+    assert (delete(world, 11).error_code, delete(world, 11).low_watermark) == (1, -1)
+    assert delete(world, 0, index=3).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        (("compact",), ErrorCode.POLICY_VIOLATION),
+        (("compact", "delete"), ErrorCode.NONE),
+        (("delete",), ErrorCode.NONE),
+    ],
+)
+def test_compacted_topics_keep_their_records(
+    world: ReplicaWorld, policy: tuple[str, ...], code: ErrorCode
+) -> None:
+    world.create_topic(config=LogConfig(cleanup_policy=policy))
+
+    assert delete(world, 0).error_code == code
+
+
+def test_internal_topics_keep_their_records(world: ReplicaWorld) -> None:
+    world.create_topic("__consumer_offsets")
+
+    assert delete(world, 0, "__consumer_offsets").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def producers(world: ReplicaWorld, topic: str, index: int = 0) -> PartitionResponse:
+    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
+    response = describe_producers.handle(world, context(61, 0), request)  # type: ignore[arg-type]
+    return response.topics[0].partitions[0]
+
+
+def test_active_producers_are_described(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.partition().append_as_leader(
+        batch(3, producer_id=7, producer_epoch=2, base_sequence=0),
+        required_acks=1,
+        now_ms=world.clock.now_ms(),
+        produce_version=9,
+    )
+
+    (found,) = producers(world, "t").active_producers
+
+    assert (found.producer_id, found.producer_epoch, found.last_sequence) == (7, 2, 2)
+    assert (found.last_timestamp, found.current_txn_start_offset) == (world.clock.now_ms(), -1)
+    assert producers(world, "t", 5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert producers(world, "a/b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
