@@ -286,9 +286,18 @@ def iterate_records(
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, f"A record of {length} bytes ends {end - position} early."
             )
+        timestamp = header.base_timestamp + timestamp_delta
+        # Sums wrap around as in every Java client, so they fit in 64 bits wherever they go.
+        if timestamp.bit_length() > 63:
+            timestamp = (timestamp + 2**63) % 2**64 - 2**63
+        if not 0 <= offset_delta <= header.last_offset_delta:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"A record has offset delta {offset_delta} of at most {header.last_offset_delta}.",
+            )
         yield Record(
             header.base_offset + offset_delta,
-            header.max_timestamp if is_log_append_time else header.base_timestamp + timestamp_delta,
+            header.max_timestamp if is_log_append_time else timestamp,
             key,
             value,
             headers,

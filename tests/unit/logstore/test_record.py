@@ -82,6 +82,8 @@ def test_a_marker_says_how_its_transaction_ended() -> None:
         (1, bytes([14, 0, 0, 0, 1, 1, 0, 0])),  # a byte left in the record
         (1, bytes([16, 0, 0, 0, 1, 1, 2, 1, 1])),  # a header without a name
         (1000, bytes([12, 0, 0, 0, 1, 1, 0])),
+        (1, bytes([12, 0, 0, 1, 1, 1, 0])),  # offset delta -1
+        (1, bytes([12, 0, 0, 6, 1, 1, 0])),  # offset delta 3 in a batch of 3
     ],
 )
 def test_bytes_that_are_no_records_are_refused(records_count: int, content: bytes) -> None:
@@ -101,3 +103,12 @@ def test_an_opened_batch_is_bounded() -> None:
         list(iterate_records(batch, max_decompressed_bytes=50_000))
 
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_timestamps_wrap_around_at_64_bits_as_in_java() -> None:
+    delta = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # 2^63 - 1, on a base of 1000
+    batch = seal_batch(
+        read_header(build_batch(ROWS))._replace(records_count=1), bytes([30, 0, *delta, 0, 1, 1, 0])
+    )
+
+    assert [record.timestamp for record in iterate_records(batch)] == [-(2**63) + 999]

@@ -1,0 +1,110 @@
+"""One segment, on a real disk and in memory: open, sealed, cut, looked up."""
+
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import Disk, MemoryDisk, OsDisk
+from logstore.log_config import LogConfig
+from logstore.record import build_batch
+from logstore.segment import MAX_RECENT_BATCHES, Segment, TimestampAndOffset
+
+CONFIG = LogConfig(index_interval_bytes=200)
+BATCHES = 40
+OFFSETS_EACH = 3
+
+
+@pytest.fixture(params=["os", "memory"])
+def disk(request: pytest.FixtureRequest) -> Disk:
+    return OsDisk() if request.param == "os" else MemoryDisk()
+
+
+def segment_of(disk: Disk, directory: Path, *, batches: int = BATCHES) -> Segment:
+    """Batches of three records from offset 100 on; record i has timestamp 10 * i, but every fifth is late."""
+    disk.make_directory(directory)
+    segment = Segment.create(disk, directory, 100, CONFIG, now_ms=0)
+    for number in range(batches):
+        first = 100 + OFFSETS_EACH * number
+        rows = [(b"k", b"v", timestamp_of(first + index), ()) for index in range(OFFSETS_EACH)]
+        batch = build_batch(rows, base_offset=first, partition_leader_epoch=number)
+        position = segment.size_bytes
+        segment.append([batch], len(batch))
+        segment.index_batch(first + 2, max(row[2] for row in rows), position, CONFIG.index_interval_bytes)
+    segment.check_invariants()
+    return segment
+
+
+def timestamp_of(offset: int) -> int:
+    return 10 * (offset - 100) - (35 if offset % 5 == 0 else 0)
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_every_offset_and_time_is_found(disk: Disk, tmp_path: Path, is_sealed: bool) -> None:
+    segment = segment_of(disk, tmp_path)
+    if is_sealed:
+        segment.seal()
+        segment = Segment.open(disk, tmp_path, 100)
+    size = segment.size_bytes // BATCHES
+
+    end = 100 + OFFSETS_EACH * BATCHES
+    for offset in range(100, end):
+        assert segment.position_of(offset) == (offset - 100) // OFFSETS_EACH * size
+    assert segment.position_of(end) is None
+    assert segment.find_end() == (end, segment.size_bytes)
+    for timestamp in range(0, 1250, 7):
+        expected = next((one for one in range(105, end) if timestamp_of(one) >= timestamp), None)
+        found = segment.find_by_timestamp(timestamp, 105)
+        assert found == (
+            None
+            if expected is None
+            else TimestampAndOffset(timestamp_of(expected), expected, (expected - 100) // OFFSETS_EACH)
+        )
+    assert segment.find_largest_timestamp() == (1190, 219, 39)
+
+
+def test_a_sealed_segment_can_be_made_active_again(disk: Disk, tmp_path: Path) -> None:
+    segment = segment_of(disk, tmp_path, batches=BATCHES + 1)
+    rows = segment.time_index.rows_count
+    segment.seal()
+    segment = Segment.open(disk, tmp_path, 100)
+    assert segment.problem() is None
+    assert segment.time_index.rows_count == rows + 1  # the one with the largest timestamp
+
+    segment.activate(segment.find_end()[0])
+
+    assert segment.time_index.rows_count == rows
+    assert segment.largest == (1220, 222)
+    segment.check_invariants()
+
+
+def test_a_cut_takes_rows_and_times_with_it(disk: Disk, tmp_path: Path) -> None:
+    segment = segment_of(disk, tmp_path)
+
+    assert segment.truncate_to(161) > 0
+
+    assert segment.find_end()[0] == 160
+    assert segment.largest == (590, 159)
+    segment.check_invariants()
+    assert segment.truncate_to(999) == 0
+
+
+def test_the_remembered_tail_is_bounded_and_the_rest_is_found_by_the_index(tmp_path: Path) -> None:
+    segment = segment_of(MemoryDisk(), tmp_path, batches=2 * MAX_RECENT_BATCHES)
+
+    assert len(segment._recent_positions) <= MAX_RECENT_BATCHES
+    size = segment.size_bytes // (2 * MAX_RECENT_BATCHES)
+    for offset in (100, 101, 700, 100 + 3 * MAX_RECENT_BATCHES, 100 + 6 * MAX_RECENT_BATCHES - 1):
+        assert segment.position_of(offset) == (offset - 100) // OFFSETS_EACH * size
+
+
+def test_files_change_their_suffix_together(disk: Disk, tmp_path: Path) -> None:
+    segment = segment_of(disk, tmp_path)
+    segment.seal()
+
+    segment.change_suffix(".deleted")
+
+    assert disk.list_directory(tmp_path) == [
+        f"00000000000000000100{kind}.deleted" for kind in (".index", ".log", ".timeindex")
+    ]
+    segment.remove()
+    assert disk.list_directory(tmp_path) == []
