@@ -34,6 +34,7 @@ from logstore.transaction_index import AbortedTransaction
 from logstore.varint import ByteSource, append_varint, read_varint, read_varlong
 
 NO_RECORDS: Final = b""
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 
 class LastRecord(NamedTuple):
@@ -168,7 +169,7 @@ def index_batch(
     elif not tracker.on_batch(header) and header.last_offset >= start_offset:
         put, base_offset = offset_map.put, header.base_offset
         content = _open(header, batch, max_decompressed_bytes)
-        for span in record_spans(content, header.records_count):
+        for span in record_spans(content, header.records_count, header.last_offset_delta):
             offset = base_offset + span.offset_delta
             if span.key is not None and offset >= start_offset and not put(span.key, offset):
                 return False
@@ -201,7 +202,7 @@ def clean_batch(
     cleaned: CleanedBatch | None = None
     if not discard_records:
         content = _open(header, batch, cleaning.max_decompressed_bytes)
-        spans = list(record_spans(content, header.records_count))
+        spans = list(record_spans(content, header.records_count, header.last_offset_delta))
         kept = spans if header.is_control else _kept(header, spans, cleaning, stats)
         if kept:
             sets_horizon = header.delete_horizon_ms is None and (
@@ -308,13 +309,15 @@ def _open(header: BatchHeader, batch: ByteSource, max_bytes: int) -> bytes:
     return bytes(decompress(header.compression, records, max_bytes=max_bytes))
 
 
-def record_spans(content: bytes, records_count: int) -> Iterator[RecordSpan]:
+def record_spans(
+    content: bytes, records_count: int, last_offset_delta: int = MAX_RELATIVE_OFFSET
+) -> Iterator[RecordSpan]:
     """Where the records of an opened batch lie. INVALID_RECORD when they are not `records_count` whole ones.
 
     Values and headers are stepped over, not opened: they are copied as they stand.
     """
     try:
-        position = yield from _spans(content, records_count)
+        position = yield from _spans(content, records_count, last_offset_delta)
     except IndexError:
         raise KafkaError(ErrorCode.INVALID_RECORD, "A record of a batch is cut off.") from None
     if position != len(content):
@@ -324,7 +327,7 @@ def record_spans(content: bytes, records_count: int) -> Iterator[RecordSpan]:
         )
 
 
-def _spans(content: bytes, records_count: int) -> Generator[RecordSpan, None, int]:
+def _spans(content: bytes, records_count: int, last_offset_delta: int) -> Generator[RecordSpan, None, int]:
     # Most varints here are one byte, so that case is written out: it halves the time of a pass.
     position, size, make = 0, len(content), RecordSpan._make
     for _ in range(records_count):
@@ -343,6 +346,8 @@ def _spans(content: bytes, records_count: int) -> Generator[RecordSpan, None, in
             offset_delta, position = (byte >> 1) ^ -(byte & 1), rest + 1
         else:
             offset_delta, position = read_varint(content, rest)
+        if not 0 <= offset_delta <= last_offset_delta:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"A record has offset delta {offset_delta}.")
         byte = content[position]
         if byte < 0x80:
             length, position = (byte >> 1) ^ -(byte & 1), position + 1

@@ -280,6 +280,13 @@ def test_records_that_are_no_records_are_refused() -> None:
                 pass
 
 
+def test_a_record_outside_the_offsets_of_its_batch_is_refused() -> None:
+    content = data(0, (b"a", b"1"), (b"b", b"2"))[HEADER_SIZE:]
+
+    with pytest.raises(KafkaError, match="offset delta 1"):
+        list(record_spans(content, 2, 0))
+
+
 CLOSED = [SegmentSpan(0, 100, 1_000), SegmentSpan(10, 100, 2_000), SegmentSpan(20, 100, 3_000)]
 
 
