@@ -55,6 +55,7 @@ def _key(
     *,
     importance: Importance = _MEDIUM,
     scope: ConfigScope = ConfigScope.READ_ONLY,
+    internal: bool = False,
 ) -> ConfigKey:
     return ConfigKey(
         name=name,
@@ -64,6 +65,7 @@ def _key(
         validator=validator,
         importance=importance,
         scope=scope,
+        internal=internal,  # honoured, and hidden from DescribeConfigs, as by Apache Kafka
     )
 
 
@@ -259,6 +261,7 @@ _STORAGE = (
         "How long after the start the first housekeeping of logs begins.",
         at_least(0),
         importance=_LOW,
+        internal=True,
     ),
     _key(
         "log.flush.offset.checkpoint.interval.ms",
@@ -345,6 +348,7 @@ _STORAGE = (
         "How often such producers are looked for.",
         at_least(1),
         importance=_LOW,
+        internal=True,
     ),
 )
 

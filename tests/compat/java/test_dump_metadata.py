@@ -1,0 +1,46 @@
+"""kafka-dump-log --cluster-metadata-decoder reads our metadata log and our snapshot, record by record."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from metadata_raft.commands import CreateTopics
+from metadata_raft.record_codec import decode_batch
+from metadata_raft.snapshot import encode_snapshot
+from tests.compat.java.kafka_tools import KafkaTools
+from tests.unit.metadata_raft.metadata_world import MetadataWorld
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+
+def payloads(text: str) -> list[str]:
+    return [json.loads(found)["type"] for found in re.findall(r"payload: (\{.*\})", text)]
+
+
+def test_kafka_reads_our_metadata(tools: KafkaTools, tmp_path: Path) -> None:
+    world = MetadataWorld(brokers=2)
+    world.submit(CreateTopics(topics=[world.topic("t", 3, 2, configs=[("retention.ms", "5")])]))
+    world.start_broker(1)
+    log = tmp_path / f"{0:020d}.log"
+    log.write_bytes(b"".join(world.log))
+    snapshot = tmp_path / f"{world.image.version + 1:020d}-{world.image.epoch:010d}.checkpoint"
+    snapshot.write_bytes(b"".join(encode_snapshot(world.image)))
+
+    read = [
+        tools.run("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(path))
+        for path in (log, snapshot)
+    ]
+
+    records = [record for encoded in world.log for record in decode_batch(encoded)[0].records]
+    assert [one.code for one in read] == [0, 0]
+    assert all("isvalid: false" not in one.text for one in read)
+    assert len(payloads(read[0].text)) == len(records)
+    assert payloads(read[1].text) == [
+        *["REGISTER_BROKER_RECORD"] * 2,
+        "TOPIC_RECORD",
+        *["PARTITION_RECORD"] * 3,
+        "CONFIG_RECORD",
+    ]
+    assert "SnapshotHeader" in read[1].text and "SnapshotFooter" in read[1].text
