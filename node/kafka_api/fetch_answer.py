@@ -55,13 +55,23 @@ class Located:
     size_bytes: int
 
 
+# What keeps a partition from being read at all: Kafka then sends an empty list, else null.
+NOT_READ = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    }
+)
+
+
 def failure(partition: int, code: ErrorCode) -> PartitionData:
     """What a partition that cannot be read answers: no offsets, and records that are empty, not null."""
     return PartitionData(
         partition_index=partition,
         error_code=code,
         high_watermark=NO_OFFSET,
-        aborted_transactions=(),
+        aborted_transactions=() if code in NOT_READ else None,
         records=b"",
     )
 
@@ -191,7 +201,7 @@ class FetchAnswer:
             partition_index=wanted.partition,
             error_code=code,
             high_watermark=NO_OFFSET,
-            aborted_transactions=(),
+            aborted_transactions=None,
             records=b"",
             current_leader=LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch),
         )
