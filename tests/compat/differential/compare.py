@@ -111,9 +111,10 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any
         if all(isinstance(item, dict) and "name" in item for item in one + other) and "configs" in path:
             mine, theirs = ({item["name"]: item for item in items} for items in (one, other))
             for name in sorted(mine.keys() | theirs.keys()):
-                yield from differences(
-                    mine.get(name, "absent"), theirs.get(name, "absent"), f"{path}[{name}]"
-                )
+                if name in mine and name in theirs:
+                    yield from differences(mine[name], theirs[name], f"{path}[{name}]")
+                else:
+                    yield f"{path}[{name}]: only {'ottla' if name in mine else 'kafka'}", name, name
         elif len(one) != len(other):
             yield path, one, other
         else:
