@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from logstore.errors import KafkaError
-from node.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
+from node.cli.failure import EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE, CommandError, explain
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -365,11 +365,23 @@ def log_dump(context: typer.Context) -> None:
 
 def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
     """Run a command to its exit code."""
+    import asyncio
+    import signal
+
     import uvloop
 
+    async def until_terminated() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        # As after Ctrl-C: what was done is committed, and the group is left.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await command()
+
     try:
-        code = uvloop.run(command())
+        code = uvloop.run(until_terminated())
         sys.stdout.flush()
+    except asyncio.CancelledError:
+        code = EXIT_TERMINATED
     except BrokenPipeError:
         # Whoever read has seen enough. Python would complain when it flushes at exit: let it flush nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -7,6 +7,7 @@ from logstore.errors import ErrorCode, KafkaError
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130  # as shells count a process that SIGINT ended
+EXIT_TERMINATED: Final = 143  # the same for SIGTERM
 
 _ADVICE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "It is not there; `ottla topic list` shows all.",

@@ -256,7 +256,7 @@ async def _consume_in_group(
                 consumer.positions = await _resume(client, member, partitions, begin)
                 ends = await _ends(client, partitions, options)
                 output.next_offsets.clear()
-            if options.until_end and _reached(consumer.positions, ends):
+            if options.until_end and (not consumer.positions or _reached(consumer.positions, ends)):
                 return
             if consumer.positions:
                 for partition, records in await consumer.fetch():
