@@ -166,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_write_blocked = False
         self._listener.unsent_bytes -= self._unsent_bytes
         self._unsent_bytes = 0
-        if not self._is_busy:
+        if not self._is_busy and not self.is_closed:
             self._serve_frames()
 
     # ---- called by the listener ------------------------------------------------------------------

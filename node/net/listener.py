@@ -6,6 +6,7 @@ keeps the log short: a flood of bad connections is told in a few lines a second.
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -66,8 +67,12 @@ class Listener:
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._sweep_seconds = min(MAX_SWEEP_SECONDS, limits.connections_max_idle_ms / 1000 / 8)
-        self._idle_ticks = max(1, round(limits.connections_max_idle_ms / 1000 / self._sweep_seconds))
+        # Below 1 ms stands for "never", as in Kafka.
+        idle_seconds = (
+            limits.connections_max_idle_ms / 1000 if limits.connections_max_idle_ms > 0 else math.inf
+        )
+        self._sweep_seconds = min(MAX_SWEEP_SECONDS, idle_seconds / 8)
+        self._idle_ticks = max(1, idle_seconds / self._sweep_seconds)
 
     def bind(self, host: str, port: int) -> None:
         """Take the address, so that its port is known; nobody is let in before `start`.

@@ -266,6 +266,17 @@ def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
     assert peer.transport.is_reading
 
 
+def test_a_closed_connection_serves_nothing_more(peer: Peer) -> None:
+    peer.connection.pause_writing()
+    peer.send(frame(b"one"))
+    peer.connection.close()
+
+    peer.connection.resume_writing()
+
+    assert peer.listener.frames == []
+    assert peer.listener.unsent_bytes == 0
+
+
 def test_many_small_requests_take_turns_with_others(peer: Peer) -> None:
     count = 3 * module.MAX_REQUESTS_PER_TURN
 

@@ -1,0 +1,116 @@
+"""What a listener lets in, counts, closes and says."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from node.net.connection import Connection, Service
+from node.net.listener import COMPLAINTS_PER_SWEEP, Listener, ListenerLimits
+from node.net.receive_memory import ReceiveMemory
+
+
+def listener(**limits: Any) -> Listener:
+    service = Service(serve=lambda connection, frame: None, fail=lambda connection, frame, error: None)
+    made = Listener(
+        name="PLAINTEXT",
+        service=service,
+        memory=ReceiveMemory(),
+        limits=ListenerLimits(**limits),
+        start_task=lambda work: cast("asyncio.Task[Any]", work),
+    )
+    made.loop = cast(asyncio.AbstractEventLoop, SimpleNamespace(call_later=lambda seconds, call: None))
+    return made
+
+
+class Transport(asyncio.Transport):
+    """A transport that knows its two addresses and whether it was closed."""
+
+    def __init__(self, client: str) -> None:
+        super().__init__({"peername": (client, 40_000), "sockname": ("::ffff:127.0.0.1", 9092)})
+        self.is_aborted = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def connect(to: Listener, client: str = "10.0.0.1") -> tuple[Connection, Transport]:
+    connection, transport = Connection(to), Transport(client)
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
+    connection, _ = connect(listener(), "::ffff:10.0.0.7")
+
+    assert connection.info.client_host == "10.0.0.7"
+    assert connection.info.local_host == "127.0.0.1"
+
+
+def test_connections_beyond_the_limit_are_closed() -> None:
+    to = listener(max_connections=2)
+    kept = [connect(to)[1] for _ in range(2)]
+
+    _, refused = connect(to)
+
+    assert refused.is_aborted
+    assert not any(transport.is_aborted for transport in kept)
+
+
+def test_each_address_has_its_limit_and_some_have_their_own() -> None:
+    to = listener(max_connections_per_ip=1, max_connections_per_ip_overrides={"10.0.0.9": 2})
+    outcome = [
+        connect(to, client)[1].is_aborted
+        for client in ("10.0.0.1", "10.0.0.1", "10.0.0.9", "10.0.0.9", "10.0.0.9")
+    ]
+
+    assert outcome == [False, True, False, False, True]
+
+
+def test_a_connection_that_ends_makes_room() -> None:
+    to = listener(max_connections_per_ip=1)
+    first, _ = connect(to)
+
+    first.connection_lost(None)
+
+    assert not connect(to)[1].is_aborted
+
+
+def test_idle_connections_are_closed_and_others_are_not() -> None:
+    to = listener(connections_max_idle_ms=80_000)  # 16 sweeps of five seconds
+    idle, idle_transport = connect(to)
+    busy, busy_transport = connect(to)
+
+    for _ in range(20):
+        busy.last_active_tick = to.tick
+        to._sweep()
+
+    assert idle_transport.is_aborted and idle.is_closed
+    assert not busy_transport.is_aborted
+
+
+def test_without_an_idle_limit_nobody_is_closed() -> None:
+    to = listener(connections_max_idle_ms=-1)
+    _, transport = connect(to)
+
+    for _ in range(1000):
+        to._sweep()
+
+    assert not transport.is_aborted
+
+
+def test_a_flood_of_bad_connections_is_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    to = listener()
+    connection, _ = connect(to)
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(1000):
+            to.complain(connection.info, "it is bad")
+        to._sweep()
+
+    assert len(caplog.records) == COMPLAINTS_PER_SWEEP + 1
+    assert "980 more" in caplog.text
