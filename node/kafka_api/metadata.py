@@ -7,7 +7,7 @@ with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import replace
@@ -41,6 +41,24 @@ MAX_AUTO_CREATED_TOPICS = 100
 MAX_CACHED_NAMES = 16
 
 
+class _View(NamedTuple):
+    """The metadata, and which brokers are up and within reach of the client: looked up once an answer."""
+
+    image: MetadataImage
+    version: int
+    up: frozenset[int]
+    reachable: frozenset[int]
+
+
+def _view(broker: "Broker", context: RequestContext) -> _View:
+    image = broker.metadata.image
+    up = frozenset(one.broker_id for one in image.brokers.values() if not one.fenced)
+    reachable = frozenset(
+        broker_id for broker_id in up if broker.endpoint_of(broker_id, context.connection) is not None
+    )
+    return _View(image, context.api_version, up, reachable)
+
+
 async def handle(
     broker: "Broker", context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | EncodedBody:
@@ -56,21 +74,20 @@ async def handle(
     answers = broker.metadata.encoded_answers
     if cache_key is not None and (encoded := answers.get(cache_key)) is not None:
         return EncodedBody(encoded)
-    image = broker.metadata.image
+    view = _view(broker, context)
+    image = view.image
     topics: list[MetadataResponseTopic] = []
     is_complete = True
     if is_all:
-        topics = [_topic(broker, context, image, topic) for topic in image.topics.by_name.values()]
+        topics = [_topic(view, topic) for topic in image.topics.by_name.values()]
     elif topic_ids:
-        topics = [_topic_by_id(broker, context, image, topic_id) for topic_id in sorted(topic_ids)]
+        topics = [_topic_by_id(view, topic_id) for topic_id in sorted(topic_ids)]
     else:
         missing = [name for name in dict.fromkeys(names) if name not in image.topics.by_name]
         errors = await _missing(broker, request, missing)
         is_complete = not missing
         topics = [
-            _unknown(name, errors[name])
-            if name in errors
-            else _topic(broker, context, image, image.topics.by_name[name])
+            _unknown(name, errors[name]) if name in errors else _topic(view, image.topics.by_name[name])
             for name in dict.fromkeys(names)
         ]
     if request.include_topic_authorized_operations:
@@ -186,44 +203,37 @@ def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic_by_id(
-    broker: "Broker", context: RequestContext, image: MetadataImage, topic_id: bytes
-) -> MetadataResponseTopic:
-    topic = image.topics.by_id.get(topic_id)
+def _topic_by_id(view: _View, topic_id: bytes) -> MetadataResponseTopic:
+    topic = view.image.topics.by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _topic(broker, context, image, topic)
+    return _topic(view, topic)
 
 
-def _topic(
-    broker: "Broker", context: RequestContext, image: MetadataImage, topic: TopicImage
-) -> MetadataResponseTopic:
+def _topic(view: _View, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(broker, context, image, partition) for partition in topic.partitions],
+        partitions=[_partition(view, partition) for partition in topic.partitions],
     )
 
 
-def _partition(
-    broker: "Broker", context: RequestContext, image: MetadataImage, partition: PartitionImage
-) -> MetadataResponsePartition:
-    version = context.api_version
-    offline = image.offline_replicas(partition)
+def _partition(view: _View, partition: PartitionImage) -> MetadataResponsePartition:
+    offline = [replica for replica in partition.replicas if replica not in view.up]
     leader, error = partition.leader, ErrorCode.NONE
     replicas: Sequence[int] = partition.replicas
     isr: Sequence[int] = partition.isr
     if not partition.has_leader or leader in offline:
         leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
-    elif broker.endpoint_of(leader, context.connection) is None:
+    elif leader not in view.reachable:
         leader = -1
         error = (
             ErrorCode.LISTENER_NOT_FOUND
-            if version >= LISTENER_NOT_FOUND_SINCE
+            if view.version >= LISTENER_NOT_FOUND_SINCE
             else ErrorCode.LEADER_NOT_AVAILABLE
         )
-    elif version == 0 and offline:
+    elif view.version == 0 and offline:
         # Clients of that time could not bear a replica that is not among the brokers.
         replicas = [replica for replica in replicas if replica not in offline]
         isr = [replica for replica in isr if replica not in offline]
