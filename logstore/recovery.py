@@ -250,13 +250,14 @@ class _Loader:
             segment = self._segments[number]
             is_last = number + 1 == len(self._segments)
             end = None if is_last else self._segments[number + 1].base_offset
-            reason = None
-            if unclean_from is None or (end is not None and end <= unclean_from):
-                reason = segment.problem()
-                if reason is not None:
-                    self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
-            if (unclean_from is not None and (end is None or end > unclean_from)) or reason is not None:
-                if self._ends_log(segment, end):
+            is_unflushed = unclean_from is not None and (end is None or end > unclean_from)
+            reason = None if is_unflushed else segment.problem()
+            if reason is not None:
+                self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
+            if is_unflushed or reason is not None:
+                # What follows a flushed segment was not written into the void: it stays, whatever this one
+                # lost.
+                if self._ends_log(segment, end) and is_unflushed:
                     for later in self._segments[number + 1 :]:
                         self._notes.append(f"{later.path} lies after a torn segment and was removed.")
                         later.remove()

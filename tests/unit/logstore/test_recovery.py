@@ -284,6 +284,23 @@ def _options() -> dict[str, int]:
     }
 
 
+@pytest.mark.parametrize("clean_shutdown", [True, False])
+def test_a_torn_flushed_segment_takes_no_later_one_with_it(clean_shutdown: bool) -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    log.close(now_ms=NOW_MS)
+    victim, end = log.segments[1], log.log_end_offset
+    disk.remove(victim.offset_index.path)
+    del disk.files[victim.path].content[-10:]
+
+    log = open_log(disk, config=CONFIG, clean_shutdown=clean_shutdown, recovery_point=end)
+
+    assert log.log_end_offset == end
+    assert any("bytes after the last whole batch were cut" in note for note in log.notes)
+    lost = set(range(end)) - {record.offset for record in records_of_log(log)}
+    assert lost and max(lost) == log.segments[2].base_offset - 1
+
+
 def test_a_log_that_ends_before_its_start_begins_anew() -> None:
     disk = MemoryDisk()
     filled(disk)
