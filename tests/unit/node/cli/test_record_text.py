@@ -1,0 +1,123 @@
+"""node.cli.record_text: lines in and out."""
+
+import json
+
+import pytest
+
+from logstore.record import Record
+from logstore.topic_partition import TopicPartition
+from node.cli.producer import ProducerRecord
+from node.cli.record_commands import Place, parse_place
+from node.cli.record_text import column_printer, json_printer, parse_json, parse_line, template_printer
+
+PLACE = TopicPartition("orders", 3)
+RECORD = Record(42, 1_700_000_000_000, b"anna", b"2 apples", (("src", b"shop"), ("none", None)))
+
+
+def test_a_plain_line_is_the_value() -> None:
+    assert parse_line(b"a:b", key_separator=None, empty_as_null=False) == ProducerRecord(None, b"a:b")
+
+
+def test_the_first_separator_ends_the_key() -> None:
+    assert parse_line(b"a:b:c", key_separator=b":", empty_as_null=False) == ProducerRecord(b"a", b"b:c")
+
+
+def test_a_line_without_its_separator_is_refused() -> None:
+    with pytest.raises(ValueError, match="no key separator"):
+        parse_line(b"abc", key_separator=b":", empty_as_null=False)
+
+
+def test_an_empty_value_becomes_a_tombstone_on_demand() -> None:
+    assert parse_line(b"a:", key_separator=b":", empty_as_null=True) == ProducerRecord(b"a", None)
+    assert parse_line(b"a:", key_separator=b":", empty_as_null=False) == ProducerRecord(b"a", b"")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RECORD,
+        Record(0, -1, None, None),
+        Record(1, 5, b"\xff\xfe", b"\x00\x80", (("twice", b"1"), ("twice", b"\xff"))),
+        Record(2, 6, "schön".encode(), b"", ()),
+    ],
+)
+def test_json_out_is_json_in(record: Record) -> None:
+    parsed = parse_json(json_printer(PLACE, record))
+
+    assert parsed == ProducerRecord(record.key, record.value, record.headers, 3, record.timestamp)
+
+
+def test_a_value_that_is_no_string_is_sent_as_json() -> None:
+    assert parse_json(b'{"value": {"a": [1, null]}}') == ProducerRecord(None, b'{"a":[1,null]}')
+
+
+def test_headers_may_be_an_object() -> None:
+    assert parse_json(b'{"headers": {"a": "b", "c": null}}').headers == (("a", b"b"), ("c", None))
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"nonsense", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b'{"partition": "1"}', "partition is not a number"),
+        (b'{"timestamp": true}', "timestamp is not a number"),
+        (b'{"headers": 7}', "headers are neither"),
+        (b'{"value_base64": "*"}', "not base64"),
+        (b'{"value_base64": 7}', "not base64"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_bad_json_line_is_named(line: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_json(line)
+
+
+def test_columns_stand_in_a_fixed_order() -> None:
+    shown = {"keys", "headers", "offsets", "partitions", "timestamps"}
+
+    line = column_printer(shown, "|")(PLACE, RECORD)
+
+    assert line == b"3|42|1700000000000|src=shop,none=NULL|anna|2 apples\n"
+    assert column_printer(set(), "|")(PLACE, RECORD) == b"2 apples\n"
+
+
+def test_a_template_prints_what_it_names() -> None:
+    line = template_printer("%t/%p/%o@%T %k=%s %K %S 100%%\\n")(PLACE, RECORD)
+
+    assert line == b"orders/3/42@1700000000000 anna=2 apples 4 8 100%\n"
+
+
+@pytest.mark.parametrize("template", ["%x", "abc%"])
+def test_an_unknown_letter_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match="is not one of"):
+        template_printer(template)
+
+
+def test_json_is_one_line() -> None:
+    line = json_printer(PLACE, Record(0, 0, None, b"a\nb"))
+
+    assert line.count(b"\n") == 1 and json.loads(line)["value"] == "a\nb"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("beginning", Place(timestamp=-2)),
+        ("end", Place(timestamp=-1)),
+        ("42", Place(offset=42)),
+        ("-10", Place(before_end=10)),
+        ("@1700000000000", Place(timestamp=1_700_000_000_000)),
+        ("@2023-11-14T22:13:20Z", Place(timestamp=1_700_000_000_000)),
+        ("@2023-11-14T23:13:20+01:00", Place(timestamp=1_700_000_000_000)),
+    ],
+)
+def test_places_in_a_log(text: str, place: Place) -> None:
+    assert parse_place(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "middle", "@yesterday", "--1", "1e5"])
+def test_a_place_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not"):
+        parse_place(text)

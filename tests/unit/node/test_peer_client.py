@@ -1,0 +1,177 @@
+"""node.net.peer_client against a fake node on loopback that answers what a test tells it to."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.net.peer_client import PeerClient
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from node.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+T = TypeVar("T")
+SERVED = [
+    ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4),
+    ApiVersion(api_key=ApiKey.METADATA, min_version=0, max_version=9),
+]
+
+
+class FakeNode:
+    """Answers ApiVersions; of other requests it keeps the frame and sends what `answer` makes of it."""
+
+    def __init__(self, *, max_api_versions: int = 4) -> None:
+        self.max_api_versions = max_api_versions
+        self.seen: list[tuple[int, int]] = []  # API and version of every request
+        self.answer: Callable[[int, int, int], bytes] = self._metadata
+
+    @staticmethod
+    def _metadata(api_key: int, version: int, correlation_id: int) -> bytes:
+        return b"".join(
+            codec.encode_response(api_key, version, correlation_id, MetadataResponse(controller_id=7))
+        )
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                length = int.from_bytes(await reader.readexactly(4), "big")
+                frame = await reader.readexactly(length)
+                api_key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+                correlation_id = int.from_bytes(frame[4:8], "big")
+                self.seen.append((api_key, version))
+                if api_key != ApiKey.API_VERSIONS:
+                    writer.write(self.answer(api_key, version, correlation_id))
+                elif version > self.max_api_versions:
+                    refusal = ApiVersionsResponse(
+                        error_code=ErrorCode.UNSUPPORTED_VERSION,
+                        api_keys=[
+                            ApiVersion(
+                                api_key=ApiKey.API_VERSIONS, min_version=0, max_version=self.max_api_versions
+                            )
+                        ],
+                    )
+                    writer.writelines(codec.encode_response(api_key, 0, correlation_id, refusal))
+                else:
+                    versions = ApiVersionsResponse(api_keys=SERVED)
+                    writer.writelines(codec.encode_response(api_key, version, correlation_id, versions))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+def with_node(node: FakeNode, story: Callable[[PeerClient], Awaitable[T]]) -> T:
+    async def run() -> T:
+        server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            client = await PeerClient.connect("127.0.0.1", port, client_id="test", timeout_s=5)
+            try:
+                return await story(client)
+            finally:
+                await client.close()
+
+    return asyncio.run(run())
+
+
+def test_speaks_the_highest_version_that_both_know() -> None:
+    node = FakeNode()
+
+    response = with_node(node, lambda client: client.request(MetadataRequest(topics=[]), MetadataResponse))
+
+    assert response.controller_id == 7
+    assert node.seen == [(ApiKey.API_VERSIONS, 4), (ApiKey.METADATA, 9)]
+
+
+def test_a_caller_may_ask_for_an_older_version() -> None:
+    node = FakeNode()
+
+    with_node(
+        node,
+        lambda client: client.request(MetadataRequest(topics=[]), MetadataResponse, max_version=5),
+    )
+
+    assert node.seen[-1] == (ApiKey.METADATA, 5)
+
+
+def test_an_old_node_is_asked_again_in_its_own_version() -> None:
+    """KIP-511: the refusal comes in version 0 and tells the highest version."""
+    node = FakeNode(max_api_versions=2)
+
+    with_node(node, lambda client: client.request(MetadataRequest(topics=[]), MetadataResponse))
+
+    assert [version for api, version in node.seen if api == ApiKey.API_VERSIONS] == [4, 2]
+
+
+def test_an_api_that_is_not_served_is_unsupported() -> None:
+    with pytest.raises(KafkaError, match="does not serve Heartbeat") as raised:
+        with_node(FakeNode(), lambda client: client.request(HeartbeatRequest(), HeartbeatResponse))
+
+    assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_pipelined_requests_get_their_own_answers() -> None:
+    node = FakeNode()
+    node.answer = lambda api, version, number: b"".join(
+        codec.encode_response(api, version, number, MetadataResponse(controller_id=number))
+    )
+
+    async def story(client: PeerClient) -> list[int]:
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(client.request(MetadataRequest(topics=[]), MetadataResponse))
+                for _ in range(20)
+            ]
+        return [task.result().controller_id for task in asked]
+
+    assert with_node(node, story) == list(range(1, 21))
+
+
+def test_silence_is_a_timeout_and_ends_the_connection() -> None:
+    node = FakeNode()
+    node.answer = lambda api, version, number: b""
+
+    async def story(client: PeerClient) -> None:
+        with pytest.raises(KafkaError) as raised:
+            await client.request(MetadataRequest(topics=[]), MetadataResponse, timeout_s=0.02)
+        assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+        await asyncio.sleep(0)
+        assert not client.is_open
+
+    with_node(node, story)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x00\x00\x00\x04\x00\x00\x00\x63",  # of another request
+        b"\xff\xff\xff\xff",  # a negative length
+        b"\x7f\xff\xff\xff",  # a length beyond all limits
+        b"\x00\x00\x00\x02\x00\x00",  # too short for a header
+        b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\xff\xff\xff\xff",  # a body that is none
+    ],
+)
+def test_bytes_that_are_no_answer_end_the_connection(answer: bytes) -> None:
+    node = FakeNode()
+    node.answer = lambda api, version, number: answer
+
+    async def story(client: PeerClient) -> ErrorCode:
+        with pytest.raises(KafkaError) as raised:
+            await client.request(MetadataRequest(topics=[]), MetadataResponse, timeout_s=5)
+        return raised.value.code
+
+    assert with_node(node, story) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_refused_connection_says_so() -> None:
+    async def run() -> None:
+        await PeerClient.connect("127.0.0.1", 1, client_id="test", timeout_s=5)
+
+    with pytest.raises(KafkaError, match="connection refused") as raised:
+        asyncio.run(run())
+
+    assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
