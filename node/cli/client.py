@@ -179,14 +179,18 @@ class Client:
     # ---- retries ----------------------------------------------------------------------------------
 
     async def retry(self, attempt: Callable[[], Awaitable[R]]) -> R:
-        """The result of `attempt`, tried again after retriable errors until the timeout."""
+        """The result of `attempt`, tried again after retriable errors until the timeout.
+
+        A cluster that never answered is not waited for; one that did may be starting again.
+        """
         deadline = time.monotonic() + self.timeout_s
         pause_s = RETRY_PAUSE_S
         while True:
             try:
                 return await attempt()
             except KafkaError as error:
-                final = error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NETWORK_EXCEPTION)
+                final = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                final = final or (error.code is ErrorCode.NETWORK_EXCEPTION and not self._endpoints)
                 if final or not error.code.retriable or time.monotonic() + pause_s > deadline:
                     raise
             await asyncio.sleep(pause_s)
