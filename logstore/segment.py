@@ -154,10 +154,8 @@ class Segment:
         self.offset_index.load()
         self.time_index.load()
         largest = self.largest
-        last = self.offset_index.last()
-        self.time_index.drop_last_beyond(last.offset if last.position else self.base_offset - 1)
+        self._align_indexes()
         self._largest = largest
-        self._last_indexed_position = last.position
         self._forget_recent(next_offset)
 
     def append(self, buffers: list[ByteSource], size_bytes: int) -> None:
@@ -274,12 +272,19 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self._last_indexed_position = self.offset_index.last().position
+        self._align_indexes()
         self._forget_recent(offset)
         self._largest = self._find_largest()
         if not position:
             self._first_timestamp = None
         return removed
+
+    def _align_indexes(self) -> None:
+        # Rows of both indexes are made together, so the next append goes on as if they had been made just
+        # now.
+        last = self.offset_index.last()
+        self.time_index.drop_beyond(last.offset if last.position else self.base_offset - 1)
+        self._last_indexed_position = last.position
 
     def _find_largest(self) -> TimestampOffset:
         # Batches after the last row are not in the index yet.

@@ -98,12 +98,12 @@ class TimeIndex:
             self._timestamps.append(timestamp)
             self._offsets.append(offset - self.base_offset)
 
-    def drop_last_beyond(self, offset: int) -> None:
-        """Drop the row that closing the segment added: it alone lies beyond the last row of the offset
-        index.
+    def drop_beyond(self, offset: int) -> None:
+        """Drop the rows beyond the last row of the offset index, at `offset`: those of a close, or of
+        batches cut.
         """
         assert self._timestamps is not None
-        if self._timestamps and self.base_offset + self._offsets[-1] > offset:
+        while self._timestamps and self.base_offset + self._offsets[-1] > offset:
             del self._timestamps[-1], self._offsets[-1]
 
     def lookup(self, timestamp: int) -> TimestampOffset:

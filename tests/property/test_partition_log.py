@@ -238,6 +238,9 @@ class LogAgainstList(RuleBasedStateMachine):
         assert recovery_point <= self.log.log_end_offset <= self.end
         self.start = min(self.start, self.log.log_end_offset) if not self.batches else self.start
         self.cut_model(self.log.log_end_offset)
+        if self.log.log_end_offset == self.start:
+            # All that was left went, perhaps with a batch that began before the start: the log begins there.
+            self.batches, self.end, self.high_watermark = [], self.start, self.start
         assert self.log.log_end_offset == self.end
         self.log.update_high_watermark(self.high_watermark)
 
