@@ -39,7 +39,7 @@ def _end_of_epoch(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition
         partition.check_leader(wanted.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)
-    found = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    found = partition.end_offset_for_epoch(wanted.leader_epoch)
     return EpochEndOffset(
         partition=wanted.partition, leader_epoch=found.leader_epoch, end_offset=found.end_offset
     )

@@ -76,8 +76,6 @@ class Partition:
             self._follower_end_offsets = {}
         self.leader_epoch = assignment.leader_epoch
         if self.is_leader:
-            if assignment.leader_epoch > self.log.latest_epoch:
-                self.log.assign_epoch_start_offset(assignment.leader_epoch, self.log.log_end_offset)
             self._advance_high_watermark()
         else:
             self._wake_all()
@@ -215,12 +213,24 @@ class Partition:
             return None
         return found.slice.size
 
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Where a leader epoch, or the last known one before it, ended; (-1, -1) when that is not known.
+
+        The log learns of an epoch with its first batch, so that a start need not write a file for each
+        partition; until then this leader's epoch begins, and ends, at the log end.
+        """
+        latest_epoch = self.log.latest_epoch
+        if self.is_leader and latest_epoch < epoch <= self.leader_epoch:
+            is_known = epoch == self.leader_epoch or latest_epoch < 0
+            return EpochEndOffset(epoch if is_known else latest_epoch, self.log.log_end_offset)
+        return self.log.end_offset_for_epoch(epoch)
+
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> EpochEndOffset | None:
         """Where the log of a reader that has read up to here parts from ours (KIP-595), None if it does not.
 
         OFFSET_OUT_OF_RANGE if nothing of ours tells.
         """
-        ours = self.log.end_offset_for_epoch(last_fetched_epoch)
+        ours = self.end_offset_for_epoch(last_fetched_epoch)
         if ours.leader_epoch == NO_EPOCH or ours.end_offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if ours.leader_epoch < last_fetched_epoch or ours.end_offset < fetch_offset:
@@ -235,4 +245,6 @@ class Partition:
         found = self.log.fetch_offset_for_timestamp(timestamp)
         if found is not None and timestamp >= 0 and found.offset >= self.end_offset(isolation):
             return None
+        if found is not None and found.leader_epoch < 0 and found.offset == self.log.log_end_offset:
+            return found._replace(leader_epoch=self.leader_epoch)  # nothing is there yet: it will be ours
         return found
