@@ -130,6 +130,18 @@ def test_broken_frames_never_kill_the_node_nor_print_a_stack_trace(node: Server)
     assert rss_bytes(node) - before < 64 * MEGABYTE
 
 
+def test_a_malformed_frame_is_one_line_in_the_log(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path)  # of its own, for a flood of complaints is only counted
+    before = server.output().count("\n")
+    with WireClient(server.bootstrap) as client:
+        client.send_bytes(struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1))
+        assert client.is_closed()
+
+    lines = server.output().splitlines()[before:]
+    assert len(lines) == 1, lines
+    assert "Metadata" in lines[0]
+
+
 def test_random_bytes_never_kill_the_node(node: Server) -> None:
     chance = random.Random(FUZZ_SEED)
     for _ in range(200):

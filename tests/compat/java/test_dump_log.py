@@ -116,8 +116,9 @@ def test_producer_snapshots_name_their_producers(tools: KafkaTools, directories:
 def test_transaction_indexes_can_be_read(tools: KafkaTools, directories: dict[str, Path]) -> None:
     files = sorted(path for folder in directories.values() for path in folder.glob("*.txnindex"))
 
-    if files:  # Kafka makes them when the first transaction aborts
-        dump(tools, files)
+    if not files:
+        pytest.skip("no transaction was aborted: the transaction APIs are not served yet")
+    dump(tools, files)
 
 
 def test_committed_offsets_are_decoded(tools: KafkaTools, directories: dict[str, Path]) -> None:
