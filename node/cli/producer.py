@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Headers, NewRecord, build_batch
+from logstore.record import Headers
 from logstore.record_batch import increment_sequence
 from logstore.topic_partition import TopicPartition
+from node.cli import admin
+from node.cli.batch_builder import BatchBuilder
 from node.cli.client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from node.wire.messages.produce import (
@@ -25,7 +27,11 @@ from node.wire.messages.produce import (
     TopicProduceData,
 )
 
-MAX_BATCH_BYTES: Final = 900_000  # below the default message.max.bytes of 1 MiB, with room for headers
+MAX_BATCH_BYTES: Final = (
+    900_000  # below the default message.max.bytes of 1 MiB; less where a topic takes less
+)
+# Of all partitions together: far below socket.request.max.bytes however many partitions there are.
+MAX_PENDING_BYTES: Final = 4 * 1024 * 1024
 RECORD_OVERHEAD_BYTES: Final = 32  # lengths, deltas and attributes of one record, generously
 ALL_REPLICAS: Final = -1
 
@@ -42,7 +48,8 @@ class ProducerRecord(NamedTuple):
 
 class _Batch(NamedTuple):
     partition: TopicPartition
-    records: list[NewRecord]
+    records_count: int
+    content: bytearray
 
 
 class Producer:
@@ -67,23 +74,38 @@ class Producer:
         self._chance = chance or random.Random()
         self._producer = (-1, -1)  # id and epoch
         self._sequences: dict[int, int] = {}
-        self._pending: dict[int, list[list[NewRecord]]] = {}  # by partition, in batches
-        self._pending_bytes: dict[int, int] = {}  # of the last batch of a partition
+        self._pending: dict[int, list[BatchBuilder]] = {}  # by partition, oldest first
+        self._pending_bytes = 0
+        self._has_full_batch = False
+        self._max_batch_bytes = MAX_BATCH_BYTES
         self._sticky = 0
         self._partitions_count = 0
 
     @property
-    def has_full_batch(self) -> bool:
-        return any(len(batches) > 1 for batches in self._pending.values())
+    def is_full(self) -> bool:
+        """Whether so much waits that it should be flushed before more is added."""
+        return self._has_full_batch or self._pending_bytes >= MAX_PENDING_BYTES
 
     async def start(self) -> None:
         """Find the topic (made by the server if it is allowed to) and get a producer id."""
         topic = await self._client.topic(self._topic, may_create=True)
         self._partitions_count = len(topic.leaders)
         self._sticky = self._chance.randrange(self._partitions_count)
+        self._max_batch_bytes = await self._batch_limit()
         if self._idempotent:
             response = await self._client.retry(self._init_producer_id)
             self._producer = (response.producer_id, response.producer_epoch)
+
+    async def _batch_limit(self) -> int:
+        """What a batch may weigh; a topic that does not tell its settings is taken to have the default."""
+        try:
+            configs = await admin.describe_configs(self._client, self._topic)
+        except KafkaError:
+            return MAX_BATCH_BYTES
+        found = next((one.value for one in configs if one.name == "max.message.bytes"), None)
+        if found is None or not found.isdigit():
+            return MAX_BATCH_BYTES
+        return min(MAX_BATCH_BYTES, int(found))
 
     async def _init_producer_id(self) -> InitProducerIdResponse:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
@@ -96,13 +118,14 @@ class Producer:
         partition = self._partition_of(record)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
         size_bytes = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
-        size_bytes += sum(len(name) + len(value or b"") + 4 for name, value in record.headers)
+        if record.headers:
+            size_bytes += sum(4 * len(name) + len(value or b"") + 10 for name, value in record.headers)
         batches = self._pending.setdefault(partition, [])
-        if not batches or self._pending_bytes[partition] + size_bytes > MAX_BATCH_BYTES:
-            batches.append([])
-            self._pending_bytes[partition] = 0
-        batches[-1].append((record.key, record.value, timestamp, record.headers))
-        self._pending_bytes[partition] += size_bytes
+        if not batches or batches[-1].size_bytes + size_bytes > self._max_batch_bytes:
+            self._has_full_batch = self._has_full_batch or bool(batches)
+            batches.append(BatchBuilder())
+        batches[-1].append(record.key, record.value, timestamp, record.headers)
+        self._pending_bytes += size_bytes
 
     def _partition_of(self, record: ProducerRecord) -> int:
         if record.partition is not None:
@@ -120,15 +143,15 @@ class Producer:
         """Send everything that was added; returns when the leaders acknowledged it."""
         while self._pending:
             batches = [
-                _Batch(TopicPartition(self._topic, number), waiting.pop(0))
+                self._encode(TopicPartition(self._topic, number), waiting.pop(0))
                 for number, waiting in self._pending.items()
             ]
             self._pending = {number: waiting for number, waiting in self._pending.items() if waiting}
-            await self._deliver(batches)
+            await self._deliver({batch.partition: batch for batch in batches})
+        self._pending_bytes, self._has_full_batch = 0, False
         self._sticky = (self._sticky + 1) % self._partitions_count
 
-    async def _deliver(self, batches: list[_Batch]) -> None:
-        encoded = {batch.partition: (batch, self._encode(batch)) for batch in batches}
+    async def _deliver(self, encoded: dict[TopicPartition, _Batch]) -> None:
         deadline = time.monotonic() + self._client.timeout_s
         pause_s = RETRY_PAUSE_S
         while encoded:
@@ -147,23 +170,21 @@ class Producer:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
 
-    def _encode(self, batch: _Batch) -> bytes:
-        number = batch.partition.partition
+    def _encode(self, partition: TopicPartition, builder: BatchBuilder) -> _Batch:
+        number = partition.partition
         sequence = self._sequences.get(number, 0) if self._idempotent else -1
         if self._idempotent:
-            self._sequences[number] = increment_sequence(sequence, len(batch.records))
+            self._sequences[number] = increment_sequence(sequence, builder.records_count)
         producer_id, epoch = self._producer
-        return bytes(
-            build_batch(
-                batch.records,
-                compression=self._compression,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                base_sequence=sequence,
-            )
+        content = builder.build(
+            compression=self._compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
         )
+        return _Batch(partition, builder.records_count, content)
 
-    async def _send_once(self, encoded: dict[TopicPartition, tuple[_Batch, bytes]]) -> KafkaError | None:
+    async def _send_once(self, encoded: dict[TopicPartition, _Batch]) -> KafkaError | None:
         """Send to all leaders at the same time; what succeeded leaves `encoded`. The last error, if any."""
         try:
             topic = await self._client.topic(self._topic)
@@ -186,9 +207,9 @@ class Producer:
         leader: int,
         topic_id: bytes,
         partitions: Sequence[TopicPartition],
-        encoded: dict[TopicPartition, tuple[_Batch, bytes]],
+        encoded: dict[TopicPartition, _Batch],
     ) -> KafkaError | None:
-        data = [PartitionProduceData(index=one.partition, records=encoded[one][1]) for one in partitions]
+        data = [PartitionProduceData(index=one.partition, records=encoded[one].content) for one in partitions]
         topic_data = TopicProduceData(name=self._topic, topic_id=topic_id, partition_data=data)
         timeout_s = self._client.timeout_s
         request = ProduceRequest(acks=self._acks, timeout_ms=int(timeout_s * 1000), topic_data=[topic_data])
@@ -197,17 +218,29 @@ class Producer:
             if self._acks == 0:
                 await connection.send_without_answer(request)
                 for partition in partitions:
-                    self._acknowledge(encoded.pop(partition)[0])
+                    self._acknowledge(encoded.pop(partition))
                 return None
             response = await connection.request(request, ProduceResponse, timeout_s=timeout_s)
         except KafkaError as error:
             return error
+        return self._take_answers(response, connection.peer, partitions, encoded)
+
+    def _take_answers(
+        self,
+        response: ProduceResponse,
+        peer: str,
+        partitions: Sequence[TopicPartition],
+        encoded: dict[TopicPartition, _Batch],
+    ) -> KafkaError | None:
+        answers = [answer for topic in response.responses for answer in topic.partition_responses]
+        if {answer.index for answer in answers} != {one.partition for one in partitions}:
+            return KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
         problem: KafkaError | None = None
-        for answer in response.responses[0].partition_responses:
+        for answer in answers:
             partition = TopicPartition(self._topic, answer.index)
             # It is there already: an earlier try reached the leader (brokers before 4 say so).
             if answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self._acknowledge(encoded.pop(partition)[0])
+                self._acknowledge(encoded.pop(partition))
                 continue
             words = [one.batch_index_error_message for one in answer.record_errors]
             message = answer.error_message or next(filter(None, words), None)
@@ -215,14 +248,14 @@ class Producer:
                 check(
                     answer.error_code,
                     message,
-                    f"{len(encoded[partition][0].records)} records for {partition}",
+                    f"{encoded[partition].records_count} records for {partition}",
                 )
             except KafkaError as error:
                 problem = error
         return problem
 
     def _acknowledge(self, batch: _Batch) -> None:
-        self.acknowledged += len(batch.records)
+        self.acknowledged += batch.records_count
 
 
 def partition_for(key: bytes, partitions_count: int) -> int:

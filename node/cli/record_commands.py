@@ -148,7 +148,7 @@ async def _produce_lines(producer: Producer, options: ProduceOptions) -> None:
         for line in lines:
             number += 1
             _add(producer, options, line, number)
-        if is_end or producer.has_full_batch or not standard_input.has_more:
+        if is_end or producer.is_full or not standard_input.has_more:
             await producer.flush()
     await producer.flush()
 
@@ -170,6 +170,8 @@ def _add(producer: Producer, options: ProduceOptions, line: bytes, number: int) 
 
 def _completed(record: ProducerRecord, options: ProduceOptions) -> ProducerRecord:
     """A record with what the command line says of all."""
+    if not options.headers and options.partition is None and options.timestamp is None:
+        return record
     return record._replace(
         headers=(*record.headers, *((name, value.encode()) for name, value in options.headers)),
         partition=options.partition if record.partition is None else record.partition,

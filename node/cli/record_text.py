@@ -131,6 +131,8 @@ def column_printer(shown: Collection[str], separator: str) -> Printer:
         )
         if name in shown
     ]
+    if not columns:
+        return lambda partition, record: (record.value or b"") + b"\n"
     columns.append(_FIELDS["s"])
     between = separator.encode()
 
