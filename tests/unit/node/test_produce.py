@@ -9,7 +9,6 @@ import pytest
 from logstore.compression import Compression
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
-from logstore.record_batch import TRANSACTIONAL_BIT
 from node.kafka_api import produce
 from node.kafka_api.request_context import Delayed
 from node.net.connection import CloseConnection
