@@ -2,9 +2,10 @@
 
 It speaks only when it is asked to: the caller heartbeats between its fetches, and a command that does not
 print any more (its reader stopped) falls out of the group as a consumer must. Partitions are dealt out by
-the range rule, which every client family knows, so that members of other makes may be in the group too.
+range or in turn: every client family offers one of the two, so members of other makes may be in the group.
 """
 
+import asyncio
 import struct
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.cli.client import Client, check
+from node.cli.client import RETRY_PAUSE_S, Client, check
 from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from node.wire.messages.join_group import (
     JoinGroupRequest,
@@ -39,7 +40,8 @@ from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssi
 SESSION_TIMEOUT_MS: Final = 45_000  # Kafka's session.timeout.ms
 REBALANCE_TIMEOUT_MS: Final = 60_000
 HEARTBEAT_S: Final = 3.0  # Kafka's heartbeat.interval.ms
-PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
+PROTOCOL_TYPE: Final = "consumer"
+RANGE, ROUND_ROBIN = "range", "roundrobin"
 MAX_COMMIT_VERSION: Final = 9  # names; later versions give ids only
 MAX_ITEMS: Final = 1_000_000  # of an array in a member's bytes
 # The group has moved on without us: join again.
@@ -80,6 +82,8 @@ class GroupMember:
                     raise
                 if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
                     self._member_id = ""
+                if error.code is not ErrorCode.MEMBER_ID_REQUIRED:
+                    await asyncio.sleep(RETRY_PAUSE_S)
                 continue
             self.must_rejoin = False
             self._heartbeat_s = time.monotonic()
@@ -87,14 +91,16 @@ class GroupMember:
 
     async def _join_once(self) -> list[TopicPartition]:
         connection = await self._client.coordinator(self._group_id)
-        protocol = JoinGroupRequestProtocol(name=PROTOCOL, metadata=encode_subscription(self._topics))
+        subscription = encode_subscription(self._topics)
         request = JoinGroupRequest(
             group_id=self._group_id,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             member_id=self._member_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=[protocol],
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=subscription) for name in (RANGE, ROUND_ROBIN)
+            ],
         )
         patience_s = REBALANCE_TIMEOUT_MS / 1000 + self._client.timeout_s
         joined = await connection.request(request, JoinGroupResponse, timeout_s=patience_s)
@@ -104,20 +110,22 @@ class GroupMember:
         self._member_id, self._generation = joined.member_id, joined.generation_id
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id and not joined.skip_assignment:
-            assignments = await self._assign(joined.members)
+            assignments = await self._assign(joined.protocol_name or RANGE, joined.members)
         sync = SyncGroupRequest(
             group_id=self._group_id,
             generation_id=self._generation,
             member_id=self._member_id,
             protocol_type=PROTOCOL_TYPE,
-            protocol_name=joined.protocol_name or PROTOCOL,
+            protocol_name=joined.protocol_name or RANGE,
             assignments=assignments,
         )
         synced = await connection.request(sync, SyncGroupResponse, timeout_s=patience_s)
         check(synced.error_code, None, f"the assignment of group {self._group_id}")
         return decode_assignment(synced.assignment)
 
-    async def _assign(self, members: Sequence[JoinGroupResponseMember]) -> list[SyncGroupRequestAssignment]:
+    async def _assign(
+        self, protocol: str, members: Sequence[JoinGroupResponseMember]
+    ) -> list[SyncGroupRequestAssignment]:
         wishes = {member.member_id: decode_subscription(member.metadata) for member in members}
         counts: dict[str, int] = {}
         for name in sorted({topic for topics in wishes.values() for topic in topics}):
@@ -126,9 +134,10 @@ class GroupMember:
             except KafkaError as error:
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
+        dealt = (assign_round_robin if protocol == ROUND_ROBIN else assign_ranges)(wishes, counts)
         return [
             SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
-            for member, partitions in assign_ranges(wishes, counts).items()
+            for member, partitions in dealt.items()
         ]
 
     async def heartbeat(self) -> None:
@@ -246,6 +255,24 @@ def assign_ranges(
             stop = start + share + (number < extra)
             dealt[member] += [TopicPartition(topic, partition) for partition in range(start, stop)]
             start = stop
+    return dealt
+
+
+def assign_round_robin(
+    wishes: Mapping[str, Sequence[str]], counts: Mapping[str, int]
+) -> dict[str, list[TopicPartition]]:
+    """Deal out all partitions one by one, in turn, each to the next of its subscribers by member id."""
+    members = sorted(wishes)
+    dealt: dict[str, list[TopicPartition]] = {member: [] for member in members}
+    turn = 0
+    for topic, count in sorted(counts.items()):
+        if not any(topic in topics for topics in wishes.values()):
+            continue
+        for partition in range(count):
+            while topic not in wishes[members[turn % len(members)]]:
+                turn += 1
+            dealt[members[turn % len(members)]].append(TopicPartition(topic, partition))
+            turn += 1
     return dealt
 
 

@@ -1,4 +1,6 @@
-"""node.cli.group_member and producer: the range rule, members' bytes, and where keys go."""
+"""node.cli.group_member and producer: who gets which partitions, members' bytes, and where keys go."""
+
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -8,6 +10,7 @@ from node.cli.client import parse_bootstrap
 from node.cli.failure import explain
 from node.cli.group_member import (
     assign_ranges,
+    assign_round_robin,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -15,7 +18,10 @@ from node.cli.group_member import (
 )
 from node.cli.producer import murmur2, partition_for
 
+Assign = Callable[[Mapping[str, Sequence[str]], Mapping[str, int]], dict[str, list[TopicPartition]]]
 
+
+@pytest.mark.parametrize("assign", [assign_ranges, assign_round_robin])
 @pytest.mark.parametrize(
     ("wishes", "counts", "shares"),
     [
@@ -25,16 +31,23 @@ from node.cli.producer import murmur2, partition_for
         ({"a": ["gone"]}, {}, {"a": 0}),
     ],
 )
-def test_ranges_give_every_partition_to_one_subscriber(
-    wishes: dict[str, list[str]], counts: dict[str, int], shares: dict[str, int]
+def test_every_partition_goes_to_one_subscriber(
+    assign: Assign, wishes: dict[str, list[str]], counts: dict[str, int], shares: dict[str, int]
 ) -> None:
-    dealt = assign_ranges(wishes, counts)
+    dealt = assign(wishes, counts)
 
     everything = [partition for partitions in dealt.values() for partition in partitions]
     assert {member: len(partitions) for member, partitions in dealt.items()} == shares
     assert sorted(everything) == [
         TopicPartition(name, n) for name, count in sorted(counts.items()) for n in range(count)
     ]
+
+
+def test_ranges_are_dealt_by_topic_and_turns_go_on_over_topics() -> None:
+    wishes, counts = {"a": ["t", "u"], "b": ["t", "u"]}, {"t": 3, "u": 1}
+
+    assert assign_ranges(wishes, counts)["a"] == [("t", 0), ("t", 1), ("u", 0)]
+    assert assign_round_robin(wishes, counts)["a"] == [("t", 0), ("t", 2)]
 
 
 def test_members_bytes_come_back() -> None:
