@@ -188,12 +188,13 @@ def _report_part(acknowledged: int) -> None:
 
 
 class _Output:
-    """Records to standard output, with what was printed of each partition."""
+    """Records to standard output, with what was written of each partition."""
 
     def __init__(self, printer: Printer, limit: int | None) -> None:
         self.left = limit
         self.next_offsets: dict[TopicPartition, int] = {}
         self._printer = printer
+        self._pieces: list[tuple[TopicPartition, int, bytes]] = []  # not written yet
 
     @property
     def is_full(self) -> bool:
@@ -204,11 +205,22 @@ class _Output:
             records = records[: self.left]
             self.left -= len(records)
         if records:
-            sys.stdout.buffer.write(b"".join(self._printer(partition, record) for record in records))
-            self.next_offsets[partition] = records[-1].offset + 1
+            piece = b"".join(self._printer(partition, record) for record in records)
+            self._pieces.append((partition, records[-1].offset + 1, piece))
 
     def flush(self) -> None:
-        sys.stdout.buffer.flush()
+        """Write what was printed; BrokenPipeError as soon as the reader is gone.
+
+        Not through sys.stdout.buffer: that one was seen to lose the error when the reader went in the midst
+        of a long write, and a command with nothing more to print then waited for ever.
+        """
+        sys.stdout.flush()
+        for partition, next_offset, piece in self._pieces:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(sys.stdout.fileno(), view) :]
+            self.next_offsets[partition] = next_offset
+        self._pieces.clear()
 
 
 async def consume(client: Client, options: ConsumeOptions) -> int:

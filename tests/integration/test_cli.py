@@ -1,0 +1,221 @@
+"""The command line as a process, against a node: what it prints, and how it ends."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.compat.servers import ROOT, Server, free_port
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 60
+
+
+_started: "list[subprocess.Popen[str]]" = []
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Ends what a failed test left running."""
+    yield
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        process.wait()
+
+
+def start(bootstrap: str, *arguments: str) -> "subprocess.Popen[str]":
+    process = subprocess.Popen(
+        [sys.executable, "-m", "node", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _started.append(process)
+    return process
+
+
+def ottla(bootstrap: str, *arguments: str, given: str = "", code: int = 0) -> str:
+    """Run a command to the end that we expect; what it printed, on whichever stream it should."""
+    process = start(bootstrap, *arguments)
+    out, err = process.communicate(given, timeout=TIMEOUT_S)
+    assert process.returncode == code, out + err
+    assert "Traceback" not in err
+    return err if code else out
+
+
+def lines(first: int, last: int) -> str:
+    return "".join(f"k{number}:{number}\n" for number in range(first, last))
+
+
+def test_a_topic_from_creation_to_deletion(node: Server) -> None:
+    where = node.bootstrap
+
+    assert "created cli-topic with 3 partitions" in ottla(where, "topic", "create", "cli-topic", "-p", "3")
+    assert "--if-not-exists" in ottla(where, "topic", "create", "cli-topic", code=1)
+    ottla(where, "topic", "create", "cli-topic", "--if-not-exists")
+    ottla(where, "topic", "alter", "cli-topic", "--partitions", "4")
+    assert "cli-topic" in ottla(where, "topic", "list")
+    ottla(where, "topic", "config", "cli-topic", "--set", "retention.ms=5000")
+    assert ottla(where, "topic", "config", "cli-topic") == "retention.ms=5000\n"
+    [described] = json.loads(ottla(where, "topic", "describe", "cli-topic", "--output", "json"))
+    assert described["configs"] == {"retention.ms": "5000"}
+    assert [one["next_offset"] for one in described["partitions"]] == [0, 0, 0, 0]
+    ottla(where, "topic", "config", "cli-topic", "--reset", "retention.ms")
+    assert "no settings of its own" in ottla(where, "topic", "config", "cli-topic")
+    assert ottla(where, "topic", "delete", "cli-topic") == "deleted cli-topic\n"
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in ottla(where, "topic", "describe", "cli-topic", code=1)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_come_out_as_they_went_in(node: Server, compression: str) -> None:
+    topic = f"cli-{compression}"
+    ottla(node.bootstrap, "topic", "create", topic, "-p", "3")
+
+    ottla(node.bootstrap, "produce", topic, "-K", ":", "-z", compression, given=lines(0, 5000))
+    out = ottla(node.bootstrap, "consume", topic, "--until-end", "--keys", "--separator", ":")
+
+    assert sorted(out.splitlines()) == sorted(lines(0, 5000).splitlines())
+
+
+def test_json_copies_a_topic_exactly(node: Server) -> None:
+    where = node.bootstrap
+    ottla(where, "topic", "create", "cli-source", "cli-copy")
+    given = (
+        '{"key":"k","value":"v","headers":{"h":null},"timestamp":5}\n{"value_base64":"/w=="}\n{"key":"x"}\n'
+    )
+    ottla(where, "produce", "cli-source", "--input", "json", given=given)
+
+    printed = ottla(where, "consume", "cli-source", "-e", "--output", "json")
+    ottla(where, "produce", "cli-copy", "--input", "json", given=printed)
+
+    copied = ottla(where, "consume", "cli-copy", "-e", "--output", "json")
+    assert copied == printed.replace("cli-source", "cli-copy")
+
+
+def test_places_to_begin(node: Server) -> None:
+    where = node.bootstrap
+    ottla(where, "topic", "create", "cli-places")
+    for moment in (1000, 2000, 3000):
+        ottla(where, "produce", "cli-places", "--timestamp", str(moment), given=f"at {moment}\n")
+
+    def read(place: str) -> str:
+        return ottla(where, "consume", "cli-places", "--from", place, "--until-end")
+
+    assert read("beginning") == "at 1000\nat 2000\nat 3000\n"
+    assert read("1") == "at 2000\nat 3000\n"
+    assert read("-1") == "at 3000\n"
+    assert read("@1500") == "at 2000\nat 3000\n"
+    assert read("@9000") == read("end") == ""
+    assert "offsets 0 to 3, not 9" in ottla(where, "consume", "cli-places", "--from", "9", code=1)
+
+
+def test_members_share_and_hand_over_without_loss(node: Server) -> None:
+    where = node.bootstrap
+    ottla(where, "topic", "create", "cli-group", "-p", "4")
+    first = start(where, "consume", "cli-group", "--group", "cli-members")
+    ottla(where, "produce", "cli-group", "-K", ":", given=lines(0, 100))
+    second = start(where, "consume", "cli-group", "--group", "cli-members")
+    time.sleep(5)  # longer than the heartbeat that tells the first one of the second
+    ottla(where, "produce", "cli-group", "-K", ":", given=lines(100, 200))
+    time.sleep(1)
+
+    first.send_signal(signal.SIGINT)
+    out, err = first.communicate(timeout=TIMEOUT_S)
+    time.sleep(4)
+    ottla(where, "produce", "cli-group", "-K", ":", given=lines(200, 300))
+    time.sleep(1)
+    second.send_signal(signal.SIGTERM)
+    out_of_second, err_of_second = second.communicate(timeout=TIMEOUT_S)
+
+    assert (first.returncode, second.returncode, err, err_of_second) == (130, 143, "", "")
+    assert out and out_of_second
+    assert Counter((out + out_of_second).split()) == Counter(str(number) for number in range(300))
+    assert ottla(where, "consume", "cli-group", "--group", "cli-members", "--until-end") == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-pipe")
+    ottla(node.bootstrap, "produce", "cli-pipe", given="x" * 100 + "\n" + "y\n" * 100_000)
+
+    process = start(node.bootstrap, "consume", "cli-pipe")
+    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout.readline() == "x" * 100 + "\n"
+    process.stdout.close()
+
+    assert process.wait(TIMEOUT_S) == 0
+    assert process.stderr.read() == ""
+
+
+def test_nobody_there_is_one_sentence_that_helps() -> None:
+    words = ottla(f"127.0.0.1:{free_port()}", "topic", "list", code=1)
+
+    assert words.count("\n") == 1
+    assert "connection refused" in words and "ottla start" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["topic", "list", "--nonsense"], "No such option"),
+        (["topic", "create", "t", "-c", "retention"], "is not NAME=VALUE"),
+        (["consume", "t", "--from", "nowhere"], "is not beginning, end"),
+        (["consume", "t", "--format", "%z"], "is not one of"),
+        (["consume", "t", "--group", "g", "--partition", "1"], "leave --partition out"),
+        (["topic", "list", "--bootstrap", "a:b"], "is not an address"),
+    ],
+)
+def test_wrong_usage_ends_with_two(arguments: list[str], words: str) -> None:
+    assert words in ottla("127.0.0.1:1", *arguments, code=2)
+
+
+def test_bad_input_names_its_line(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-bad")
+
+    assert "Line 2" in ottla(node.bootstrap, "produce", "cli-bad", "-K", ":", given="a:b\nc\n", code=1)
+
+
+def test_several_nodes_are_refused_until_they_exist(tmp_path: Path) -> None:
+    words = ottla("", "cluster", "up", "--nodes", "3", "--data", str(tmp_path), code=1)
+
+    assert words == "ottla: Clusters of several nodes are not there yet; use --nodes 1.\n"
+
+
+def test_start_needs_nothing(tmp_path: Path) -> None:
+    port = str(free_port())
+    process = start("", "start", "--port", port, "--data", str(tmp_path / "data"))
+    assert process.stdout is not None
+    assert f"localhost:{port}" in process.stdout.readline()
+
+    ottla(f"127.0.0.1:{port}", "topic", "list")
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(TIMEOUT_S) == 0
+    assert (tmp_path / "data" / "meta.properties").exists()
+    process.communicate()
+
+
+def test_log_dump_reads_what_was_written(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-dump")
+    ottla(node.bootstrap, "produce", "cli-dump", "-z", "zstd", given="hello\n")
+    [segment] = node.data.rglob("cli-dump-0/00000000000000000000.log")
+
+    out = ottla("", "log", "dump", str(segment))
+
+    assert "zstd" in out.lower()

@@ -1,0 +1,105 @@
+"""The documents against the code: commands, scripts and settings that are written down exist."""
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+
+from node.cli.app import app
+from node.config import BROKER_CONFIG_DEF
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), ROOT / "k8s" / "README.md"]
+MAX_HELP_LINES = 5
+TOOLS = {"bench", "dump-log", "dump-wire", "kafka-reference"}  # they have options enough to say more
+
+
+def commands_in(path: Path) -> list[list[str]]:
+    """Every `ottla ...` command of a document, as words."""
+    found: list[list[str]] = []
+    blocks = re.findall(r"```sh\n(.*?)```", path.read_text(), flags=re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`(ottla [^`]+)`", path.read_text())
+    for line in lines:
+        for part in line.split("|"):
+            words = shlex.split(part, comments=True)
+            if words[:1] == ["ottla"]:
+                found.append(words[1:])
+    return found
+
+
+def find(words: list[str]) -> tuple[object, list[str]]:
+    """The command that these words call, and the words after its name."""
+    command: object = typer.main.get_command(app)
+    rest = list(words)
+    while rest and hasattr(command, "commands"):
+        assert rest[0] in command.commands, f"there is no command ottla {' '.join(words)}"
+        command = command.commands[rest.pop(0)]
+    return command, rest
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_in_the_documents_exist(path: Path) -> None:
+    for words in commands_in(path):
+        command, rest = find(words)
+        if words[:2] == ["log", "dump"]:
+            continue  # takes its own options
+        options = {name for one in command.params for name in one.opts}  # type: ignore[attr-defined]
+
+        for word in rest:
+            if word.startswith("-") and not re.fullmatch(r"-[0-9]+", word):
+                assert word.partition("=")[0] in options | {"--help"}, f"{path.name}: {words}"
+
+
+def test_the_readme_shows_every_face() -> None:
+    shown = {
+        " ".join(words[:2]) if words[0] in ("topic", "log") else words[0]
+        for words in commands_in(ROOT / "README.md")
+    }
+
+    assert {"start", "produce", "consume", "topic create", "topic describe", "log dump"} <= shown
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_every_script_says_in_few_lines_what_it_does(script: Path) -> None:
+    done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.strip().splitlines()
+    assert lines
+    if script.name not in TOOLS:
+        assert len(lines) <= MAX_HELP_LINES, done.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_shell_scripts_are_short(script: Path) -> None:
+    text = script.read_text()
+    if "python" not in text.splitlines()[0]:
+        assert len(text.splitlines()) <= 20
+
+
+def test_every_script_is_in_the_documents() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text() + (ROOT / "README.md").read_text()
+
+    missing = [script.name for script in SCRIPTS if f"scripts/{script.name}" not in text]
+    assert missing in ([], ["setup"]), "scripts/setup is called by the others"
+
+
+def test_every_command_and_option_has_words() -> None:
+    def check(command: object, name: str) -> None:
+        assert getattr(command, "help", None), f"{name} has no help"
+        for child_name, child in getattr(command, "commands", {}).items():
+            check(child, f"{name} {child_name}")
+
+    check(typer.main.get_command(app), "ottla")
+
+
+def test_every_setting_is_documented() -> None:
+    undocumented = [key.name for key in BROKER_CONFIG_DEF.keys.values() if not key.documentation]
+
+    assert undocumented == []
