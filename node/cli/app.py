@@ -32,6 +32,24 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(topic, name="topic")
 app.add_typer(log, name="log")
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"ottla {version('ottla')}")
+        raise typer.Exit
+
+
+@app.callback()
+def ottla(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print it and exit")
+    ] = False,
+) -> None:
+    """What all commands share."""
+
+
 Override = Annotated[
     list[str] | None,
     typer.Option("--override", metavar="NAME=VALUE", help="a broker setting; may be repeated"),
@@ -287,7 +305,8 @@ def consume(
     ] = "beginning",
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="stop after so many")] = None,
     until_end: Annotated[
-        bool, typer.Option("--until-end", "-e", help="stop where the log ended at the start")
+        bool,
+        typer.Option("--until-end", "--exit-at-end", "-e", help="stop where the log ended at the start"),
     ] = False,
     keys: Annotated[bool, typer.Option("--keys", "-k", help="print keys")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="print headers")] = False,

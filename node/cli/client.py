@@ -207,7 +207,11 @@ def check(error_code: int, message: str | None, subject: str) -> None:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"{subject}: error {error_code}, unknown to this client"
         ) from None
-    raise KafkaError(code, message or subject)
+    if not message:
+        raise KafkaError(code, subject)
+    # The server's sentence often leaves out what it speaks of.
+    is_named = subject.rpartition(" ")[2] in message
+    raise KafkaError(code, message if is_named else f"{subject}: {message}")
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:

@@ -28,8 +28,8 @@ def start(config_file: Path | None, *, port: int | None, data: Path | None, over
         texts.append(f"log.dirs={data or DEFAULT_DATA}")
 
     def ready(node: broker.Broker) -> None:
-        directories = ", ".join(str(path) for path in node.config.log_dirs)
-        print(f"Ottla serves Kafka clients at {_bootstrap(node.config)}, data in {directories}.", flush=True)
+        directories = ",".join(str(path) for path in node.config.log_dirs)
+        print(f"READY bootstrap={_bootstrap(node.config)} data={directories}", flush=True)
 
     _run([*texts, *overrides], config_file, ready)
 

@@ -127,8 +127,13 @@ class PeerClient:
         client = cls(protocol, client_id)
         try:
             await client._agree_on_versions(timeout_s)
-        except BaseException:
+        except BaseException as error:
             client.abort()
+            if isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_REQUEST:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"{peer} does not speak Kafka's protocol, or only over TLS: {error.detail}",
+                ) from None
             raise
         return client
 
