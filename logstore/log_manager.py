@@ -188,12 +188,38 @@ class LogManager:
         logs[name] = log
 
     def set_strays_apart(self, is_known: Callable[[TopicPartition, bytes], bool]) -> list[TopicPartition]:
-        """Rename the logs that the metadata do not know (name, topic id) to `-stray`; their names."""
+        """Rename the logs that the metadata do not know (name, topic id) to `-stray`; their names.
+
+        Copies that were moving in go on if their log is there. Where it is not, the node died while it put
+        the copy in its place, and that is finished here.
+        """
         strays = [name for name, log in self.logs.items() if not is_known(name, log.topic_id)]
         for name in strays:
             self.notes.append(f"{self.logs[name].directory} belongs to no topic any more; it is set apart.")
             self._retire(name, STRAY_SUFFIX)
+        for name, future in tuple(self.future_logs.items()):
+            log = self.logs.get(name)
+            if log is not None and log.topic_id != future.topic_id:
+                self.notes.append(f"{future.directory} was to replace the log of a deleted topic; it goes.")
+                self.abandon_future(name)
+            elif log is None and not self.offline_dirs:
+                self._settle_lone_future(name, is_known(name, future.topic_id))
         return strays
+
+    def _settle_lone_future(self, name: TopicPartition, is_known: bool) -> None:
+        future = self.future_logs.pop(name)
+        if not is_known or future.topic_id == ZERO_UUID:
+            self.notes.append(f"{future.directory} belongs to no topic any more; it is set apart.")
+            self.rename_away(future, STRAY_SUFFIX)
+            return
+        self.notes.append(f"{future.directory} had caught up with the log that it replaces; it serves now.")
+        self._put_in_place(future)
+        # The checkpoints of the directory that it came from are about it.
+        start = max(log_dir.log_start_offsets.get(name, 0) for log_dir in self.dirs)
+        high_watermark = max(log_dir.high_watermarks.get(name, 0) for log_dir in self.dirs)
+        future.update_high_watermark(max(start, high_watermark))
+        future.increment_log_start_offset(min(start, future.high_watermark))
+        self.logs[name] = future
 
     # Logs.
 
@@ -335,23 +361,42 @@ class LogManager:
             self.rename_away(future, DELETE_SUFFIX)
 
     def swap_in_future(self, topic_partition: TopicPartition) -> PartitionLog:
-        """Put the copy, which has caught up, in the place of the log that it was copied from; the new log."""
-        old, new = self.logs[topic_partition], self.future_logs.pop(topic_partition)
-        log_dir = self._log_dir_of(new)
-        cleaned = self._log_dir_of(old).cleaned_offsets.pop(topic_partition, None)
-        path = log_dir.path / directory_name(topic_partition)
-        self.rename_away(old, DELETE_SUFFIX)
+        """Put the copy, which has caught up, in the place of the log that it was copied from; the new log.
+
+        KAFKA_STORAGE_ERROR when a disk fails; the log then stays what it was, if its own disk works.
+        """
+        old, new = self.logs[topic_partition], self.future_logs[topic_partition]
+        old_dir, new_dir, place = self._log_dir_of(old), self._log_dir_of(new), old.directory
+        doomed = old_dir.path / suffixed_name(topic_partition, self._unique(), DELETE_SUFFIX)
+        # At no moment do two directories bear the log's name; `set_strays_apart` finishes what a crash
+        # leaves between the two.
+        self._rename(old, doomed)
         try:
-            self.disk.rename(new.directory, path)
-        except OSError as error:
-            self.take_offline(log_dir, f"{new.directory} cannot be renamed: {error}")
-            raise storage_error(log_dir, topic_partition) from error
-        new.move_to(path)
+            self._put_in_place(new)
+        except KafkaError:
+            self._rename(old, place)
+            raise
+        del self.future_logs[topic_partition]
+        self._remove_later(doomed, old.config.file_delete_delay_ms)
+        new.update_config(old.config)
         new.update_high_watermark(old.high_watermark)
+        cleaned = old_dir.cleaned_offsets.pop(topic_partition, None)
         if cleaned is not None:
-            log_dir.cleaned_offsets[topic_partition] = cleaned
+            new_dir.cleaned_offsets[topic_partition] = cleaned
         self.logs[topic_partition] = new
         return new
+
+    def _put_in_place(self, future: PartitionLog) -> None:
+        self._rename(future, self._log_dir_of(future).path / directory_name(future.topic_partition))
+
+    def _rename(self, log: PartitionLog, target: Path) -> None:
+        log_dir = self._log_dir_of(log)
+        try:
+            self.disk.rename(log.directory, target)
+        except OSError as error:
+            self.take_offline(log_dir, f"{log.directory} cannot be renamed: {error}")
+            raise storage_error(log_dir, log.topic_partition) from error
+        log.move_to(target)
 
     # Failures.
 

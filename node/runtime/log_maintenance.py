@@ -21,7 +21,7 @@ from logstore.cleaner import CleaningAborted, CleaningJob, clean_group, groups_t
 from logstore.cleaner_manager import CleanerManager
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_manager import LogManager
-from logstore.log_mover import next_step
+from logstore.log_mover import is_durable, next_step
 from logstore.offset_map import OffsetMap
 from logstore.partition_log import FlushTarget, PartitionLog
 from logstore.retention import SegmentSpan, is_flush_due, retention_plan
@@ -156,7 +156,8 @@ class LogMaintenance:
         return list(self._log_manager.logs.values())
 
     def _is_current(self, log: PartitionLog) -> bool:
-        return self._log_manager.logs.get(log.topic_partition) is log
+        name, manager = log.topic_partition, self._log_manager
+        return log is manager.logs.get(name) or log is manager.future_logs.get(name)
 
     # ---- retention -------------------------------------------------------------------------------
 
@@ -330,6 +331,11 @@ class LogMaintenance:
                     break
                 try:
                     step = next_step(log, future, now_ms=self._clock.now_ms())
+                    if step is None and not is_durable(log, future):
+                        await self._flush(future, rolled_only=False)
+                        if future.failure is not None:
+                            break
+                        continue
                     if step is None:
                         self._on_moved(name, self._log_manager.swap_in_future(name))
                         break

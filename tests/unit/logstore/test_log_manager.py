@@ -59,6 +59,14 @@ def append(log: PartitionLog, *values: bytes) -> None:
     log.update_high_watermark(log.log_end_offset)
 
 
+def copied(manager: LogManager, name: TopicPartition = T0) -> PartitionLog:
+    """A copy of the log on its way to /b that has caught up."""
+    manager.move_to_dir(name, B)
+    future = manager.future_logs[name]
+    future.append_as_follower(all_bytes(manager.logs[name]))
+    return future
+
+
 def all_bytes(log: PartitionLog) -> bytes:
     return log.read(
         log.log_start_offset, 1 << 20, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
@@ -263,6 +271,68 @@ def test_a_partition_moves_to_another_directory(world: World) -> None:
     append(moved, b"3")
     manager.close()
     assert world.started().logs[T0].log_end_offset == 3
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_move_that_a_crash_interrupts_loses_nothing(world: World, step: int) -> None:
+    manager = world.started()
+    append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"1", b"2")
+    manager.logs[T0].increment_log_start_offset(1)
+    copied(manager)
+    manager.write_pending(manager.pending_checkpoints())
+    world.disk.fail_at, world.disk.stays_broken = world.disk.steps + step, True
+    with pytest.raises(KafkaError):
+        manager.swap_in_future(T0)
+    world.disk.repair()
+
+    again = world.started()
+    assert again.set_strays_apart(lambda _name, topic_id: topic_id == TOPIC_ID) == []
+    again.remove(again.due_removals())
+
+    assert again.logs[T0].log_end_offset == again.logs[T0].high_watermark == 2
+    assert again.logs[T0].directory.name == "t-0" and again.logs[T0].log_start_offset == 1
+    append(again.logs[T0], b"3")
+
+
+def test_a_log_stays_where_its_copy_cannot_take_its_place(world: World) -> None:
+    manager = world.started()
+    log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    append(log, b"1", b"2")
+    copied(manager)
+    world.disk.fail_at = world.disk.steps + 2
+
+    with pytest.raises(KafkaError):
+        manager.swap_in_future(T0)
+
+    assert manager.logs[T0] is log and log.directory == A / "t-0" and manager.removals == []
+    assert [one.path for one in manager.offline_dirs] == [B] and manager.future_logs == {}
+    append(log, b"3")
+
+
+def test_a_copy_of_a_deleted_topic_replaces_nothing(world: World) -> None:
+    manager = world.started()
+    append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"old")
+    copied(manager)
+    other_id = bytes(range(1, 17))
+
+    again = world.started()
+    again.set_strays_apart(lambda _name, topic_id: topic_id == other_id)
+    assert again.future_logs == {} and again.logs == {}
+    assert world.started().future_logs == {}
+
+
+def test_a_copy_whose_log_is_on_a_missing_disk_waits(world: World) -> None:
+    manager = world.started()
+    append(manager.get_or_create(T0, TOPIC_ID, CONFIG), b"1")
+    copied(manager)
+
+    again = world.manager()
+    again.acquire()
+    again.take_offline(again.dirs[0], "pulled out")
+    again.load(lambda _topic: CONFIG)
+    again.set_strays_apart(lambda _name, _id: True)
+
+    assert again.logs == {} and list(again.future_logs) == [T0]
 
 
 def test_moving_can_be_refused_stopped_and_wished_for(world: World) -> None:

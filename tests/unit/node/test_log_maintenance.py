@@ -233,6 +233,36 @@ def test_a_move_follows_a_log_that_was_cut_at_both_ends(world: World) -> None:
     assert world.moved[0].log_start_offset == 1
 
 
+def test_a_log_that_begins_inside_a_batch_moves(world: World) -> None:
+    log = world.log()
+    now_ms = world.clock.now_ms()
+    for first in (0, 10, 20):
+        batch = build_batch([(b"k", b"%d" % number, now_ms, ()) for number in range(first, first + 10)])
+        log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
+    log.update_high_watermark(30)
+    log.increment_log_start_offset(15)
+    world.manager.move_to_dir(T0, B)
+
+    asyncio.run(world.maintenance.move_logs())
+
+    (moved,) = world.moved
+    assert (moved.log_start_offset, moved.log_end_offset) == (15, 30)
+    assert values(moved) == [b"%d" % number for number in range(10, 30)]
+    moved.check_invariants()
+
+
+def test_what_was_durable_is_durable_where_it_moved_to(world: World) -> None:
+    log = world.log()
+    world.append(log, b"1", b"2")
+    log.flush(now_ms=world.clock.now_ms())
+    world.manager.move_to_dir(T0, B)
+
+    asyncio.run(world.maintenance.move_logs())
+    world.disk.lose_power()
+
+    assert world.moved[0].recovery_point == 2 and values(world.moved[0]) == [b"1", b"2"]
+
+
 def test_silent_producers_are_forgotten(world: World) -> None:
     log = world.log()
     now_ms = world.clock.now_ms()
