@@ -30,6 +30,7 @@ CHECKPOINTS: Final = {
     checkpoint.CLEANER_OFFSET_CHECKPOINT: _OFFSETS,
     checkpoint.LEADER_EPOCH_CHECKPOINT: ("epoch", "startOffset"),
 }
+OPTIONALS: Final = ("deleteHorizonMs", "currentTxnFirstOffset")  # as the Java tool prints them
 PROPERTIES: Final = {checkpoint.PARTITION_METADATA: ":", META_PROPERTIES: "="}
 
 EPILOG = """\
@@ -183,11 +184,8 @@ def _value_in_words(name: str, value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return f"[{','.join(map(_printable, value))}]"
-    if value is None:
-        # The Java tool prints optionals in two ways.
-        return "OptionalLong.empty" if name == "deleteHorizonMs" else "None"
-    if name == "deleteHorizonMs":
-        return f"OptionalLong[{value}]"
+    if name in OPTIONALS:
+        return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
     return _printable(value) if isinstance(value, str) else str(value)
 
 

@@ -192,8 +192,8 @@ def test_producers_of_a_snapshot_are_listed(tmp_path: Path, capsys: pytest.Captu
     path = tmp_path / "00000000000000000100.snapshot"
     path.write_bytes(content)
     row = (
-        "producerId: 7 producerEpoch: 1 coordinatorEpoch: -1 currentTxnFirstOffset: None lastTimestamp: 1000"
-        " firstSequence: 5 lastSequence: 9 lastOffset: 99 offsetDelta: 4 timestamp: 1000"
+        "producerId: 7 producerEpoch: 1 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty"
+        " lastTimestamp: 1000 firstSequence: 5 lastSequence: 9 lastOffset: 99 offsetDelta: 4 timestamp: 1000"
     )
     assert dumped(capsys, path) == (0, [f"Dumping {path}", row])
 
