@@ -10,7 +10,7 @@ Where this is stricter than Kafka: a DOUBLE must be a finite decimal number; NaN
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import IntEnum
 
@@ -103,12 +103,23 @@ class ConfigKey:
 
 
 class ConfigDef:
-    """A table of settings by name; `kind` ("topic", "broker", "group") names it in errors."""
+    """A table of settings by name; `kind` ("topic", "broker", "group") names it in errors.
 
-    __slots__ = ("keys", "kind")
+    `base_name` gives the setting that a longer name stands for, such as `max.connections` for one listener's
+    `listener.name.inner.max.connections`, or None.
+    """
 
-    def __init__(self, kind: str, keys: tuple[ConfigKey, ...]) -> None:
+    __slots__ = ("_base_name", "keys", "kind")
+
+    def __init__(
+        self,
+        kind: str,
+        keys: tuple[ConfigKey, ...],
+        *,
+        base_name: Callable[[str], str | None] = lambda _name: None,
+    ) -> None:
         self.kind = kind
+        self._base_name = base_name
         self.keys: Mapping[str, ConfigKey] = {key.name: key for key in keys}
         assert len(self.keys) == len(keys), f"a {kind} config is defined twice"
 
@@ -116,7 +127,7 @@ class ConfigDef:
         return iter(self.keys.values())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.keys
+        return isinstance(name, str) and (name in self.keys or self._base_name(name) in self.keys)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -124,6 +135,9 @@ class ConfigDef:
     def key(self, name: str) -> ConfigKey:
         """The setting of that name; INVALID_CONFIG if there is none."""
         found = self.keys.get(name)
+        if found is None:
+            base = self.keys.get(self._base_name(name) or "")
+            found = base and replace(base, name=name)
         if found is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown {self.kind} config name: {name[:200]}")
         return found

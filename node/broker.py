@@ -34,6 +34,7 @@ from node.clock import Clock, SystemClock
 from node.config import BrokerConfig
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import ConnectionInfo
+from node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from node.net.listener import Listener, ListenerLimits
 from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
 from node.replica.replica_manager import ReplicaManager
@@ -78,6 +79,7 @@ class Broker:
         )
         limit_bytes = config.queued_max_request_bytes
         self.receive_memory = ReceiveMemory(limit_bytes if limit_bytes > 0 else DEFAULT_LIMIT_BYTES)
+        self.connection_quota = ConnectionQuota(_connection_limits(config))
         self.listeners: list[Listener] = []
         self.metadata: MetadataRuntime
         self.groups: GroupRuntime
@@ -111,9 +113,6 @@ class Broker:
         config = self.config
         limits = ListenerLimits(
             socket_request_max_bytes=config.socket_request_max_bytes,
-            max_connections=config.max_connections,
-            max_connections_per_ip=config.max_connections_per_ip,
-            max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
             connections_max_idle_ms=config.connections_max_idle_ms,
             socket_listen_backlog_size=config.socket_listen_backlog_size,
         )
@@ -125,6 +124,7 @@ class Broker:
                     security_protocol=address.security_protocol,
                     service=service,
                     memory=self.receive_memory,
+                    quota=self.connection_quota,
                     limits=limits,
                     start_task=self.start_task,
                 )
@@ -139,6 +139,7 @@ class Broker:
         config = self.config
         quorum, image = await asyncio.to_thread(self._read_metadata)
         config = self.config = dynamic_config(config, image)
+        self.connection_quota.limits = _connection_limits(config)
         await asyncio.to_thread(self._load_logs, image)
         self.metadata = MetadataRuntime(
             quorum=quorum, image=image, config=controller_config(config), clock=self.clock
@@ -339,6 +340,7 @@ class Broker:
 
     def _set_config(self, config: BrokerConfig) -> None:
         self.config = config
+        self.connection_quota.limits = _connection_limits(config)
         self.metadata.reconfigure(controller_config(config))
 
     def _tell_groups(self, image: MetadataImage, changes: MetadataChanges) -> None:
@@ -366,6 +368,15 @@ def _everything(image: MetadataImage) -> MetadataChanges:
         configs=frozenset(),
         brokers=frozenset(image.brokers),
         features=True,
+    )
+
+
+def _connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    return ConnectionLimits(
+        max_connections=config.max_connections,
+        listener_max_connections=config.listener_max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
     )
 
 

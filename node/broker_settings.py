@@ -157,7 +157,8 @@ _NETWORK = (
         "max.connections",
         _INT,
         INT_MAX,
-        "How many connections this node holds; a further one is closed at once.",
+        "How many connections this node holds; a further one is closed at once. As"
+        " listener.name.NAME.max.connections it limits one listener.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
@@ -408,8 +409,24 @@ _GROUPS = (
     ),
 )
 
+_OF_A_LISTENER = re.compile(r"listener\.name\.([A-Za-z0-9_.-]+)\.(max\.connections)")
+
+
+def listener_setting(name: str) -> tuple[str, str] | None:
+    """Listener and setting of a name such as `listener.name.inner.max.connections`; None for others."""
+    match = _OF_A_LISTENER.fullmatch(name)
+    return None if match is None else (match[1].upper(), match[2])
+
+
+def _base_name(name: str) -> str | None:
+    found = listener_setting(name)
+    return None if found is None else found[1]
+
+
 BROKER_CONFIG_DEF: Final = ConfigDef(
-    "broker", (*_IDENTITY, *_NETWORK, *_TOPICS, *_STORAGE, *_GROUPS, *BROKER_LOG_KEYS)
+    "broker",
+    (*_IDENTITY, *_NETWORK, *_TOPICS, *_STORAGE, *_GROUPS, *BROKER_LOG_KEYS),
+    base_name=_base_name,
 )
 
 # Settings of groups of the newer protocol (KIP-848), kept for the groups that will have them.

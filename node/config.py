@@ -17,7 +17,7 @@ from logstore.config_def import ConfigScope, ConfigValue
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import check_compaction_lags, topic_defaults
 from logstore.topic_partition import uuid_from_text
-from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
+from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF, listener_setting
 from node.listener_settings import (
     Listener,
     check_served,
@@ -51,6 +51,7 @@ class BrokerConfig:
     socket_listen_backlog_size: int
     connections_max_idle_ms: int
     max_connections: int
+    listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
     queued_max_request_bytes: int
@@ -223,6 +224,7 @@ def _build(
             parse_connection_limits(typed["max_connections_per_ip_overrides"])
         ),
         "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
+        "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
     }
     special["metadata_log_dir"] = (
         Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
@@ -243,7 +245,18 @@ def _build(
     )
 
 
+def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values of a setting that single listeners have, by listener."""
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        listener = listener_setting(name)
+        if listener is not None and listener[1] == setting:
+            found[listener[0]] = BROKER_CONFIG_DEF.parse(name, text)
+    return found
+
+
 _SPECIAL_FIELDS: Final = {
+    "listener_max_connections",
     "node_id",
     "cluster_id",
     "listeners",

@@ -82,7 +82,24 @@ def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
         )
         for key in BROKER_CONFIG_DEF
         if not key.internal
-    ]
+    ] + [_listener_entry(config, name) for name in _listener_names(config)]
+
+
+def _listener_names(config: BrokerConfig) -> list[str]:
+    """The settings of single listeners that were given, as `listener.name.inner.max.connections`."""
+    texts = {**config.static_texts, **config.cluster_texts, **config.broker_texts}
+    return sorted(name for name in texts if name not in BROKER_CONFIG_DEF.keys)
+
+
+def _listener_entry(config: BrokerConfig, name: str) -> ConfigEntry:
+    key = BROKER_CONFIG_DEF.key(name)
+    texts = {**config.static_texts, **config.cluster_texts, **config.broker_texts}
+    return _entry(
+        key,
+        _shown(key, key.parse(texts[name])),
+        _broker_synonyms(config, name, key.sensitive),
+        read_only=key.read_only,
+    )
 
 
 def cluster_entries(config: BrokerConfig) -> list[ConfigEntry]:

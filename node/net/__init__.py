@@ -1,6 +1,7 @@
 """node.net: sockets. Bottom-up:
 
-`connection_info` (who is at the other end), `receive_memory` (the budget of all receive buffers),
+`connection_info` (who is at the other end), `connection_quota` (how many are let in),
+`receive_memory` (the budget of all receive buffers),
 `connection` (bytes in, requests one at a time, bytes out), `listener` (accepts, counts, sweeps),
 `peer_client` (the client side).
 """

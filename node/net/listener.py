@@ -1,19 +1,20 @@
 """A listening socket and the connections that came in through it, with their limits.
 
-Counts connections in all and by address, closes those that sent nothing for `connections.max.idle.ms`, and
-keeps the log short: a flood of bad connections is told in a few lines a second.
+Closes connections beyond the node's `ConnectionQuota` and those that sent nothing for
+`connections.max.idle.ms`, and keeps the log short: a flood of bad connections is a few lines a second.
 """
 
 import asyncio
 import logging
 import math
 import socket
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from node.net.connection import Connection, Service
 from node.net.connection_info import ConnectionInfo
+from node.net.connection_quota import ConnectionQuota
 from node.net.receive_memory import ReceiveMemory
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
@@ -26,12 +27,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerLimits:
-    """What one listener lets in; names and defaults are Kafka's."""
+    """What one connection may do; names and defaults are Kafka's."""
 
     socket_request_max_bytes: int = 100 * 1024 * 1024
-    max_connections: int = 2**31 - 1
-    max_connections_per_ip: int = 2**31 - 1
-    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     connections_max_idle_ms: int = 600_000
     socket_listen_backlog_size: int = MIN_BACKLOG
 
@@ -46,6 +44,7 @@ class Listener:
         security_protocol: str = "PLAINTEXT",
         service: Service,
         memory: ReceiveMemory,
+        quota: ConnectionQuota,
         limits: ListenerLimits,
         start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
     ) -> None:
@@ -53,6 +52,7 @@ class Listener:
         self.security_protocol = security_protocol
         self.service = service
         self.memory = memory
+        self.quota = quota
         self.limits = limits
         self.max_frame_bytes = limits.socket_request_max_bytes
         self.start_task = start_task
@@ -61,7 +61,6 @@ class Listener:
         self.unsent_bytes = 0  # of answers to peers that do not read fast enough
         self.host = ""
         self.port = 0
-        self._per_address: dict[str, int] = {}
         self._accepted = 0
         self._complaints = 0
         self._socket: socket.socket | None = None
@@ -133,25 +132,12 @@ class Listener:
 
     def admit(self, connection: Connection) -> str:
         """Count a new connection; a text that says why it is one too many, or ""."""
-        address = connection.info.client_host
-        limits = self.limits
         self.connections.add(connection)
-        count = self._per_address[address] = self._per_address.get(address, 0) + 1
-        if len(self.connections) > limits.max_connections:
-            return f"max.connections is {limits.max_connections}"
-        allowed = limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip)
-        if count > allowed:
-            return f"max.connections.per.ip is {allowed} for {address}"
-        return ""
+        return self.quota.enter(self.name, connection.info.client_host)
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        address = connection.info.client_host
-        count = self._per_address.get(address, 0) - 1
-        if count > 0:
-            self._per_address[address] = count
-        else:
-            self._per_address.pop(address, None)
+        self.quota.leave(self.name, connection.info.client_host)
 
     def complain(self, info: ConnectionInfo, reason: str) -> None:
         """One line about a connection that is closed for a reason; a flood of them is only counted."""

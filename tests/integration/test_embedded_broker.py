@@ -105,6 +105,26 @@ def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -
         assert again.call("api_versions", 0).error_code == 0
 
 
+def test_the_limits_of_connections_change_while_the_node_runs(embedded: Start) -> None:
+    node = embedded()
+
+    with WireClient(node.bootstrap) as admin:
+
+        def limit(name: str, value: str | None) -> None:
+            change = {"name": name, "config_operation": 0 if value is not None else 1, "value": value}
+            resource = {"resource_type": 4, "resource_name": "", "configs": [change]}
+            answer = admin.call("incremental_alter_configs", 1, resources=[resource])
+            assert answer.responses[0].error_code == 0, answer
+
+        for name in ("max.connections", "max.connections.per.ip", "listener.name.plaintext.max.connections"):
+            limit(name, "1")
+            with pytest.raises((Closed, OSError)), WireClient(node.bootstrap) as refused:
+                refused.call("api_versions", 0)
+            limit(name, None)
+            with WireClient(node.bootstrap) as served:
+                assert served.call("api_versions", 0).error_code == 0
+
+
 @pytest.mark.slow
 def test_idle_connections_are_closed(embedded: Start) -> None:
     node = embedded(connections_max_idle_ms=400)

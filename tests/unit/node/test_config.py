@@ -21,7 +21,7 @@ def test_a_node_without_any_setting_has_kafkas_defaults() -> None:
 
 
 def test_every_attribute_is_a_setting() -> None:
-    own = {"values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
+    own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
     names = {name.replace(".", "_") for name in BROKER_CONFIG_DEF.keys}
 
     assert set(BrokerConfig.__dataclass_fields__) - own <= names
@@ -77,6 +77,17 @@ def test_a_setting_that_cannot_be_is_refused_in_one_sentence(texts: dict[str, st
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert word in refused.value.detail and "\n" not in refused.value.detail
+
+
+def test_a_listener_may_have_a_limit_of_its_own() -> None:
+    name = "listener.name.inner.max.connections"
+    config = parse_config({name: "7"})
+
+    assert config.listener_max_connections == {"INNER": 7} and not config.warnings
+    assert config.with_dynamic({name: "8"}, {}).listener_max_connections == {"INNER": 8}
+    assert config.with_dynamic({name: "8"}, {name: "9"}).listener_max_connections == {"INNER": 9}
+    with pytest.raises(KafkaError, match=r"listener\.name\.inner\.max\.connections"):
+        parse_config({name: "-1"})
 
 
 def test_what_kafka_knows_and_we_do_not_honour_is_warned_of_once() -> None:

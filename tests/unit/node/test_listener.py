@@ -8,16 +8,18 @@ from typing import Any, cast
 import pytest
 
 from node.net.connection import Connection, Service
+from node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from node.net.listener import COMPLAINTS_PER_SWEEP, Listener, ListenerLimits
 from node.net.receive_memory import ReceiveMemory
 
 
-def listener(**limits: Any) -> Listener:
+def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **limits: Any) -> Listener:
     service = Service(serve=lambda connection, frame: None, fail=lambda connection, frame, error: None)
     made = Listener(
-        name="PLAINTEXT",
+        name=name,
         service=service,
         memory=ReceiveMemory(),
+        quota=quota if quota is not None else ConnectionQuota(),
         limits=ListenerLimits(**limits),
         start_task=lambda work: cast("asyncio.Task[Any]", work),
     )
@@ -52,7 +54,7 @@ def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
 
 
 def test_connections_beyond_the_limit_are_closed() -> None:
-    to = listener(max_connections=2)
+    to = listener(ConnectionQuota(ConnectionLimits(max_connections=2)))
     kept = [connect(to)[1] for _ in range(2)]
 
     _, refused = connect(to)
@@ -62,7 +64,8 @@ def test_connections_beyond_the_limit_are_closed() -> None:
 
 
 def test_each_address_has_its_limit_and_some_have_their_own() -> None:
-    to = listener(max_connections_per_ip=1, max_connections_per_ip_overrides={"10.0.0.9": 2})
+    limits = ConnectionLimits(max_connections_per_ip=1, max_connections_per_ip_overrides={"10.0.0.9": 2})
+    to = listener(ConnectionQuota(limits))
     outcome = [
         connect(to, client)[1].is_aborted
         for client in ("10.0.0.1", "10.0.0.1", "10.0.0.9", "10.0.0.9", "10.0.0.9")
@@ -71,8 +74,37 @@ def test_each_address_has_its_limit_and_some_have_their_own() -> None:
     assert outcome == [False, True, False, False, True]
 
 
+def test_the_limits_hold_for_all_listeners_together() -> None:
+    quota = ConnectionQuota(ConnectionLimits(max_connections=3, max_connections_per_ip=2))
+    outer, inner = listener(quota), listener(quota, "INNER")
+    outcome = [
+        connect(to, client)[1].is_aborted
+        for to, client in ((outer, "a"), (inner, "a"), (outer, "a"), (inner, "b"))
+    ]
+
+    assert outcome == [False, False, True, True]
+
+
+def test_a_listener_may_have_a_limit_of_its_own() -> None:
+    quota = ConnectionQuota(ConnectionLimits(listener_max_connections={"INNER": 1}))
+    outer, inner = listener(quota), listener(quota, "INNER")
+    outcome = [connect(to)[1].is_aborted for to in (inner, inner, outer, outer)]
+
+    assert outcome == [False, True, False, False]
+
+
+def test_a_new_limit_holds_for_new_connections() -> None:
+    to = listener(quota := ConnectionQuota())
+    kept = [connect(to)[1] for _ in range(3)]
+
+    quota.limits = ConnectionLimits(max_connections=2)
+
+    assert connect(to)[1].is_aborted
+    assert not any(transport.is_aborted for transport in kept)
+
+
 def test_a_connection_that_ends_makes_room() -> None:
-    to = listener(max_connections_per_ip=1)
+    to = listener(ConnectionQuota(ConnectionLimits(max_connections_per_ip=1)))
     first, _ = connect(to)
 
     first.connection_lost(None)

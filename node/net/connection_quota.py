@@ -1,0 +1,58 @@
+"""How many connections a node lets in over all its listeners: in all, by listener and by address.
+
+The limits may change while the node runs. A lower one holds for new connections; those that are there stay,
+as in Apache Kafka.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NO_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Names and defaults are Kafka's; listeners stand in capitals, addresses as the socket tells them."""
+
+    max_connections: int = NO_LIMIT
+    listener_max_connections: Mapping[str, int] = field(default_factory=dict)
+    max_connections_per_ip: int = NO_LIMIT
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+
+
+class ConnectionQuota:
+    """Counts the open connections of a node against `limits`, which may be replaced at any time."""
+
+    __slots__ = ("_by_address", "_by_listener", "_count", "limits")
+
+    def __init__(self, limits: ConnectionLimits | None = None) -> None:
+        self.limits = limits if limits is not None else ConnectionLimits()
+        self._count = 0
+        self._by_listener: dict[str, int] = {}
+        self._by_address: dict[str, int] = {}
+
+    def enter(self, listener: str, address: str) -> str:
+        """Count a connection, which must `leave` in any case; a text that says why it is one too many, or
+        "".
+        """
+        limits = self.limits
+        self._count += 1
+        of_listener = self._by_listener[listener] = self._by_listener.get(listener, 0) + 1
+        of_address = self._by_address[address] = self._by_address.get(address, 0) + 1
+        if self._count > limits.max_connections:
+            return f"max.connections is {limits.max_connections}"
+        allowed = limits.listener_max_connections.get(listener, NO_LIMIT)
+        if of_listener > allowed:
+            return f"listener.name.{listener.lower()}.max.connections is {allowed}"
+        allowed = limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip)
+        if of_address > allowed:
+            return f"max.connections.per.ip is {allowed} for {address}"
+        return ""
+
+    def leave(self, listener: str, address: str) -> None:
+        """A connection that had entered is closed."""
+        self._count -= 1
+        for counts, name in ((self._by_listener, listener), (self._by_address, address)):
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
