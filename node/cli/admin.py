@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.cli.client import Client, check
+from node.cli.client import Client, check, only
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -69,7 +69,7 @@ async def create_topic(
     async def attempt() -> CreatableTopicResult:
         connection = await client.controller()
         response = await connection.request(request, CreateTopicsResponse, timeout_s=client.timeout_s)
-        made = response.topics[0]
+        made = only(response.topics, f"topic {name}")
         check(made.error_code, made.error_message, f"topic {name}")
         return made
 
@@ -84,7 +84,8 @@ async def delete_topic(client: Client, name: str) -> None:
     async def attempt() -> None:
         connection = await client.controller()
         response = await connection.request(request, DeleteTopicsResponse, timeout_s=client.timeout_s)
-        check(response.responses[0].error_code, response.responses[0].error_message, f"topic {name}")
+        deleted = only(response.responses, f"topic {name}")
+        check(deleted.error_code, deleted.error_message, f"topic {name}")
 
     await client.retry(attempt)
 
@@ -97,7 +98,8 @@ async def add_partitions(client: Client, name: str, count: int, *, only_check: b
     async def attempt() -> None:
         connection = await client.controller()
         response = await connection.request(request, CreatePartitionsResponse, timeout_s=client.timeout_s)
-        check(response.results[0].error_code, response.results[0].error_message, f"topic {name}")
+        grown = only(response.results, f"topic {name}")
+        check(grown.error_code, grown.error_message, f"topic {name}")
 
     await client.retry(attempt)
 
@@ -120,8 +122,9 @@ async def describe_configs(
     request = DescribeConfigsRequest(resources=[resource], include_documentation=with_documentation)
     connection = await client.any_node()
     response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
-    check(response.results[0].error_code, response.results[0].error_message, f"topic {name}")
-    return sorted(response.results[0].configs, key=lambda config: config.name)
+    described = only(response.results, f"topic {name}")
+    check(described.error_code, described.error_message, f"topic {name}")
+    return sorted(described.configs, key=lambda config: config.name)
 
 
 async def alter_configs(
@@ -134,7 +137,8 @@ async def alter_configs(
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
     connection = await client.controller()
     response = await connection.request(request, IncrementalAlterConfigsResponse, timeout_s=client.timeout_s)
-    check(response.responses[0].error_code, response.responses[0].error_message, f"topic {name}")
+    altered = only(response.responses, f"topic {name}")
+    check(altered.error_code, altered.error_message, f"topic {name}")
 
 
 async def list_offsets(
@@ -147,16 +151,11 @@ async def list_offsets(
     async def attempt() -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in missing:
-            topic = await client.topic(partition.topic)
-            if partition.partition not in topic.leaders:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {topic.name} has {len(topic.leaders)} partitions, none of them"
-                    f" {partition.partition}",
-                )
-            by_leader.setdefault(topic.leaders[partition.partition], []).append(partition)
+            by_leader.setdefault(await client.leader_id(partition), []).append(partition)
         for leader, mine in by_leader.items():
             await _list_offsets_of(client, leader, mine, missing, found, isolation_level)
+        if missing:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server gave no offset of {next(iter(missing))}")
 
     await client.retry(attempt)
     return found

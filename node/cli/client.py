@@ -151,20 +151,22 @@ class Client:
             code = ErrorCode.LEADER_NOT_AVAILABLE  # it is being made
         check(code, None, f"topic {name}")
         known = self.topics[name]
+        if not known.leaders:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no partitions now")
         for partition, leader in known.leaders.items():
             if leader < 0:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition} has no leader now")
         return known
 
-    async def leader(self, partition: TopicPartition) -> PeerClient:
-        """A connection to the leader of a partition."""
+    async def leader_id(self, partition: TopicPartition) -> int:
+        """The node that leads a partition; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such one."""
         topic = await self.topic(partition.topic)
         if partition.partition not in topic.leaders:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has {len(topic.leaders)} partitions, and none is {partition.partition}",
+                f"topic {topic.name} has {len(topic.leaders)} partitions, none of them {partition.partition}",
             )
-        return await self.node(topic.leaders[partition.partition])
+        return topic.leaders[partition.partition]
 
     def forget(self, topic: str) -> None:
         """What is known of a topic is stale."""
@@ -212,6 +214,13 @@ def check(error_code: int, message: str | None, subject: str) -> None:
     # The server's sentence often leaves out what it speaks of.
     is_named = subject.rpartition(" ")[2] in message
     raise KafkaError(code, message if is_named else f"{subject}: {message}")
+
+
+def only(answers: Sequence[R], subject: str) -> R:
+    """The one answer to what was asked about one thing; INVALID_REQUEST if there is none or more."""
+    if len(answers) != 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{subject}: the server gave {len(answers)} answers")
+    return answers[0]
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:

@@ -42,14 +42,7 @@ class Consumer:
         """The next records of whatever partitions have some, with positions moved behind them."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in self.positions:
-            topic = await self._client.topic(partition.topic)
-            if partition.partition not in topic.leaders:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {topic.name} has {len(topic.leaders)} partitions, none of them"
-                    f" {partition.partition}",
-                )
-            by_leader.setdefault(topic.leaders[partition.partition], []).append(partition)
+            by_leader.setdefault(await self._client.leader_id(partition), []).append(partition)
         async with asyncio.TaskGroup() as tasks:
             asked = [
                 tasks.create_task(self._fetch_from(leader, partitions))
@@ -108,11 +101,15 @@ class Consumer:
             check(response.error_code, None, f"the fetch from {connection.peer}")
         except KafkaError as error:
             return error
-        return {
+        answers = {
             TopicPartition(self._client.topic_name(topic.topic, topic.topic_id), data.partition_index): data
             for topic in response.responses
             for data in topic.partitions
         }
+        if not answers.keys() <= set(partitions):
+            peer = connection.peer
+            return KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
+        return answers
 
     def _take(self, partition: TopicPartition, data: PartitionData) -> list[Record]:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -186,13 +186,13 @@ class Producer:
 
     async def _send_once(self, encoded: dict[TopicPartition, _Batch]) -> KafkaError | None:
         """Send to all leaders at the same time; what succeeded leaves `encoded`. The last error, if any."""
+        by_leader: dict[int, list[TopicPartition]] = {}
         try:
             topic = await self._client.topic(self._topic)
+            for partition in encoded:
+                by_leader.setdefault(await self._client.leader_id(partition), []).append(partition)
         except KafkaError as error:
             return error
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in encoded:
-            by_leader.setdefault(topic.leaders[partition.partition], []).append(partition)
         async with asyncio.TaskGroup() as tasks:
             sent = [
                 tasks.create_task(self._send_to(leader, topic.topic_id, partitions, encoded))

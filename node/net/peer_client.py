@@ -120,7 +120,7 @@ class PeerClient:
             raise KafkaError(
                 ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer} within {timeout_s:g} s"
             ) from None
-        except (OSError, UnicodeError) as error:
+        except (OSError, OverflowError, ValueError) as error:  # the last two: no port, no name
             raise KafkaError(
                 ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer}: {_reason(error)}"
             ) from None
@@ -217,7 +217,10 @@ class PeerClient:
         assert api_key is not None
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        frame = codec.encode_request(api_key, version, correlation_id, self._client_id, message)
+        try:
+            frame = codec.encode_request(api_key, version, correlation_id, self._client_id, message)
+        except ValueError as error:  # what a user typed does not fit
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request cannot be sent: {error}") from None
         if answer is not None:
             self._protocol.awaited.append(_Awaited(correlation_id, api_key, version, answer))
         self._protocol.transport.writelines(frame)
