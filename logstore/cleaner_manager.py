@@ -154,7 +154,9 @@ class CleanerManager:
     def set_apart(self, log: PartitionLog, reason: str) -> None:
         """Do not clean this log again."""
         self.uncleanable[log.topic_partition] = reason
-        self._log_manager.notes.append(f"{log.topic_partition} cannot be cleaned and is set apart: {reason}")
+        self._log_manager.warnings.append(
+            f"{log.topic_partition} cannot be cleaned and is set apart: {reason}"
+        )
 
     def truncated(self, log: PartitionLog, offset: int) -> None:
         """A follower's log was cut at `offset`: what comes after it is dirty again."""

@@ -89,9 +89,10 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
         self.removals: list[Removal] = []
-        self.notes: list[
-            str
-        ] = []  # what start and failures have to say, a sentence each; the owner logs them
+        # What start and work have to say, a sentence each, and what a person should look into; the owner logs
+        # and clears them.
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
         # Told once for each directory that fails, with the partitions that went with it.
         self.on_offline: Callable[[LogDir, list[TopicPartition]], None] | None = None
         self._offline_partitions: dict[TopicPartition, LogDir] = {}

@@ -44,7 +44,7 @@ def check_topic_name(name: str) -> None:
 
 
 def names_collide(one: str, other: str) -> bool:
-    """Whether two names differ only in '.' against '_', which metrics cannot tell apart (Kafka refuses those)."""
+    """Whether two names differ only in '.' and '_'; Kafka refuses those: metrics cannot tell them apart."""
     return one.replace(".", "_") == other.replace(".", "_")
 
 

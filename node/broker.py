@@ -356,9 +356,13 @@ class Broker:
 
     def _log_notes(self) -> None:
         """What the log directories have to say."""
-        notes, self.log_manager.notes = self.log_manager.notes, []
+        manager = self.log_manager
+        notes, manager.notes = manager.notes, []
         for note in notes:
             log.info("%s", note)
+        warnings, manager.warnings = manager.warnings, []
+        for warning in warnings:
+            log.warning("%s", warning)
 
 
 def _everything(image: MetadataImage) -> MetadataChanges:

@@ -8,6 +8,7 @@ and the task goes on to the next log; when the last directory is gone, the node 
 import asyncio
 import dataclasses
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -38,27 +39,43 @@ LOGS_PER_TURN: Final = 50
 # How long the interpreter lets the cleaner's thread run before the loop gets its turn; Python's own 5 ms
 # would be added to each request while a log is cleaned.
 SWITCH_INTERVAL_SECONDS: Final = 0.0005
+MAX_CLEANERS: Final = 32  # They share one interpreter; more would only divide the memory for keys.
+CLEANER_CHECK_SECONDS: Final = 1.0  # how soon a changed log.cleaner.threads holds
+MAX_THROTTLE_STEP_SECONDS: Final = 0.1  # how soon a changed rate, or the node's end, is noticed
+MIN_CLEANER_BYTES_PER_SECOND: Final = 1.0  # A rate of 0 or less stands still all the same.
 
 
 class Throttle:
-    """Bytes a second, for all threads that share it: `wait` sleeps, raises CleaningAborted after `stop`."""
+    """Bytes a second, for all threads that share it: `wait` sleeps, raises CleaningAborted after `stop`.
 
-    __slots__ = ("_bytes_per_second", "_free_at", "_is_stopped")
+    The rate is asked for again and again, so that another one holds at once, also for those that wait.
+    """
 
-    def __init__(self, bytes_per_second: float) -> None:
+    __slots__ = ("_bytes_per_second", "_debt_bytes", "_is_stopped", "_lock", "_paid_at")
+
+    def __init__(self, bytes_per_second: Callable[[], float]) -> None:
         self._bytes_per_second = bytes_per_second
-        self._free_at = 0.0
+        self._debt_bytes = 0.0
+        self._paid_at = time.monotonic()
         self._is_stopped = False
+        self._lock = threading.Lock()
 
     def wait(self, size: int) -> None:
         """Account for `size` bytes and sleep until they were allowed."""
-        now = time.monotonic()
-        # Nothing is saved up over a pause, so that a burst never exceeds the rate.
-        self._free_at = max(self._free_at, now) + size / self._bytes_per_second
-        while not self._is_stopped and (pause := self._free_at - time.monotonic()) > 0.001:
-            time.sleep(min(pause, 0.1))
+        while (pause := self._seconds_to_wait(size)) > 0.001 and not self._is_stopped:
+            time.sleep(min(pause, MAX_THROTTLE_STEP_SECONDS))
+            size = 0
         if self._is_stopped:
             raise CleaningAborted("the node stops")
+
+    def _seconds_to_wait(self, size: int) -> float:
+        rate = max(self._bytes_per_second(), MIN_CLEANER_BYTES_PER_SECOND)
+        with self._lock:
+            now = time.monotonic()
+            # Nothing is saved up over a pause, so that a burst never exceeds the rate.
+            self._debt_bytes = max(0.0, self._debt_bytes - (now - self._paid_at) * rate) + size
+            self._paid_at = now
+            return self._debt_bytes / rate
 
     def stop(self) -> None:
         """Let nobody wait any more."""
@@ -84,7 +101,8 @@ class LogMaintenance:
         self._clock = clock
         self._on_moved = on_moved
         self._on_notes = on_notes
-        self._throttle = Throttle(config().log_cleaner_io_max_bytes_per_second)
+        self.cleaners: set[int] = set()  # by number, those that run
+        self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
 
     async def run(self) -> None:
         """Work until cancelled; KAFKA_STORAGE_ERROR when no log directory is left."""
@@ -125,8 +143,7 @@ class LogMaintenance:
                 )
                 if self._config().log_cleaner_enable:
                     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-                    for _ in range(self._config().log_cleaner_threads):
-                        tasks.create_task(self._clean_for_ever())
+                    tasks.create_task(self._keep_cleaners(tasks))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:
@@ -261,10 +278,25 @@ class LogMaintenance:
 
     # ---- cleaning --------------------------------------------------------------------------------
 
-    async def _clean_for_ever(self) -> None:
+    def _cleaner_count(self) -> int:
+        return min(self._config().log_cleaner_threads, MAX_CLEANERS)
+
+    async def _keep_cleaners(self, tasks: asyncio.TaskGroup) -> None:
+        """Have as many cleaners as log.cleaner.threads asks for; one too many ends after its round."""
         while True:
-            if not await self.clean_dirtiest_log():
-                await asyncio.sleep(self._config().log_cleaner_backoff_ms / 1000)
+            for number in range(self._cleaner_count()):
+                if number not in self.cleaners:
+                    self.cleaners.add(number)
+                    tasks.create_task(self._clean_while_wanted(number))
+            await asyncio.sleep(CLEANER_CHECK_SECONDS)
+
+    async def _clean_while_wanted(self, number: int) -> None:
+        try:
+            while number < self._cleaner_count():
+                if not await self.clean_dirtiest_log():
+                    await asyncio.sleep(self._config().log_cleaner_backoff_ms / 1000)
+        finally:
+            self.cleaners.discard(number)
 
     async def clean_dirtiest_log(self) -> bool:
         """One round over the compacted log that needs it most; False when none does."""
@@ -292,7 +324,7 @@ class LogMaintenance:
 
     async def _clean(self, job: CleaningJob) -> OffsetMap:
         config, on_bytes = self._config(), self._throttle.wait
-        threads = max(1, config.log_cleaner_threads)
+        threads = max(1, self._cleaner_count())
         offset_map = await asyncio.to_thread(
             index_dirty,
             job,
@@ -348,7 +380,7 @@ class LogMaintenance:
                         log.flush_failed(error)
                     break
                 except KafkaError as error:
-                    self._log_manager.notes.append(f"{name} cannot be moved: {error.detail}")
+                    self._log_manager.warnings.append(f"{name} cannot be moved: {error.detail}")
                     self._log_manager.abandon_future(name)
                     break
 

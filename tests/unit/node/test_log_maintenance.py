@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import threading
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -19,7 +21,7 @@ from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.clock import ManualClock
 from node.config import parse_config
-from node.runtime.log_maintenance import LogMaintenance, Throttle
+from node.runtime.log_maintenance import MAX_CLEANERS, LogMaintenance, Throttle
 
 A, B = Path("/a"), Path("/b")
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -151,6 +153,7 @@ def test_a_log_that_cannot_be_read_is_set_apart_and_others_are_cleaned(world: Wo
         pass
 
     assert list(world.maintenance.cleaner.uncleanable) == [T0]
+    assert len(world.manager.warnings) == 1 and "t-0 cannot be cleaned" in world.manager.warnings[0]
     assert len(values(sane)) < 10 and broken.failure is None
 
 
@@ -275,8 +278,57 @@ def test_silent_producers_are_forgotten(world: World) -> None:
     assert list(log.active_producers()) == []
 
 
+def test_a_throttle_lets_through_so_many_bytes_a_second() -> None:
+    throttle = Throttle(lambda: 1_000_000.0)
+    began = time.monotonic()
+
+    for _ in range(5):
+        throttle.wait(10_000)
+
+    assert 0.04 < time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_a_higher_rate_holds_at_once_also_for_those_that_wait(rate: float) -> None:
+    rates = [rate]
+    throttle = Throttle(lambda: rates[0])
+    waiting = threading.Thread(target=throttle.wait, args=(1_000_000,))
+    waiting.start()
+    waiting.join(0.02)
+    assert waiting.is_alive()
+
+    rates[0] = 1.7976931348623157e308
+    waiting.join(5)
+
+    assert not waiting.is_alive()
+
+
+def test_there_are_as_many_cleaners_as_the_configuration_says_now(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.runtime.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
+    static = world.config = world.config.with_dynamic({"log.cleaner.backoff.ms": "1"}, {})
+    seen: list[int] = []
+
+    async def change_the_number() -> None:
+        task = asyncio.create_task(world.maintenance.run())
+        for wanted in (1, 3, 0, 2_000_000_000):
+            texts = {"log.cleaner.backoff.ms": "1", "log.cleaner.threads": str(wanted)}
+            world.config = static.with_dynamic(texts, {})
+            while len(world.maintenance.cleaners) != min(wanted, MAX_CLEANERS):
+                await asyncio.sleep(0.001)
+            seen.append(len(world.maintenance.cleaners))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(change_the_number(), 5))
+
+    assert seen == [1, 3, 0, MAX_CLEANERS]
+    assert not world.maintenance.cleaners
+
+
 def test_a_stopped_throttle_lets_nobody_wait() -> None:
-    throttle = Throttle(1.0)
+    throttle = Throttle(lambda: 1.0)
     throttle.stop()
 
     with pytest.raises(Exception, match="the node stops"):
