@@ -7,6 +7,7 @@ that is read or written is announced to `on_bytes`, which may wait (throttle) or
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -84,46 +85,48 @@ def index_dirty(
         load_factor=load_factor,
         expected_keys=job.end_offset - job.first_dirty_offset,
     )
-    tracker = TransactionTracker()
-    tracker.add_aborted(_aborted_transactions(job))
-    for number, segment in enumerate(job.closed):
-        next_base = _next_base(job, number)
-        if next_base <= job.first_dirty_offset or segment.base_offset >= job.end_offset:
-            continue
-        position = segment.offset_index.lookup(job.first_dirty_offset).position
-        for header, batch in read_batches(segment, position, on_bytes, end_offset=next_base):
-            if not index_batch(
-                header,
-                batch,
-                start_offset=job.first_dirty_offset,
-                offset_map=offset_map,
-                tracker=tracker,
-                stats=job.stats,
-                max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
-            ):
-                return offset_map
-        # Offsets that no batch has any more are clean too.
-        offset_map.latest_offset = max(offset_map.latest_offset, next_base - 1)
+    with _while_segments_stay(job):
+        tracker = TransactionTracker()
+        tracker.add_aborted(_aborted_transactions(job))
+        for number, segment in enumerate(job.closed):
+            next_base = _next_base(job, number)
+            if next_base <= job.first_dirty_offset or segment.base_offset >= job.end_offset:
+                continue
+            position = segment.offset_index.lookup(job.first_dirty_offset).position
+            for header, batch in read_batches(segment, position, on_bytes, end_offset=next_base):
+                if not index_batch(
+                    header,
+                    batch,
+                    start_offset=job.first_dirty_offset,
+                    offset_map=offset_map,
+                    tracker=tracker,
+                    stats=job.stats,
+                    max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
+                ):
+                    return offset_map
+            # Offsets that no batch has any more are clean too.
+            offset_map.latest_offset = max(offset_map.latest_offset, next_base - 1)
     return offset_map
 
 
 def groups_to_clean(job: CleaningJob, offset_map: OffsetMap) -> list[Sequence[Segment]]:
     """The segments to clean, in the groups that become one segment each."""
-    job.tracker = TransactionTracker()
-    job.tracker.add_aborted(_aborted_transactions(job))
-    by_base = {segment.base_offset: segment for segment in job.closed}
-    end_offset = min(job.end_offset, offset_map.latest_offset + 1)
-    spans = [
-        SegmentSpan(
-            segment.base_offset,
-            segment.size_bytes,
-            -1,
-            segment.offset_index.rows_count * INDEX_ROW_BYTES,
-            segment.time_index.rows_count * TIME_INDEX_ROW_BYTES,
-        )
-        for segment in job.closed
-        if segment.base_offset < end_offset
-    ]
+    with _while_segments_stay(job):
+        job.tracker = TransactionTracker()
+        job.tracker.add_aborted(_aborted_transactions(job))
+        by_base = {segment.base_offset: segment for segment in job.closed}
+        end_offset = min(job.end_offset, offset_map.latest_offset + 1)
+        spans = [
+            SegmentSpan(
+                segment.base_offset,
+                segment.size_bytes,
+                -1,
+                segment.offset_index.rows_count * INDEX_ROW_BYTES,
+                segment.time_index.rows_count * TIME_INDEX_ROW_BYTES,
+            )
+            for segment in job.closed
+            if segment.base_offset < end_offset
+        ]
     groups = group_segments(
         spans,
         max_segment_bytes=job.config.segment_bytes,
@@ -155,14 +158,20 @@ def clean_group(
     bounds = {segment.base_offset: _next_base(job, number) for number, segment in enumerate(job.closed)}
     try:
         writer = _Writer(new, job.config.index_interval_bytes, io_buffer_bytes, on_bytes)
-        for segment in group:
-            end_offset = bounds[segment.base_offset]
-            for header, batch in read_batches(
-                segment, 0, on_bytes, end_offset=end_offset, read_bytes=io_buffer_bytes
-            ):
-                cleaned = clean_batch(header, batch, cleaning=cleaning, tracker=job.tracker, stats=job.stats)
-                if cleaned is not None:
-                    writer.add(cleaned.header, cleaned.content)
+        with _while_segments_stay(job):
+            for segment in group:
+                for header, batch in read_batches(
+                    segment,
+                    0,
+                    on_bytes,
+                    end_offset=bounds[segment.base_offset],
+                    read_bytes=io_buffer_bytes,
+                ):
+                    cleaned = clean_batch(
+                        header, batch, cleaning=cleaning, tracker=job.tracker, stats=job.stats
+                    )
+                    if cleaned is not None:
+                        writer.add(cleaned.header, cleaned.content)
         writer.flush()
         for transaction in job.tracker.retained_aborts:
             new.transaction_index.append(transaction)
@@ -174,6 +183,19 @@ def clean_group(
         discard(new)
         raise
     return CleanedGroup(new=new, old=group)
+
+
+@contextmanager
+def _while_segments_stay(job: CleaningJob) -> Iterator[None]:
+    """CleaningAborted, not the disk's error, for a file that is missing because its segment was deleted."""
+    try:
+        yield
+    except FileNotFoundError:
+        # Segments leave the log before their files are renamed, so whoever misses one sees that it left.
+        current = {id(segment) for segment in job.log.segments}
+        if all(id(segment) in current for segment in job.closed):
+            raise
+        raise CleaningAborted(f"{job.log.topic_partition} lost segments while it was cleaned") from None
 
 
 def discard(segment: Segment) -> None:

@@ -169,6 +169,38 @@ def test_a_disk_that_fails_under_the_cleaner_takes_its_directory(world: World) -
     assert not asyncio.run(world.maintenance.clean_dirtiest_log())
 
 
+def test_segments_that_go_while_they_are_cleaned_are_no_failure_of_the_disk(world: World) -> None:
+    log = world.log(segment_bytes=300, cleanup_policy=("compact", "delete"), retention_bytes=900)
+    world.append(log, *[b"1"] * 30)
+    first, go, gone = log.segments[0].path, threading.Event(), threading.Event()
+
+    def pause(operation: str, path: Path) -> None:
+        if (
+            operation == "read"
+            and path == first
+            and threading.current_thread() is not threading.main_thread()
+        ):
+            go.set()
+            assert gone.wait(5)
+
+    world.disk.watch = pause
+
+    async def clean_and_delete() -> None:
+        cleaning = asyncio.create_task(world.maintenance.clean_dirtiest_log())
+        await asyncio.to_thread(go.wait, 5)
+        log.delete_segments(log.segments[:4], now_ms=world.clock.now_ms())
+        for path in log.take_deleted_paths():
+            world.disk.remove(path)
+        gone.set()
+        assert await cleaning
+
+    asyncio.run(clean_and_delete())
+
+    assert world.manager.offline_dirs == [] and log.failure is None
+    assert world.maintenance.cleaner.uncleanable == {} and world.maintenance.cleaner.in_progress == ()
+    log.check_invariants()
+
+
 def test_a_failed_flush_takes_its_directory_and_the_rest_goes_on(world: World) -> None:
     first, second = world.log(T0, segment_bytes=200), world.log(T1, segment_bytes=200)
     world.append(first, *[b"1"] * 5)
