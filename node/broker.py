@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from groupcoord.coordinator_config import CoordinatorConfig
+from logstore.compression import Compression
 from logstore.disk import OsDisk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
@@ -152,6 +153,7 @@ class Broker:
             clock=self.clock,
             offsets_topic_num_partitions=config.offsets_topic_num_partitions,
             offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+            offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
         )
         self.maintenance = LogMaintenance(
             log_manager=self.log_manager,

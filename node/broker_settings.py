@@ -366,9 +366,6 @@ _GROUPS = (
     _key("offset.metadata.max.bytes", _INT, 4096, "The longest text beside a committed offset."),
     _key("offsets.commit.timeout.ms", _INT, 5_000, "How long a commit waits for replicas.", at_least(1)),
     _key(
-        "offsets.load.buffer.size", _INT, 5 * 1024 * 1024, "Read size when offsets are loaded.", at_least(1)
-    ),
-    _key(
         "offsets.retention.minutes",
         _INT,
         10_080,

@@ -87,7 +87,6 @@ class BrokerConfig:
     group_max_size: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
-    offsets_load_buffer_size: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offsets_topic_num_partitions: int

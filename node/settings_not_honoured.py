@@ -56,7 +56,8 @@ NOT_HONOURED: Final = frozenset(
     metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level
     metrics.sample.window.ms num.io.threads num.network.threads num.replica.alter.log.dirs.threads
-    num.replica.fetchers principal.builder.class producer.purgatory.purge.interval.requests
+    num.replica.fetchers offsets.load.buffer.size principal.builder.class
+    producer.purgatory.purge.interval.requests
     queued.max.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
     remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
     remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size

@@ -16,6 +16,7 @@ from groupcoord.commands import ClientCommand, ForgetTopics, Token
 from groupcoord.coordinator import Coordinator
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
+from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
@@ -49,6 +50,7 @@ class GroupRuntime:
         clock: Clock,
         offsets_topic_num_partitions: int = 50,
         offsets_commit_timeout_ms: int = 5_000,
+        offsets_topic_compression: Compression = Compression.NONE,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._config = config
@@ -58,6 +60,7 @@ class GroupRuntime:
         self._clock = clock
         self._num_partitions = offsets_topic_num_partitions
         self._commit_timeout_ms = offsets_commit_timeout_ms
+        self._compression = offsets_topic_compression
         self._new_uuid = new_uuid
         self._shards: dict[int, GroupShard] = {}
         self._tokens = itertools.count(1)
@@ -234,6 +237,7 @@ class GroupRuntime:
             timers=self._timers,
             clock=self._clock,
             commit_timeout_ms=self._commit_timeout_ms,
+            compression=self._compression,
             answer=self._answered,
             failed=lambda shard: self._reopen(index, shard),
         )

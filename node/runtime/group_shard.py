@@ -17,6 +17,7 @@ from groupcoord.coordinator import Coordinator
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
 from groupcoord.group_records import encode_key, encode_value
 from groupcoord.record_fold import RecordFold
+from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import AppendOrigin, FetchIsolation
 from logstore.record import ControlType, build_batch, iterate_records, parse_marker
@@ -50,6 +51,7 @@ class GroupShard:
         timers: TimerQueue,
         clock: Clock,
         commit_timeout_ms: int,
+        compression: Compression,
         answer: Callable[[Token, Answer], None],
         failed: Callable[["GroupShard"], None],
     ) -> None:
@@ -63,6 +65,7 @@ class GroupShard:
         self._timer_keys: set[TimerKey] = set()
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
+        self._compression = compression
         self._answer = answer
         self._failed = failed
         self._append_end_offset = 0  # after the shard's last append
@@ -198,7 +201,8 @@ class GroupShard:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this shard belongs to an older leader epoch")
         now_ms = self._clock.now_ms()
         batch = build_batch(
-            [(encode_key(record), encode_value(record), now_ms, ()) for record in effect.records]
+            [(encode_key(record), encode_value(record), now_ms, ()) for record in effect.records],
+            compression=self._compression,
         )
         result = self.partition.append_as_leader(
             batch,

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
+from logstore.compression import Compression
 from logstore.disk import MemoryDisk
 from logstore.log_config import LogConfig
 from logstore.partition_log import PartitionLog
@@ -26,7 +27,13 @@ NUM_PARTITIONS = 3
 class GroupNode:
     """One broker's worth of what the coordinator stands on; a restart keeps the disk."""
 
-    def __init__(self, disk: MemoryDisk | None = None, *, replicas: tuple[int, ...] = (1,)) -> None:
+    def __init__(
+        self,
+        disk: MemoryDisk | None = None,
+        *,
+        replicas: tuple[int, ...] = (1,),
+        compression: Compression = Compression.NONE,
+    ) -> None:
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
         self.image = MetadataImage()
@@ -46,6 +53,7 @@ class GroupNode:
             clock=self.clock,
             offsets_topic_num_partitions=NUM_PARTITIONS,
             offsets_commit_timeout_ms=100,
+            offsets_topic_compression=compression,
         )
 
     async def create_offsets_topic(self) -> None:

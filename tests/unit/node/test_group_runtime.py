@@ -27,9 +27,11 @@ from groupcoord.effects import (
     SyncGroupResult,
 )
 from groupcoord.group_records import OFFSETS_TOPIC
+from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
+from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import Delayed
 from node.runtime.group_runtime import Make, partition_for
@@ -119,6 +121,28 @@ def test_requests_before_that_find_no_coordinator() -> None:
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
 
     play(story)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_what_groups_write_is_compressed_as_offsets_topic_compression_codec_says(codec: Compression) -> None:
+    async def before(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        assert isinstance(await node.ask("g", commit("g", 7)), OffsetCommitResult)
+        partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
+        assert partition is not None
+        content = partition.log.active_segment.slice(0, partition.log.active_segment.size_bytes).read()
+        assert [header.compression for _, header in iterate_headers(content)] == [codec]
+
+    async def after(node: GroupNode) -> None:
+        node.host(leader_epoch=1)
+        node.groups.refresh()
+        await node.loaded()
+        fetched = await node.ask("g", fetch("g"))
+        assert isinstance(fetched, OffsetFetchResult)
+        assert [each.offset for each in fetched.topics[0][1]] == [7]
+
+    node = play(before, GroupNode(compression=codec))
+    play(after, GroupNode(node.disk))
 
 
 def test_groups_and_offsets_come_back_after_a_restart() -> None:
