@@ -70,7 +70,10 @@ class ReplicaManager:
         if partition is not None:
             return partition
         if topic_partition in self._offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {TopicPartition(*topic_partition)} is offline.")
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The log directory of {TopicPartition(*topic_partition)} is offline.",
+            )
         if self._image().topics.partition(TopicPartition(*topic_partition)) is not None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
