@@ -1,0 +1,36 @@
+"""Answers that lack what was asked: a sentence, never a stack trace."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.cli.client import check, only
+
+
+@pytest.mark.parametrize("answers", [[], [1, 2]])
+def test_one_question_has_one_answer(answers: list[int]) -> None:
+    with pytest.raises(KafkaError, match="topic orders: the server gave"):
+        only(answers, "topic orders")
+
+    assert only([7], "topic orders") == 7
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (None, "topic orders"),
+        ("This server does not host it.", "topic orders: This server does not host it."),
+        ("Topic 'orders' already exists.", "Topic 'orders' already exists."),
+    ],
+)
+def test_an_error_names_what_it_speaks_of(message: str | None, words: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        check(ErrorCode.TOPIC_ALREADY_EXISTS, message, "topic orders")
+
+    assert caught.value.detail == words
+
+
+def test_an_error_that_this_client_does_not_know_is_told_by_its_number() -> None:
+    with pytest.raises(KafkaError, match="error 999"):
+        check(999, None, "topic orders")
+
+    check(0, "all is well", "topic orders")
