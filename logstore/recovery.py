@@ -100,6 +100,11 @@ def load_log(
         unclean_from = None if clean_shutdown else recovery_point
         loader.recover_segments(unclean_from)
         log_end_offset = loader.open_last_segment()
+        if log_end_offset < recovery_point:
+            notes.append(
+                f"{directory} ends at {log_end_offset}, though everything below {recovery_point} was on the"
+                " disk: the records in between are lost."
+            )
         if log_end_offset < log_start_offset:
             notes.append(
                 f"{directory} ends at {log_end_offset}, before its start {log_start_offset}:"

@@ -226,7 +226,8 @@ class Segment:
         is.
         """
         if not self.size_bytes:
-            return None
+            has_rows = self.offset_index.rows_count or self.time_index.rows_count
+            return "it is empty and its indexes are not" if has_rows else None
         for index in (self.offset_index, self.time_index):
             if not self._disk.exists(index.path):
                 return f"{index.path.name} is missing"
@@ -378,13 +379,20 @@ class Segment:
         return self.file.read_at(position, size_bytes)
 
     def position_of(self, offset: int) -> int | None:
-        """Where the first batch that ends at or above `offset` starts; None when no batch does."""
+        """Where the first batch that ends at or above `offset` starts; None when no batch does.
+
+        CORRUPT_MESSAGE when that cannot be known, as a length in between is wrong.
+        """
         if offset >= self._recent_start_offset and self._file is not None:
             found = bisect_left(self._recent_last_offsets, offset)
             return self._recent_positions[found] if found < len(self._recent_positions) else None
-        for position, header in self.headers(self.offset_index.lookup(offset).position):
+        end = self.offset_index.lookup(offset).position
+        for position, header in self.headers(end):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position
+            end = position + header.size_bytes
+        if end != self.size_bytes:  # A reader would be led past the rest to the next segment.
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no whole batch at position {end}.")
         return None
 
     def size_of_batch_at(self, position: int) -> int:

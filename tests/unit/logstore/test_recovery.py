@@ -301,6 +301,20 @@ def test_a_torn_flushed_segment_takes_no_later_one_with_it(clean_shutdown: bool)
     assert lost and max(lost) == log.segments[2].base_offset - 1
 
 
+@pytest.mark.parametrize("clean_shutdown", [True, False])
+def test_records_that_were_on_the_disk_and_are_gone_are_told_of(clean_shutdown: bool) -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    log.close(now_ms=NOW_MS)
+    end, last = log.log_end_offset, log.segments[-1]
+    disk.files[last.path].content.clear()
+
+    again = open_log(disk, config=CONFIG, clean_shutdown=clean_shutdown, recovery_point=end)
+
+    assert again.log_end_offset < end
+    assert any("are lost" in note and str(end) in note for note in again.notes)
+
+
 def test_a_log_that_ends_before_its_start_begins_anew() -> None:
     disk = MemoryDisk()
     filled(disk)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from logstore.disk import Disk, MemoryDisk, OsDisk
+from logstore.errors import KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.segment import MAX_RECENT_BATCHES, Segment, TimestampAndOffset
@@ -60,6 +61,19 @@ def test_every_offset_and_time_is_found(disk: Disk, tmp_path: Path, is_sealed: b
             else TimestampAndOffset(timestamp_of(expected), expected, (expected - 100) // OFFSETS_EACH)
         )
     assert segment.find_largest_timestamp() == (1190, 219, 39)
+
+
+def test_a_reader_is_not_led_past_a_batch_with_a_wrong_length(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    segment = segment_of(disk, tmp_path)
+    segment.seal()
+    disk.files[segment.path].content[9] ^= 1  # the first batch claims to be larger than the file
+
+    segment = Segment.open(disk, tmp_path, 100)
+
+    with pytest.raises(KafkaError, match="no whole batch at position 0"):
+        segment.position_of(100)
+    assert segment.position_of(100 + OFFSETS_EACH * BATCHES - 1) is not None
 
 
 def test_a_sealed_segment_can_be_made_active_again(disk: Disk, tmp_path: Path) -> None:
