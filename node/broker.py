@@ -217,7 +217,13 @@ class Broker:
                 max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
             ),
         )
-        return quorum, quorum.load(MetadataImage(cluster_id=self.cluster_id)).image
+        loaded = quorum.load(MetadataImage(cluster_id=self.cluster_id))
+        if loaded.cut_bytes:
+            log.warning(
+                "%d bytes at the end of the metadata log were cut: a change that the node died in.",
+                loaded.cut_bytes,
+            )
+        return quorum, loaded.image
 
     def _load_logs(self, image: MetadataImage) -> None:
         """Open all logs, reading again what an unclean shutdown left unsure. Blocks."""
@@ -225,6 +231,14 @@ class Broker:
         threads = max(1, config.num_recovery_threads_per_data_dir * len(config.log_dirs))
         with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
             manager.load(lambda topic: log_config_of(config, image, topic), parallel=pool.map)
+        if image.version < 0 and manager.logs:
+            # To go on would set every partition apart as one that no topic has.
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"There are {len(manager.logs)} partitions in log.dirs, but the metadata log in"
+                f" {config.metadata_log_dir} is missing or empty: restore it from a backup, or move the"
+                " partitions away to begin anew.",
+            )
 
         def is_known(name: TopicPartition, topic_id: bytes) -> bool:
             topic = image.topics.by_name.get(name.topic)

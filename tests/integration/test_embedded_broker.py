@@ -69,6 +69,27 @@ def test_a_node_of_another_id_is_refused(embedded: Start, tmp_path: Path) -> Non
         embedded(node_id=2, log_dirs=str(other))
 
 
+@pytest.mark.parametrize("lost", ["files", "directory"])
+def test_partitions_without_metadata_are_not_set_apart_one_by_one(
+    embedded: Start, tmp_path: Path, lost: str
+) -> None:
+    node = embedded()
+    with contextlib.closing(WireClient(node.bootstrap)) as client:
+        create(client, "kept")
+    node.stop()
+    metadata = tmp_path / "embedded" / "__cluster_metadata-0"
+    for path in metadata.iterdir():
+        path.unlink()
+    if lost == "directory":
+        metadata.rmdir()
+
+    with pytest.raises(KafkaError) as refused:
+        embedded()
+
+    assert "restore it from a backup" in refused.value.detail
+    assert (tmp_path / "embedded" / "kept-0").exists()
+
+
 def test_a_taken_port_is_refused_before_anything_is_written(embedded: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
