@@ -7,6 +7,7 @@ Start: `acquire` (locks), `identity` (whose directories are these?), `claim` (ou
 when the metadata are known `set_strays_apart`. Stop: `close`.
 """
 
+import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -296,6 +297,14 @@ class LogManager:
                 log_start_offset=start_offset,
             )
         except (OSError, KafkaError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
+                # The disk is well; whoever asked for too many partitions does not get them.
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{path} cannot be made, as this process has too many files open: raise its limit"
+                    " (ulimit -n).",
+                ) from error
             self.take_offline(log_dir, f"{path} cannot be made: {error}")
             raise storage_error(log_dir, topic_partition) from error
         log.on_failure = self._on_log_failure

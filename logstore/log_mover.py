@@ -23,7 +23,7 @@ def next_step(log: PartitionLog, future: PartitionLog, *, now_ms: int) -> FileSl
 
     What `log` has lost meanwhile, at its start or (a follower that was cut) at its end, `future` loses first.
     """
-    if future.log_end_offset <= log.log_start_offset:
+    if not future.size_bytes or future.log_end_offset < log.log_start_offset:
         start = _first_offset(log)
         if future.log_end_offset < start or (future.log_end_offset > start and not future.size_bytes):
             future.truncate_fully_and_start_at(start, now_ms=now_ms)

@@ -214,6 +214,20 @@ def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
     assert (B / ".kafka_cleanshutdown") in world.disk.files
 
 
+def test_too_many_open_files_are_no_failure_of_the_disk(world: World) -> None:
+    manager = world.started(A)
+    log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    for step in (1, 2):
+        world.disk.fail_at, world.disk.error = world.disk.steps + step, errno.EMFILE
+        with pytest.raises(KafkaError, match="too many files open"):
+            manager.get_or_create(T1, TOPIC_ID, CONFIG)
+    world.disk.repair()
+
+    append(log, b"1")
+    append(manager.get_or_create(T1, TOPIC_ID, CONFIG), b"1")
+    assert manager.offline_dirs == []
+
+
 def test_flush_messages_forces_batches_to_disk_before_they_are_acknowledged(world: World) -> None:
     manager = world.started(A)
     config = LogConfig(flush_messages=2)
