@@ -219,6 +219,24 @@ def test_read_committed_stops_at_the_first_open_transaction(log: PartitionLog) -
     assert log.read(6, 9, isolation=COMMITTED, minimum_one_batch=True).aborted_transactions == []
 
 
+def test_read_committed_gives_no_byte_of_an_open_transaction(log: PartitionLog) -> None:
+    append(log)
+    send(log, 1, 0, is_transactional=True)
+    append(log)
+    log.update_high_watermark(3)
+
+    def offsets(isolation: FetchIsolation, first: int = 0) -> list[int]:
+        content = log.read(first, 10**6, isolation=isolation, minimum_one_batch=True).slice.read()
+        return [header.base_offset for _, header in iterate_headers(content)]
+
+    assert offsets(HIGH_WATERMARK) == [0, 1, 2]
+    assert offsets(COMMITTED) == [0] and offsets(COMMITTED, 1) == []
+    end_transaction(log, 1, ControlType.COMMIT)
+    assert offsets(COMMITTED) == [0]  # the marker is above the high watermark
+    log.update_high_watermark(4)
+    assert offsets(COMMITTED) == [0, 1, 2, 3]
+
+
 def test_aborted_transactions_are_sorted_by_their_first_offset() -> None:
     log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=400, index_interval_bytes=0))
     for producer_id in (1, 2, 3):
