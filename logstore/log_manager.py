@@ -8,6 +8,7 @@ when the metadata are known `set_strays_apart`. Stop: `close`.
 """
 
 import errno
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,9 @@ class LogManager:
         self._locks: list[DirectoryLock] = []
         # What was last written: an idle node needs no fsync every few seconds.
         self._last_checkpoints: dict[Path, bytes] = {}
+        self._checkpoint_lock = threading.Lock()
+        # Deleted, and perhaps still in the checkpoints: another log of that name must not be taken for it.
+        self._stale_in_checkpoints: set[TopicPartition] = set()
 
     # Start.
 
@@ -172,6 +176,9 @@ class LogManager:
                 self.take_offline(log_dir, f"{opened.found.path} cannot be opened: {opened.error}")
             elif log_dir.is_online:
                 self._add_found(opened.found, opened.log)
+        for log_dir in self.online_dirs:
+            for offsets in (log_dir.recovery_points, log_dir.log_start_offsets, log_dir.high_watermarks):
+                self._stale_in_checkpoints |= offsets.keys() - self.logs.keys()
         self._check_any_online()
 
     def _add_found(self, found: FoundLog, log: PartitionLog) -> None:
@@ -254,6 +261,9 @@ class LogManager:
         offline = next((log_dir for log_dir in self.dirs if not log_dir.is_online), None)
         if offline is not None and not is_new:
             raise storage_error(offline, topic_partition)
+        if topic_partition in self._stale_in_checkpoints:
+            self._stale_in_checkpoints.clear()
+            self.report_failures(self.write_pending(self.pending_checkpoints()))
         log_dir = self._dir_for(topic_partition)
         path = log_dir.path / directory_name(topic_partition)
         log = self.logs[topic_partition] = self._create(log_dir, path, topic_partition, topic_id, config, 0)
@@ -320,6 +330,7 @@ class LogManager:
 
     def _retire(self, topic_partition: TopicPartition, suffix: str) -> None:
         log = self.logs.pop(topic_partition)
+        self._stale_in_checkpoints.add(topic_partition)
         self._log_dir_of(log).cleaned_offsets.pop(topic_partition, None)
         self.rename_away(log, suffix)
 
@@ -487,10 +498,13 @@ class LogManager:
         """Write the files; (log directory, error) of those that failed. Blocks, any thread."""
         failed: list[tuple[Path, OSError]] = []
         for file in pending:
-            try:
-                self.disk.write_file(file.path, file.content, sync=True)
-            except OSError as error:
-                failed.append((file.log_dir, error))
+            with self._checkpoint_lock:
+                if self._last_checkpoints.get(file.path, file.content) is not file.content:
+                    continue  # A newer one was made meanwhile, and whoever made it writes it.
+                try:
+                    self.disk.write_file(file.path, file.content, sync=True)
+                except OSError as error:
+                    failed.append((file.log_dir, error))
         return failed
 
     def report_failures(self, failed: Iterable[tuple[Path, OSError]]) -> None:

@@ -176,6 +176,30 @@ def test_a_log_of_an_older_topic_of_that_name_is_set_apart(world: World) -> None
     assert [name for name in world.disk.list_directories(A) if name.endswith("-stray")]
 
 
+@pytest.mark.parametrize("dies_between", [False, True])
+def test_checkpoints_of_a_deleted_log_say_nothing_of_a_new_one_of_its_name(
+    world: World, dies_between: bool
+) -> None:
+    manager = world.started(A)
+    log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    append(log, b"1", b"2", b"3")
+    log.increment_log_start_offset(2)
+    late = manager.pending_checkpoints()
+    assert manager.write_pending(late) == []
+    append(log, b"4")
+    late = manager.pending_checkpoints()
+    manager.delete(T0)
+    if dies_between:
+        manager, late = world.started(A), []
+
+    append(manager.get_or_create(T0, bytes(range(1, 17)), CONFIG), b"new")
+    manager.write_pending(late)  # of a thread that was slow
+    again = world.started(A)
+
+    assert (again.logs[T0].log_start_offset, again.logs[T0].log_end_offset) == (0, 1)
+    assert again.notes == []
+
+
 def test_strays_are_set_apart_and_left_alone(world: World) -> None:
     manager = world.started(A)
     manager.get_or_create(T0, TOPIC_ID, CONFIG)
