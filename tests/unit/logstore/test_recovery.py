@@ -250,6 +250,36 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     log.check_invariants()
 
 
+def test_a_swap_beside_a_cleaned_file_has_not_begun_to_show() -> None:
+    # Apache Kafka writes several new segments at once; a crash may find some of them renamed.
+    disk = MemoryDisk()
+    log = filled(disk)
+    before = [record.offset for record in records_of_log(log)]
+    log.close(now_ms=NOW_MS)
+    first, second = (segment.base_offset for segment in log.segments[:2])
+    disk.write_file(DIRECTORY / f"{first:020d}.log.cleaned", b"half", sync=True)
+    disk.write_file(DIRECTORY / f"{second:020d}.log.swap", bytes(batch_of(1, base_offset=second)), sync=True)
+
+    log = open_log(disk, config=CONFIG)
+
+    assert [record.offset for record in records_of_log(log)] == before
+    assert not [name for name in files(disk) if name.endswith((".swap", ".cleaned"))]
+
+
+def test_a_snapshot_from_behind_the_torn_end_is_not_left_for_later() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    log.close(now_ms=NOW_MS)
+    end, last = log.log_end_offset, log.segments[-1].base_offset
+    assert f"{end:020d}.snapshot" in files(disk)
+    del disk.files[DIRECTORY / f"{last:020d}.log"].content[-1:]
+
+    log = open_log(disk, config=CONFIG)
+
+    assert log.log_end_offset < end
+    assert max(name for name in files(disk) if name.endswith(".snapshot")) <= f"{log.log_end_offset:020d}~"
+
+
 def test_a_replacement_that_stops_at_any_step_leaves_the_old_or_the_new() -> None:
     step = 0
     outcomes: set[bool] = set()

@@ -130,6 +130,16 @@ def test_records_are_deleted_up_to_the_high_watermark(world: ReplicaWorld) -> No
     assert partition.delete_records_before(-1) == 10
 
 
+def test_what_is_not_replicated_is_not_deleted(world: ReplicaWorld) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+    world.append(count=3)
+    partition = world.partition()
+    partition.follower_fetched(OTHER_ID, 1)
+
+    assert code_of(partition.delete_records_before, 2) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert partition.delete_records_before(1) == 1
+
+
 def test_a_reader_that_parted_from_the_log_learns_where(world: ReplicaWorld) -> None:
     world.create_topic(leader_epoch=1)
     world.append(count=5)
