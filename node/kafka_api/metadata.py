@@ -7,13 +7,13 @@ with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import replace
 from logstore.schema_compiler import encoder
 from logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
-from metadata_raft.commands import TopicCreation
 from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from node.kafka_api.request_context import EncodedBody, RequestContext
@@ -157,18 +157,15 @@ async def _missing(broker: "Broker", request: MetadataRequest, names: Sequence[s
             errors[name] = error.code
     wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     if wanted and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        for result in await _create(broker, wanted[:MAX_AUTO_CREATED_TOPICS]):
-            if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                errors[result.name] = result.error
+        await _create(broker, wanted[:MAX_AUTO_CREATED_TOPICS])
     return errors
 
 
-async def _create(broker: "Broker", names: Sequence[str]) -> Sequence[TopicCreation]:
-    try:
-        reply = await broker.metadata.submit(auto_created(names, broker.metadata.image, broker.config))
-    except KafkaError:
-        return ()  # No leader of the quorum at the moment: the client asks again.
-    return reply.topics
+async def _create(broker: "Broker", names: Sequence[str]) -> None:
+    """Ask for these topics. In this answer they are unknown whatever comes of it, as in Apache Kafka."""
+    # No leader of the quorum at the moment: the client asks again.
+    with suppress(KafkaError):
+        await broker.metadata.submit(auto_created(names, broker.metadata.image, broker.config))
 
 
 def _response(

@@ -107,6 +107,25 @@ def test_a_missing_topic_stays_missing_where_nobody_may_create_it(
     assert [answer.topics[0].error_code for answer in answers] == [3, 3]
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("a.b", {}),  # collides with a_b
+        ("__cluster_metadata", {}),
+        ("new", {"default.replication.factor": "3"}),
+    ],
+)
+def test_a_creation_that_fails_leaves_the_topic_unknown(name: str, settings: dict[str, str]) -> None:
+    _, first, second = ask(
+        (7, creation("a_b")),
+        (12, by_name(name, create=True)),
+        (12, by_name(name, create=True)),
+        settings=settings,
+    )
+
+    assert [answer.topics[0].error_code for answer in (first, second)] == [3, 3]
+
+
 def test_the_offsets_topic_is_created_as_its_settings_say() -> None:
     _, answer, configs = ask(
         (12, by_name("__consumer_offsets", create=True)),
