@@ -174,18 +174,28 @@ class OsDisk:
         self._cached: OrderedDict[str, OsFile] = OrderedDict()
         self._max_cached_files = max_cached_files
         # The loop and the threads that clean and read share the cache.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+
+    def _open(self, path: Path, flags: int) -> OsFile:
+        try:
+            return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+        except OSError as error:
+            if error.errno != errno.EMFILE or not self._cached:
+                raise
+        # The files of the cache can be opened again; the one that is wanted now may be a log's end.
+        with self._lock:
+            self._cached.clear()
+        return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def open(self, path: Path, *, create: bool = False) -> OsFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(os.open(path, flags, 0o644))
+        return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def open_to_read(self, path: Path) -> OsFile:
         key = str(path)
         with self._lock:
             file = self._cached.get(key)
             if file is None:
-                file = self._cached[key] = OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                file = self._cached[key] = self._open(path, os.O_RDONLY)
                 if len(self._cached) > self._max_cached_files:
                     self._cached.popitem(last=False)
             else:
@@ -214,7 +224,7 @@ class OsDisk:
 
     def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
-        file = OsFile(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        file = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         file.write_at(0, (content,))
         if sync:
             file.sync()
@@ -252,11 +262,8 @@ class OsDisk:
         path.unlink(missing_ok=True)
 
     def sync_directory(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        directory = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(directory._fd)  # fdatasync need not write names
 
 
 @dataclass(slots=True)

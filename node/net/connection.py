@@ -91,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         "_view",
         "_waiting",
         "_write_position",
+        "file_number",
         "info",
         "is_closed",
         "last_active_tick",
@@ -112,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: asyncio.Future[Any] | None = None
         self.is_closed = False
         self.last_active_tick = listener.tick
+        self.file_number = -1  # of its socket
         self.info: ConnectionInfo = cast(ConnectionInfo, None)  # set by connection_made, before anything else
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
 
@@ -123,6 +125,7 @@ class Connection(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.file_number = sock.fileno()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self.info = self._listener.describe(transport)
         refusal = self._listener.admit(self)

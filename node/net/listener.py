@@ -1,12 +1,13 @@
 """A listening socket and the connections that came in through it, with their limits.
 
-Closes connections beyond the node's `ConnectionQuota` and those that sent nothing for
-`connections.max.idle.ms`, and keeps the log short: a flood of bad connections is a few lines a second.
+Closes connections beyond the node's `ConnectionQuota` or its share of open files, and those that sent nothing
+for `connections.max.idle.ms`, and keeps the log short: a flood of bad connections is a few lines a second.
 """
 
 import asyncio
 import logging
 import math
+import resource
 import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 5
 COMPLAINTS_PER_SWEEP = 20  # Log lines about bad connections between two sweeps; the rest is counted.
 MAX_SWEEP_SECONDS = 5.0
 STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
+# Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
+MAX_RESERVED_FILES = 1024
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +69,9 @@ class Listener:
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
+        # The kernel gives out the lowest free number, so a high one says that few are left.
+        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._file_limit = open_files - min(open_files // 4, MAX_RESERVED_FILES)
         # Below 1 ms stands for "never", as in Kafka.
         idle_seconds = (
             limits.connections_max_idle_ms / 1000 if limits.connections_max_idle_ms > 0 else math.inf
@@ -133,7 +139,10 @@ class Listener:
     def admit(self, connection: Connection) -> str:
         """Count a new connection; a text that says why it is one too many, or ""."""
         self.connections.add(connection)
-        return self.quota.enter(self.name, connection.info.client_host)
+        refusal = self.quota.enter(self.name, connection.info.client_host)
+        if not refusal and connection.file_number >= self._file_limit:
+            return "too many files are open (ulimit -n); the rest is for the logs"
+        return refusal
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)

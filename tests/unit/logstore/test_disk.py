@@ -1,6 +1,7 @@
 """The two disks: what one does, the other does too; and the faults of the one in memory."""
 
 import errno
+import resource
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,23 @@ def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:
     assert len(disk._cached) == 2
     assert disk.open_to_read(tmp_path / "a") is not first
     assert first.read_at(0, 1) == b"a"  # whoever holds a file may go on
+
+
+def test_files_of_the_cache_make_room_for_others(tmp_path: Path) -> None:
+    disk = OsDisk()
+    for number in range(40):
+        disk.write_file(tmp_path / str(number), b"x", sync=False)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir()))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, limits[1]))
+        for number in range(40):
+            assert disk.open_to_read(tmp_path / str(number)).read_at(0, 1) == b"x"
+        held = [disk.open(tmp_path / str(number)) for number in range(10)]
+        disk.write_file(tmp_path / "new", b"y", sync=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert len(held) == 10
 
 
 def test_a_power_cut_takes_what_was_not_synced() -> None:

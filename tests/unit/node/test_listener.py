@@ -30,8 +30,13 @@ def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **li
 class Transport(asyncio.Transport):
     """A transport that knows its two addresses and whether it was closed."""
 
-    def __init__(self, client: str) -> None:
-        super().__init__({"peername": (client, 40_000), "sockname": ("::ffff:127.0.0.1", 9092)})
+    def __init__(self, client: str, file_number: int | None = None) -> None:
+        extra: dict[str, object] = {"peername": (client, 40_000), "sockname": ("::ffff:127.0.0.1", 9092)}
+        if file_number is not None:
+            extra["socket"] = SimpleNamespace(
+                fileno=lambda: file_number, setsockopt=lambda level, name, value: None
+            )
+        super().__init__(extra)
         self.is_aborted = False
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
@@ -40,8 +45,10 @@ class Transport(asyncio.Transport):
         self.is_aborted = True
 
 
-def connect(to: Listener, client: str = "10.0.0.1") -> tuple[Connection, Transport]:
-    connection, transport = Connection(to), Transport(client)
+def connect(
+    to: Listener, client: str = "10.0.0.1", file_number: int | None = None
+) -> tuple[Connection, Transport]:
+    connection, transport = Connection(to), Transport(client, file_number)
     connection.connection_made(transport)
     return connection, transport
 
@@ -61,6 +68,14 @@ def test_connections_beyond_the_limit_are_closed() -> None:
 
     assert refused.is_aborted
     assert not any(transport.is_aborted for transport in kept)
+
+
+def test_connections_leave_open_files_to_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (256, 256))
+    to = listener()
+
+    assert not connect(to, file_number=191)[1].is_aborted
+    assert connect(to, file_number=192)[1].is_aborted
 
 
 def test_each_address_has_its_limit_and_some_have_their_own() -> None:
