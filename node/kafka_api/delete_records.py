@@ -1,10 +1,12 @@
 """DeleteRecords: let a partition begin at a later offset (KIP-107). 0 to 2.
 
-Only topics with `cleanup.policy` delete can be cut: a compacted one promises the last value of each key.
+Only topics with `cleanup.policy` delete can be cut: a compacted one promises the last value of each key. The
+checkpoint of log starts is on the disk before the answer, so what is gone stays gone when the node is killed.
 """
 
 from typing import TYPE_CHECKING
 
+from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.internal_topics import is_internal_topic
 from node.kafka_api.request_context import RequestContext
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 NO_LOW_WATERMARK = -1
 
 
-def handle(broker: "Broker", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+async def handle(
+    broker: "Broker", context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
@@ -36,6 +40,8 @@ def handle(broker: "Broker", context: RequestContext, request: DeleteRecordsRequ
             for topic in request.topics
         ]
     )
+    await broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
+    return response
 
 
 def _delete(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -152,6 +152,24 @@ def only_log_of(place: Path, partition: str) -> Path:
     return log
 
 
+def test_records_that_were_deleted_stay_deleted_after_kill_9(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path)
+    create(server.bootstrap, "cut")
+    sender = Sender(server.bootstrap, "cut")
+    sender.wait_for(300)
+    sender.stop()
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    (answer,) = admin.delete_records([TopicPartition("cut", 0, 20)]).values()
+    assert answer.result().low_watermark == 20
+    server.kill()
+
+    again = start_node(tmp_path)
+    consumer = Consumer({"bootstrap.servers": again.bootstrap, "group.id": "cut"})
+    low, _ = consumer.get_watermark_offsets(TopicPartition("cut", 0), timeout=WAIT_S)
+    consumer.close()
+    assert low == 20
+
+
 def test_offsets_and_topics_survive_kill_9(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path, "group.initial.rebalance.delay.ms=0")
     create(server.bootstrap, "kept")

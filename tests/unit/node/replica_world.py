@@ -64,6 +64,9 @@ class FakeLogManager:
         self.deleted.append(topic_partition)
 
 
+async def _no_checkpoint(*names: str) -> None: ...
+
+
 class ReplicaWorld:
     """What handlers see as their broker."""
 
@@ -72,6 +75,7 @@ class ReplicaWorld:
         self.unsent_bytes = 0
         self.config = SimpleNamespace(node_id=NODE_ID, fetch_max_bytes=55 * 1024 * 1024)
         self.log_manager = FakeLogManager()
+        self.maintenance = SimpleNamespace(checkpoint=_no_checkpoint)
         self.configs: dict[str, LogConfig] = {}
         brokers = {
             node_id: BrokerImage(

@@ -1,5 +1,6 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers over real logs on a disk in memory."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ def delete(
 ) -> DeleteRecordsPartitionResult:
     wanted = DeleteRecordsPartition(partition_index=index, offset=offset)
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])])
-    response = delete_records.handle(world, context(21, 2), request)  # type: ignore[arg-type]
+    response = asyncio.run(delete_records.handle(world, context(21, 2), request))  # type: ignore[arg-type]
     return response.topics[0].partitions[0]
 
 
