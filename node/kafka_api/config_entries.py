@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
 from logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
-from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
+from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF, listener_setting
 from node.config import BrokerConfig
 
 
@@ -139,7 +139,9 @@ def _broker_synonyms(config: BrokerConfig, name: str, is_sensitive: bool) -> lis
     ):
         found.extend(Synonym(each, texts[each], source) for each in names if each in texts)
     for each in names:
-        default = value_to_text(BROKER_CONFIG_DEF.key(each).default)
+        # What holds for one listener has no default of its own: the setting of all of them stands behind it.
+        key = BROKER_CONFIG_DEF.keys.get(each)
+        default = None if key is None else value_to_text(key.default)
         if default is not None:
             found.append(Synonym(each, default, ConfigSource.DEFAULT_CONFIG))
     while found and found[0].name != name:
@@ -148,6 +150,9 @@ def _broker_synonyms(config: BrokerConfig, name: str, is_sensitive: bool) -> lis
 
 
 def _alternatives_of(name: str) -> Sequence[str]:
+    of_listener = listener_setting(name)
+    if of_listener is not None:
+        return (name, of_listener[1])
     for names in _BROKER_ALTERNATIVES.values():
         if name in names:
             return names

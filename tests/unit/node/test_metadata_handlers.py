@@ -282,6 +282,30 @@ def test_a_setting_that_was_given_in_hours_shows_no_source_as_in_kafka() -> None
     assert shown == {"retention.ms": ("3600000", 5, []), "segment.jitter.ms": ("0", 5, [])}
 
 
+def test_behind_the_setting_of_one_listener_stands_that_of_all() -> None:
+    name = "listener.name.inner.max.connections"
+    change = IncrementalResource(
+        resource_type=BROKER,
+        resource_name="0",
+        configs=[IncrementalConfig(name=name, config_operation=0, value="7")],
+    )
+
+    altered, answer = ask(
+        (1, IncrementalAlterConfigsRequest(resources=[change])),
+        (4, described(BROKER, "0", name)),
+        settings={"max.connections": "9"},
+    )
+
+    assert altered.responses[0].error_code == 0
+    (entry,) = answer.results[0].configs
+    assert (entry.name, entry.value, entry.config_source) == (name, "7", 2)
+    assert [(one.name, one.value, one.source) for one in entry.synonyms] == [
+        (name, "7", 2),
+        ("max.connections", "9", 4),
+        ("max.connections", "2147483647", 5),
+    ]
+
+
 def test_documentation_is_told_when_asked_for() -> None:
     without, with_it = ask(
         (4, described(BROKER, "0", "num.partitions")),
