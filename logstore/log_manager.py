@@ -8,7 +8,6 @@ when the metadata are known `set_strays_apart`. Stop: `close`.
 """
 
 import errno
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +44,7 @@ from logstore.meta_properties import (
 )
 from logstore.partition_log import PartitionLog
 from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.volume import DirectoryLock
+from logstore.volume import DirectoryLock, turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,7 @@ class LogManager:
         self._locks: list[DirectoryLock] = []
         # What was last written: an idle node needs no fsync every few seconds.
         self._last_checkpoints: dict[Path, bytes] = {}
-        self._checkpoint_lock = threading.Lock()
+        self._checkpoint_lock = turn()
         # Deleted, and perhaps still in the checkpoints: another log of that name must not be taken for it.
         self._stale_in_checkpoints: set[TopicPartition] = set()
 

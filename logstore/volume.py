@@ -1,4 +1,5 @@
-"""What only the operating system can say of a log directory: who holds it, and how much room is left.
+"""What only the operating system can say of a log directory: who holds it, whose turn it is to write, and how
+much room is left.
 
 Two locks are taken on the file `.lock`: flock, which also excludes a second node in the same process, and the
 POSIX lock that Apache Kafka takes. The kernel drops both when the process dies, however it dies.
@@ -6,6 +7,8 @@ POSIX lock that Apache Kafka takes. The kernel drops both when the process dies,
 
 import fcntl
 import os
+import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -52,6 +55,11 @@ class DirectoryLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def turn() -> AbstractContextManager[bool]:
+    """Something that one thread has at a time, in a `with`."""
+    return threading.Lock()
 
 
 def volume_bytes(directory: Path) -> VolumeBytes:
