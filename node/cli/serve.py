@@ -11,7 +11,7 @@ from typing import Final
 from logstore.errors import KafkaError
 from node import broker
 from node.cli.failure import CommandError
-from node.config import BrokerConfig, load_config
+from node.config import load_config
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_DATA: Final = Path("ottla-data")
@@ -29,7 +29,7 @@ def start(config_file: Path | None, *, port: int | None, data: Path | None, over
 
     def ready(node: broker.Broker) -> None:
         directories = ",".join(str(path) for path in node.config.log_dirs)
-        print(f"READY bootstrap={_bootstrap(node.config)} data={directories}", flush=True)
+        print(f"READY bootstrap={_bootstrap(node)} data={directories}", flush=True)
 
     _run([*texts, *overrides], config_file, ready)
 
@@ -42,7 +42,7 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
 
     def ready(node: broker.Broker) -> None:
         # There is no REST interface yet, hence no address of it.
-        print(f"READY bootstrap={_bootstrap(node.config)} rest=-", flush=True)
+        print(f"READY bootstrap={_bootstrap(node)} rest=-", flush=True)
 
     _run([*texts, *overrides], None, ready)
 
@@ -73,7 +73,7 @@ def _is_set(name: str, overrides: Sequence[str]) -> bool:
     return variable in os.environ or any(one.partition("=")[0].strip() == name for one in overrides)
 
 
-def _bootstrap(config: BrokerConfig) -> str:
-    listener = config.listeners[0]
+def _bootstrap(node: broker.Broker) -> str:
+    listener = node.listeners[0]  # The port that it has, not the 0 that may stand in the configuration.
     host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
     return f"{f'[{host}]' if ':' in host else host}:{listener.port}"

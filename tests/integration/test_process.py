@@ -29,6 +29,12 @@ def test_ready_means_that_it_serves(tmp_path: Path, start_node: StartNode) -> No
     assert server.stop() == 0
 
 
+def test_ready_names_the_port_that_was_free(tmp_path: Path, start_node: StartNode) -> None:
+    server = start_node(tmp_path, "listeners=PLAINTEXT://127.0.0.1:0")
+
+    assert metadata_of(server)
+
+
 def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path)
     cluster_id = metadata_of(server)
