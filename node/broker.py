@@ -164,7 +164,7 @@ class Broker:
         )
         self._tasks = asyncio.TaskGroup()
         await self._tasks.__aenter__()
-        self._metadata_task = self.start_task(self.metadata.run())
+        self._metadata_task = self.start_task(self._run_metadata())
         # Nobody is let in yet, so the broker may call itself ready before its partitions are told to lead.
         await self.metadata.register(
             broker_id=config.node_id,
@@ -250,6 +250,19 @@ class Broker:
 
         manager.set_strays_apart(is_known)
 
+    async def _run_metadata(self) -> None:
+        try:
+            await self.metadata.run()
+        except BaseExceptionGroup as group:
+            failed, rest = group.split(OSError)
+            if failed is None or rest is not None:
+                raise
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The metadata log in {self.config.metadata_log_dir} cannot be written, so the node ends:"
+                f" {failed.exceptions[0]}.",
+            ) from group
+
     def _registered_listeners(self) -> dict[str, Endpoint]:
         """Where other nodes reach this one; clients are told what they reached themselves."""
         advertised = {one.name: one for one in self.config.advertised_listeners}
@@ -319,7 +332,12 @@ class Broker:
     def start_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Begin something that ends with the node at the latest."""
         assert self._tasks is not None
-        task = self._tasks.create_task(work)
+        try:
+            task = self._tasks.create_task(work)
+        except RuntimeError:  # A part has failed and the node is about to end.
+            task = asyncio.get_running_loop().create_task(work)
+            task.cancel()
+            return task
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task

@@ -69,6 +69,26 @@ def test_a_node_of_another_id_is_refused(embedded: Start, tmp_path: Path) -> Non
         embedded(node_id=2, log_dirs=str(other))
 
 
+def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(embedded: Start) -> None:
+    node = embedded()
+
+    def fail(batch: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    node.call(lambda broker: setattr(broker.metadata._quorum, "_write", fail))
+    with contextlib.closing(WireClient(node.bootstrap)) as client:
+        topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
+        with contextlib.suppress(Closed):
+            client.call("create_topics", 7, topics=topics, timeout_ms=5000)
+    task = node.call(lambda broker: broker._metadata_task)
+
+    with pytest.raises(BaseExceptionGroup):
+        node.stop()
+    assert task is not None
+    error = task.exception()
+    assert isinstance(error, KafkaError) and "No space left on device" in error.detail
+
+
 @pytest.mark.parametrize("lost", ["files", "directory"])
 def test_partitions_without_metadata_are_not_set_apart_one_by_one(
     embedded: Start, tmp_path: Path, lost: str
