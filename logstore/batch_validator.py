@@ -128,9 +128,10 @@ def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
     length = len(view)
     if length < HEADER_SIZE:
         raise _invalid(f"{length} bytes are too few for a batch.")
-    header = BatchHeader._make(HEADER.unpack_from(view))
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(view))  # _make, without its check of the length
     size_bytes = LOG_OVERHEAD + header.batch_length
-    _check_start(header.batch_length, header.magic)
+    if header.magic != MAGIC or size_bytes < HEADER_SIZE:
+        _check_start(header.batch_length, header.magic)
     if size_bytes > length:
         raise _invalid(f"A batch says that it is {size_bytes} bytes long, {length} are there.")
     if size_bytes < HEADER_SIZE and header.magic == MAGIC:

@@ -113,8 +113,12 @@ class OsFile:
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
     def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
-        written = os.pwritev(self._fd, buffers, position)
-        missing = sum(map(len, buffers)) - written
+        if len(buffers) == 1:  # the usual case: a fifth cheaper than pwritev
+            written = os.pwrite(self._fd, buffers[0], position)
+            missing = len(buffers[0]) - written
+        else:
+            written = os.pwritev(self._fd, buffers, position)
+            missing = sum(map(len, buffers)) - written
         if missing:
             self._write_rest(position + written, b"".join(buffers)[written:])
 

@@ -365,11 +365,14 @@ class PartitionLog:
         segment = self.segments[-1]
         config = self.config
         if segment.size_bytes:
+            longest_ms = config.max_segment_ms
+            if config.segment_jitter_ms > 0:
+                longest_ms -= self._roll_jitter_ms(segment)
             if (
                 segment.size_bytes + size_bytes > config.segment_bytes
                 or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
                 or segment.is_full(config)
-                or segment.age_ms(timestamp, now_ms) > config.max_segment_ms - self._roll_jitter_ms(segment)
+                or segment.age_ms(timestamp, now_ms) > longest_ms
             ):
                 segment = self._roll(first_offset, now_ms)
         elif first_offset > segment.base_offset and (last_offset - segment.base_offset > MAX_RELATIVE_OFFSET):
@@ -378,8 +381,6 @@ class PartitionLog:
 
     def _roll_jitter_ms(self, segment: Segment) -> int:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        if jitter_ms <= 0:
-            return 0
         # The same segment has the same jitter after a restart, and no two partitions have the same.
         return crc32c(f"{self.topic_partition}/{segment.base_offset}".encode()) % jitter_ms
 

@@ -175,10 +175,10 @@ def _declare(cls: type[T], schema: Schema) -> type[T]:
 
 # `Any` below: these become methods of every declared class, whose attributes only its own annotations know.
 def _init(self: Any, **fields: object) -> None:
-    if not fields.keys() <= self.__names__:
+    if not self.__names__.issuperset(fields):
         unknown = sorted(fields.keys() - self.__names__)
         raise TypeError(f"{type(self).__name__} has no field {', '.join(unknown)}")
-    self.__dict__.update(fields)
+    self.__dict__ = fields  # a dict that the call made, and nobody else has
 
 
 def _repr(self: Any) -> str:

@@ -19,7 +19,7 @@ from node.kafka_api.served_apis import SERVED, is_advertised
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
 from node.wire import codec
 from node.wire.api_keys import ApiKey
-from node.wire.headers import decode_request_header
+from node.wire.headers import decode_client_id
 from node.wire.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class Dispatcher:
                 return _refuse_api_versions(correlation_id)
             route = self._load_route(api_key, version)
         try:
-            header, position = decode_request_header(frame, 0, header_version=route.header_version)
+            client_id, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
             request, _ = route.decode(frame, position)
         except KafkaError as error:
             name = ApiKey(api_key).api_name
             raise CloseConnection(f"{name} of version {version} does not parse: {error.detail}") from None
-        context = RequestContext(api_key, version, correlation_id, header.client_id, connection.info)
+        context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
         return self._answer(route, correlation_id, route.handle(self._broker, context, request))
 
     def _answer(self, route: Route, correlation_id: int, result: Result) -> Answer | Pending:

@@ -60,7 +60,7 @@ def handle(
         if append.first_error is not None:
             raise CloseConnection(f"Produce with acks=0 failed: {append.first_error}")
         return None
-    response = ProduceResponse(responses=responses, node_endpoints=list(append.endpoints.values()))
+    response = ProduceResponse(responses=responses, node_endpoints=[*append.endpoints.values()])
     if append.places:
         future = broker.replica_manager.delay_produce(append.places, request.timeout_ms)
         return Delayed(future, lambda codes: _with_codes(response, append.located, codes))
@@ -95,37 +95,35 @@ class _Append:
         self.located: list[tuple[Partition, PartitionProduceResponse]] = []
 
     def partition(self, topic: str | None, index: int, records: Buffer | None) -> PartitionProduceResponse:
+        acks = self._acks
         try:
-            return self._append(topic, index, records)
+            if not -1 <= acks <= 1:
+                raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1.")
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            if is_internal_topic(topic) and self._context.client_id != ADMIN_CLIENT_ID:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
+            partition = self._broker.replica_manager.partition((topic, index))
+            if records is None:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "The records of the partition are null.")
+            if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+                self._check_transaction()
+            base_offset, last_offset, log_append_time_ms, log_start_offset, _ = partition.append_as_leader(
+                records,
+                required_acks=acks,
+                now_ms=self._now_ms,
+                produce_version=self._context.api_version,
+            )
         except KafkaError as error:
             return self._failed(topic, index, error)
-
-    def _append(self, topic: str | None, index: int, records: Buffer | None) -> PartitionProduceResponse:
-        if self._acks not in (-1, 0, 1):
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {self._acks}, not -1, 0 or 1.")
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if is_internal_topic(topic) and self._context.client_id != ADMIN_CLIENT_ID:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
-        partition = self._broker.replica_manager.partition((topic, index))
-        if records is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "The records of the partition are null.")
-        if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
-            self._check_transaction()
-        result = partition.append_as_leader(
-            records,
-            required_acks=self._acks,
-            now_ms=self._now_ms,
-            produce_version=self._context.api_version,
-        )
         response = PartitionProduceResponse(
             index=index,
-            base_offset=result.base_offset,
-            log_append_time_ms=result.log_append_time_ms,
-            log_start_offset=result.log_start_offset,
+            base_offset=base_offset,
+            log_append_time_ms=log_append_time_ms,
+            log_start_offset=log_start_offset,
         )
-        if self._acks == -1 and partition.log.high_watermark <= result.last_offset:
-            self.places[partition] = result.last_offset + 1
+        if acks == -1 and partition.log.high_watermark <= last_offset:
+            self.places[partition] = last_offset + 1
             self.located.append((partition, response))
         return response
 

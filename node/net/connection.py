@@ -26,6 +26,8 @@ INITIAL_BUFFER_BYTES = 8 * 1024  # A few small requests; 5,000 idle clients cost
 # From here on a read stops at the end of the frame, so that the next one starts at the start of the buffer.
 LARGE_FRAME_BYTES = 32 * 1024
 WRITE_HIGH_WATER_BYTES = 256 * 1024  # More unsent than this, and the peer's next request waits.
+# Answers of one turn are joined up to this size: with 20 small ones that saves 2 us each over a writev.
+JOIN_LIMIT_BYTES = 16 * 1024
 MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
 _SIZE = struct.Struct(">i")
 
@@ -263,7 +265,10 @@ class Connection(asyncio.BufferedProtocol):
         """Send the answers of one turn together: one write, one packet where they fit."""
         if len(out) == 1:
             self._transport.write(out[0])
-        elif out:
+        elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
+            if out:
+                self._transport.write(b"".join(out))
+        else:
             self._transport.writelines(out)
 
     def _refuse(self, reason: str, out: list[Buffer]) -> None:

@@ -116,7 +116,8 @@ class Partition:
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
         """Append a producer's batch; KafkaError says why not. With acks=all the ISR must be large enough."""
-        self.check_leader()
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if required_acks == -1 and not self._has_enough_replicas():
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -13,6 +13,8 @@ from logstore.schema import Buffer
 from logstore.schema_decode import malformed, read_uvarint
 
 _REQUEST = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
+_START = struct.Struct(">hhi")  # the same without the last
+_LENGTH = struct.Struct(">h")
 _RESPONSE = struct.Struct(">i")  # correlation id
 _NO_LENGTH = -1
 
@@ -39,8 +41,18 @@ def decode_request_header(
 ) -> tuple[RequestHeader, int]:
     """The header of a request and the position of its body; KafkaError(INVALID_REQUEST) if malformed."""
     try:
-        api_key, api_version, correlation_id, length = _REQUEST.unpack_from(frame, position)
-        position += _REQUEST.size
+        api_key, api_version, correlation_id = _START.unpack_from(frame, position)
+    except struct.error as fault:
+        raise malformed("request header", None, fault) from None
+    client_id, position = decode_client_id(frame, position + _START.size, header_version=header_version)
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def decode_client_id(frame: Buffer, position: int, *, header_version: int) -> tuple[str | None, int]:
+    """What follows the correlation id, for whoever has read that: the client id, and the body's position."""
+    try:
+        (length,) = _LENGTH.unpack_from(frame, position)
+        position += _LENGTH.size
         client_id = None
         if length >= 0:
             stop = position + length
@@ -52,7 +64,7 @@ def decode_request_header(
         raise malformed("request header", None, fault) from None
     if position > len(frame):
         raise malformed("request header", None, None)
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    return client_id, position
 
 
 def encode_request_header(header: RequestHeader, *, header_version: int) -> bytearray:

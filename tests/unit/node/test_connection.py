@@ -148,7 +148,16 @@ def frame(body: bytes) -> bytes:
 def test_frames_are_served_in_order_and_answered_in_one_write(peer: Peer) -> None:
     peer.send(frame(b"one") + frame(b"two") + frame(b"three"))
 
-    assert peer.transport.sent == [b"one", b"two", b"three"]
+    assert peer.transport.sent == [b"onetwothree"]
+    assert peer.transport.writes == 1
+
+
+def test_large_answers_of_one_turn_leave_uncopied_in_one_write(peer: Peer) -> None:
+    peer.listener.answer = lambda body: [bytes(body) * module.JOIN_LIMIT_BYTES]
+
+    peer.send(frame(b"a") + frame(b"b"))
+
+    assert peer.transport.sent == [b"a" * module.JOIN_LIMIT_BYTES, b"b" * module.JOIN_LIMIT_BYTES]
     assert peer.transport.writes == 1
 
 
