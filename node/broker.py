@@ -335,8 +335,11 @@ class Broker:
         try:
             task = self._tasks.create_task(work)
         except RuntimeError:  # A part has failed and the node is about to end.
-            task = asyncio.get_running_loop().create_task(work)
-            task.cancel()
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(work)
+            loop.call_soon(
+                task.cancel
+            )  # after its first step: a coroutine that never began would be warned of
             return task
         self._running.add(task)
         task.add_done_callback(self._running.discard)
