@@ -7,15 +7,17 @@ KiB.
 
 A batch of a kilobyte can claim to open into terabytes. Nothing here asks for memory because a header says so:
 output grows as it comes out, and past `max_bytes` the batch is refused.
+
+zstd and gzip are always there. The packages for lz4 and snappy come with the extra `compression`; without
+them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody opens need none.
 """
 
+import importlib
 import struct
 import zlib
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
-import cramjam
-import lz4.frame
 import zstandard
 
 from logstore.errors import ErrorCode, KafkaError
@@ -52,6 +54,18 @@ class Compression(IntEnum):
 DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
 
+def _library(name: str, compression: Compression) -> Any:
+    """The optional package that knows a compression, loaded when it is first needed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Opening or making {compression.name.lower()} needs the package {name.partition('.')[0]}:"
+            " install ottla[compression].",
+        ) from None
+
+
 def compress(compression: Compression, records: ByteSource, level: int | None = None) -> bytes:
     """`records` as Kafka's own clients would compress them; `level` as in compression.*.level, None for
     default.
@@ -67,11 +81,12 @@ def compress(compression: Compression, records: ByteSource, level: int | None = 
         return _compress_xerial(records)
     if compression is Compression.LZ4:
         # Kafka takes its level 9, the default, for "fast"; any other level is the high-compression coder's.
+        frame = _library("lz4.frame", compression)
         return bytes(
-            lz4.frame.compress(
+            frame.compress(
                 bytes(records),
                 compression_level=0 if level == DEFAULT_LEVELS[Compression.LZ4] else level,
-                block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+                block_size=frame.BLOCKSIZE_MAX64KB,
                 block_linked=False,
                 store_size=False,
             )
@@ -97,10 +112,14 @@ def decompress(
         if compression is Compression.LZ4:
             return _decompress_lz4(data, max_bytes)
         return _decompress_zstd(data, max_bytes)
-    except (zlib.error, cramjam.DecompressionError, RuntimeError, EOFError, zstandard.ZstdError) as error:
+    except (zlib.error, RuntimeError, EOFError, zstandard.ZstdError) as error:
         # lz4 reports every malformed frame as RuntimeError or EOFError.
-        problem = f"The records are not valid {compression.name.lower()}: {error}."
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
+        raise _invalid(compression, error) from None
+
+
+def _invalid(compression: Compression, error: Exception) -> KafkaError:
+    problem = f"The records are not valid {compression.name.lower()}: {error}."
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, problem)
 
 
 def _too_large(max_bytes: int) -> KafkaError:
@@ -131,7 +150,7 @@ def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
 
 
 def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
-    frame = lz4.frame.LZ4FrameDecompressor()
+    frame = _library("lz4.frame", Compression.LZ4).LZ4FrameDecompressor()
     output: bytes = frame.decompress(bytes(data), max_bytes + 1)
     if len(output) > max_bytes:
         raise _too_large(max_bytes)
@@ -183,10 +202,11 @@ def _check_zstd_is_whole(data: ByteSource) -> None:
 
 
 def _compress_xerial(records: ByteSource) -> bytes:
+    snappy = _library("cramjam", Compression.SNAPPY).snappy
     view = memoryview(records)
     parts = [_XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        block = bytes(snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
         parts += (_BLOCK_LENGTH.pack(len(block)), block)
     return b"".join(parts)
 
@@ -214,9 +234,13 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
 def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
     # A block states its size first. Snappy cannot do better than 64 bytes out of 3 in, so a size beyond that
     # is a lie told to make us allocate.
-    size = cramjam.snappy.decompress_raw_len(block)
-    if size > room:
-        raise _too_large(max_bytes)
-    if size > 32 * len(block) + 64:
-        raise _cut_off(Compression.SNAPPY)
-    return bytes(cramjam.snappy.decompress_raw(block))
+    library = _library("cramjam", Compression.SNAPPY)
+    try:
+        size = library.snappy.decompress_raw_len(block)
+        if size > room:
+            raise _too_large(max_bytes)
+        if size > 32 * len(block) + 64:
+            raise _cut_off(Compression.SNAPPY)
+        return bytes(library.snappy.decompress_raw(block))
+    except library.DecompressionError as error:
+        raise _invalid(Compression.SNAPPY, error) from None

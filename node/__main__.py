@@ -2,7 +2,18 @@
 
 import sys
 
-from node.cli.app import main
+
+def main() -> int:
+    """Run the command line, or say what it needs."""
+    try:
+        import typer  # noqa: F401
+    except ImportError:
+        print("ottla: The command line needs the package typer: install ottla[cli].", file=sys.stderr)
+        return 1
+    from node.cli.app import main as run
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

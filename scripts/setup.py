@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-EXTRAS = {"demo": "demo", "test": "demo,bench,dev"}
+EXTRAS = {"demo": "demo,compression", "test": "dev"}
 # The program that a kind of use wants, and the package of Debian that has it. Tests skip without these.
 PROGRAMS = {
     "demo": {},

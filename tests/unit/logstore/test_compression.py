@@ -1,6 +1,7 @@
 """The five compressions, what other writers make of them, and bombs."""
 
 import gzip
+import sys
 import zlib
 
 import cramjam
@@ -98,3 +99,19 @@ def test_gzip_levels_are_honoured() -> None:
 
     assert len(compress(Compression.GZIP, content, 9)) <= len(compress(Compression.GZIP, content, 1))
     assert zlib.decompress(compress(Compression.GZIP, content, 1), 31) == content
+
+
+@pytest.mark.parametrize(
+    ("compression", "package"), [(Compression.LZ4, "lz4.frame"), (Compression.SNAPPY, "cramjam")]
+)
+def test_without_its_package_a_compression_is_unsupported(
+    compression: Compression, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = compress(compression, b"hello" * 50)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    for work in (lambda: decompress(compression, data), lambda: compress(compression, b"hello")):
+        with pytest.raises(KafkaError) as refused:
+            work()
+        assert refused.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert "ottla[compression]" in refused.value.detail
