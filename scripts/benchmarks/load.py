@@ -125,9 +125,16 @@ def check(answer: bytes | bytearray, error_at: int) -> None:
 
 
 def small_requests(
-    port: int, topic: str, partitions: int, *, connections: int, seconds: float, spread: int = 1
+    port: int,
+    topic: str,
+    partitions: int,
+    *,
+    connections: int,
+    seconds: float,
+    spread: int = 1,
+    in_flight: int = IN_FLIGHT,
 ) -> Done:
-    """Requests of one 100-byte record (to `spread` partitions each), `IN_FLIGHT` on every connection."""
+    """Requests of one 100-byte record (to `spread` partitions each), `in_flight` on every connection."""
     batch = frames.build_batch(100, 100)
     answer_bytes = frames.produce_response_bytes(topic, spread)
     error_at = frames.produce_error_at(topic)
@@ -145,8 +152,8 @@ def small_requests(
         poll.register(connection.fileno(), select.EPOLLIN)
     began = time.perf_counter()
     for number, connection in sockets.items():
-        connection.sendall(requests[number] * IN_FLIGHT)
-    answered, open_requests = 0, connections * IN_FLIGHT
+        connection.sendall(requests[number] * in_flight)
+    answered, open_requests = 0, connections * in_flight
     while open_requests:
         for number, _ in poll.poll(SOCKET_TIMEOUT_S):
             data = pending[number] + sockets[number].recv(1 << 16)
