@@ -15,6 +15,7 @@ from pathlib import Path
 from logstore.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     write_partition_metadata,
@@ -139,18 +140,35 @@ class LogManager:
         return owned[0] if owned else None
 
     def claim(self, *, cluster_id: bytes, node_id: int) -> None:
-        """Take possession of the new directories, and refuse those of another cluster or node. Blocks."""
+        """Take possession of the new directories, and refuse those of another cluster or node. Blocks.
+
+        KAFKA_STORAGE_ERROR for one that holds logs and does not say whose: a lost meta.properties must not
+        make the logs of one cluster those of another.
+        """
         for log_dir in self.online_dirs:
             if log_dir.properties is not None:
                 check_owner(log_dir.properties, log_dir.path, cluster_id=cluster_id, node_id=node_id)
                 continue
             properties = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=self._unique())
             try:
+                if self._holds_logs(log_dir):
+                    raise KafkaError(
+                        ErrorCode.KAFKA_STORAGE_ERROR,
+                        f"The log directory {log_dir.path} holds logs but no meta.properties that says whose they"
+                        " are: bring that file back, or name an empty directory.",
+                    )
                 write_meta_properties(self.disk, log_dir.path, properties)
             except OSError as error:
                 self.take_offline(log_dir, f"meta.properties cannot be written: {error}")
             log_dir.properties = properties
         self._check_any_online()
+
+    def _holds_logs(self, log_dir: LogDir) -> bool:
+        """Whether a node has used the directory before: its name alone makes no directory a log."""
+        return any(
+            self.disk.exists(log_dir.path / name / PARTITION_METADATA)
+            for name in self.disk.list_directories(log_dir.path)
+        )
 
     def load(self, config_of: Callable[[str], LogConfig], *, parallel: ParallelMap = map) -> None:
         """Open every log in every directory; `config_of` gives a topic's settings. Blocks.

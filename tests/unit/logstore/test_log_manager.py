@@ -467,3 +467,19 @@ def test_many_partitions_come_back_from_a_real_disk(os_manager: Callable[[], Log
     second.load(lambda _topic: CONFIG)
 
     assert len(second.logs) == 200
+
+
+def test_logs_without_meta_properties_are_not_taken_for_those_of_a_new_cluster(world: World) -> None:
+    manager = world.started()
+    manager.get_or_create(T0, TOPIC_ID, CONFIG, is_new=True)
+    used = next(path for path in (A, B) if world.disk.exists(path / "t-0"))
+    manager.close()
+    world.disk.remove(used / "meta.properties")
+    again = world.manager()
+    again.acquire()
+
+    with pytest.raises(KafkaError) as refused:
+        again.claim(cluster_id=CLUSTER_ID, node_id=1)
+
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "holds logs but no meta.properties" in refused.value.detail
