@@ -154,8 +154,8 @@ class LogManager:
                 if self._holds_logs(log_dir):
                     raise KafkaError(
                         ErrorCode.KAFKA_STORAGE_ERROR,
-                        f"The log directory {log_dir.path} holds logs but no meta.properties that says whose they"
-                        " are: bring that file back, or name an empty directory.",
+                        f"The log directory {log_dir.path} holds logs but no meta.properties that says whose"
+                        " they are: bring that file back, or name an empty directory.",
                     )
                 write_meta_properties(self.disk, log_dir.path, properties)
             except OSError as error:
