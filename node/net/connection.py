@@ -81,6 +81,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_frame_bytes",
         "_is_busy",
+        "_is_ended",
         "_is_reading",
         "_is_write_blocked",
         "_listener",
@@ -109,6 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_bytes = 0  # of the frame that is half received, with its length prefix; 0: not known
         self._peak_bytes = 0  # the most that lay in the buffer since the last sweep
         self._is_busy = False  # a request waits for its answer, or the rest of the buffer for its turn
+        self._is_ended = False  # the peer sends nothing more, but what it sent is still to be answered
         self._is_write_blocked = False
         self._unsent_bytes = 0  # as the peer was found not to read fast enough
         self._is_reading = True
@@ -160,7 +162,13 @@ class Connection(asyncio.BufferedProtocol):
         self._serve_frames()
 
     def eof_received(self) -> bool:
-        return False
+        """Keep a half-closed connection until what was asked is answered, as Apache Kafka does.
+
+        A request that only waits (a long poll) is given up: mostly nobody is there any more to be told.
+        """
+        if self._waiting is None or isinstance(self._waiting, asyncio.Task):
+            self._is_ended = self._is_busy or self._is_write_blocked
+        return self._is_ended
 
     def pause_writing(self) -> None:
         self._is_write_blocked = True
@@ -259,7 +267,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._wait_for(answer, frame)
                 break
         self._flush(out)
-        self._make_room()
+        if self._is_ended and not self._is_busy and not self._is_write_blocked:
+            self.close()
+        else:
+            self._make_room()
 
     def _flush(self, out: list[Buffer]) -> None:
         """Send the answers of one turn together: one write, one packet where they fit."""

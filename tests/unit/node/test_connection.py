@@ -336,6 +336,36 @@ def test_a_peer_that_goes_cancels_what_it_waited_for(peer: Peer) -> None:
     assert peer.memory.used_bytes == 0
 
 
+def test_a_half_closed_peer_gets_its_answers_then_the_connection_closes(peer: Peer) -> None:
+    async def work(body: bytes) -> bytes:
+        await asyncio.sleep(0)
+        return body
+
+    peer.listener.answer = lambda body: Pending(work(bytes(body)), lambda answer: [answer])
+    peer.send(frame(b"first") + frame(b"second"))
+
+    assert peer.connection.eof_received()  # The transport stays open for what is still to be sent.
+    for _ in range(3):
+        peer.turn()
+
+    assert peer.transport.sent == [b"first", b"second"]
+    assert peer.transport.is_closed
+
+
+def test_a_half_closed_peer_is_not_kept_for_a_long_poll(peer: Peer) -> None:
+    future: asyncio.Future[bytes] = peer.loop.create_future()
+    peer.listener.answer = lambda body: Pending(future, lambda answer: [answer])
+    peer.send(frame(b"poll"))
+
+    assert not peer.connection.eof_received()
+
+
+def test_a_peer_that_ends_with_nothing_to_answer_is_not_kept(peer: Peer) -> None:
+    peer.send(frame(b"quick") + b"\0\0")
+
+    assert not peer.connection.eof_received()
+
+
 def test_a_buffer_that_grew_shrinks_when_it_is_not_needed(peer: Peer) -> None:
     peer.send(frame(bytes(200_000)))
     peer.connection.shrink()
