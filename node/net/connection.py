@@ -145,8 +145,7 @@ class Connection(asyncio.BufferedProtocol):
         memory = self._listener.memory
         memory.release(len(self._view))
         memory.settle(self)
-        self._listener.unsent_bytes -= self._unsent_bytes
-        self._unsent_bytes = 0
+        self.release_unsent()
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -173,12 +172,11 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._is_write_blocked = True
         self._unsent_bytes = self._transport.get_write_buffer_size()
-        self._listener.unsent_bytes += self._unsent_bytes
+        self._listener.hold_unsent(self, self._unsent_bytes)
 
     def resume_writing(self) -> None:
         self._is_write_blocked = False
-        self._listener.unsent_bytes -= self._unsent_bytes
-        self._unsent_bytes = 0
+        self.release_unsent()
         if not self._is_busy and not self.is_closed:
             self._serve_frames()
 
@@ -190,6 +188,11 @@ class Connection(asyncio.BufferedProtocol):
             self.is_closed = True
             self._listener.complain(self.info, reason)
         self._transport.abort()
+
+    def release_unsent(self) -> None:
+        """Answers are sent, or never will be: they count no more."""
+        self._listener.release_unsent(self, self._unsent_bytes)
+        self._unsent_bytes = 0
 
     def expire(self) -> None:
         """Close a connection that was idle for too long; Kafka does so without a word, and so do clients."""

@@ -24,6 +24,9 @@ MAX_SWEEP_SECONDS = 5.0
 STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
 # Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
 MAX_RESERVED_FILES = 1024
+# Unsent answers beyond this end the connections that have not read theirs for longest. At half of it fetches
+# give one batch each (`MAX_UNSENT_BYTES`), but thousands of peers may ask for one and never read it.
+MAX_HELD_BYTES = 512 * 1024 * 1024
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +65,7 @@ class Listener:
         self.tick = 0
         self.connections: set[Connection] = set()
         self.unsent_bytes = 0  # of answers to peers that do not read fast enough
+        self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first
         self.host = ""
         self.port = 0
         self._accepted = 0
@@ -147,6 +151,19 @@ class Listener:
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.quota.leave(self.name, connection.info.client_host)
+
+    def hold_unsent(self, connection: Connection, size_bytes: int) -> None:
+        """Count answers that a peer does not read; too many end those connections that hold theirs longest."""
+        self.unsent_bytes += size_bytes
+        self._unread[connection] = None
+        while self.unsent_bytes > MAX_HELD_BYTES:
+            slowest = next(iter(self._unread))
+            slowest.release_unsent()
+            slowest.abort("its answers are not read while memory is scarce")
+
+    def release_unsent(self, connection: Connection, size_bytes: int) -> None:
+        self.unsent_bytes -= size_bytes
+        self._unread.pop(connection, None)
 
     def complain(self, info: ConnectionInfo, reason: str) -> None:
         """One line about a connection that is closed for a reason; a flood of them is only counted."""

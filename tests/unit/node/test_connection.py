@@ -96,6 +96,12 @@ class FakeListener:
 
     def forget(self, connection: Connection) -> None: ...
 
+    def hold_unsent(self, connection: Connection, size_bytes: int) -> None:
+        self.unsent_bytes += size_bytes
+
+    def release_unsent(self, connection: Connection, size_bytes: int) -> None:
+        self.unsent_bytes -= size_bytes
+
     def complain(self, info: ConnectionInfo, reason: str) -> None:
         self.complaints.append(reason)
 

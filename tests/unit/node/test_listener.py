@@ -70,6 +70,23 @@ def test_connections_beyond_the_limit_are_closed() -> None:
     assert not any(transport.is_aborted for transport in kept)
 
 
+def test_peers_that_do_not_read_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.net.listener.MAX_HELD_BYTES", 250)
+    to = listener()
+    peers = [connect(to) for _ in range(4)]
+    for _, transport in peers:
+        monkeypatch.setattr(transport, "get_write_buffer_size", lambda: 100)
+
+    peers[0][0].pause_writing()
+    peers[0][0].resume_writing()
+    for connection, _ in (peers[1], peers[2], peers[0], peers[3]):
+        connection.pause_writing()
+
+    # The one that has read in between is not the slowest.
+    assert [transport.is_aborted for _, transport in peers] == [False, True, True, False]
+    assert to.unsent_bytes == 200
+
+
 def test_connections_leave_open_files_to_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (256, 256))
     to = listener()
