@@ -153,7 +153,7 @@ class Listener:
         self.quota.leave(self.name, connection.info.client_host)
 
     def hold_unsent(self, connection: Connection, size_bytes: int) -> None:
-        """Count answers that a peer does not read; too many end those connections that hold theirs longest."""
+        """Count answers that a peer does not read; too many end the connections that hold theirs longest."""
         self.unsent_bytes += size_bytes
         self._unread[connection] = None
         while self.unsent_bytes > MAX_HELD_BYTES:
