@@ -185,6 +185,7 @@ class Broker:
         self.metadata.add_listener(publish)
         self._log_notes()
         self.groups.start(self._tasks)
+        self.start_task(self.replica_manager.host_the_rest())
         self.start_task(self.maintenance.run())
         for listener in self.listeners:
             await listener.start()

@@ -8,6 +8,8 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
@@ -25,8 +27,19 @@ from node.replica.partition import Assignment, Partition
 # Kafka's default of max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
 DEFAULT_SESSION_SLOTS = 1000
 DEFAULT_SESSION_EVICTION_MS = 120_000
+# A new log costs some 1.5 ms of file operations. So many are made before a change of the metadata is
+# answered, or between two turns of the loop; the rest of a large topic follows, or comes when asked for.
+HOSTED_AT_ONCE = 16
 
 log = logging.getLogger(__name__)
+
+
+class Unhosted(NamedTuple):
+    """A partition that the metadata gave this node and whose log is still to be made or found."""
+
+    topic_id: bytes
+    assignment: Assignment
+    is_new: bool
 
 
 class ReplicaManager:
@@ -49,6 +62,8 @@ class ReplicaManager:
         self._image = image
         self._log_config = log_config
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._unhosted: dict[TopicPartition, Unhosted] = {}
+        self._has_unhosted = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
         self._has_started = False
         self._delayed: set[DelayedFetch | DelayedProduce] = set()
@@ -66,7 +81,7 @@ class ReplicaManager:
         UNKNOWN_TOPIC_OR_PARTITION if the cluster has no such partition, NOT_LEADER_OR_FOLLOWER if other nodes
         have it, KAFKA_STORAGE_ERROR if the disk that it lies on has failed.
         """
-        partition = self._partitions.get(topic_partition)
+        partition = self._partitions.get(topic_partition) or self.find(topic_partition)
         if partition is not None:
             return partition
         if topic_partition in self._offline:
@@ -80,7 +95,11 @@ class ReplicaManager:
 
     def find(self, topic_partition: tuple[str, int]) -> Partition | None:
         """The replica of a partition on this node, None if it hosts none."""
-        return self._partitions.get(topic_partition)
+        partition = self._partitions.get(topic_partition)
+        if partition is None and topic_partition in self._unhosted:
+            self._host(TopicPartition(*topic_partition))
+            return self._partitions.get(topic_partition)
+        return partition
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -94,7 +113,8 @@ class ReplicaManager:
         """Host, lead, follow and drop partitions as the new image says, and hand new settings to their logs.
 
         The first call, at start, brings everything that there is. A log that cannot be opened does not hold
-        up the others: its partition is offline.
+        up the others: its partition is offline. Of many new logs the first are made at once, the others by
+        `host_the_rest` or when somebody asks for them.
         """
         for before, after in changes.topics:
             if before is not None and (after is None or after.topic_id != before.topic_id):
@@ -102,6 +122,8 @@ class ReplicaManager:
                     self._remove(topic_partition)
             if after is not None:
                 self._apply_topic(image, after, is_new=before is None and self._has_started)
+        # What is there at start is open already: only its roles are given out.
+        self._host_some(HOSTED_AT_ONCE if self._has_started else len(self._unhosted))
         self._has_started = True
         for kind, name in changes.configs:
             if kind == ConfigResourceType.TOPIC:
@@ -127,40 +149,56 @@ class ReplicaManager:
             if partition is not None and partition.log.config != config:
                 partition.log.update_config(config)
 
+    async def host_the_rest(self) -> None:
+        """Make the logs that `apply` left, a few in each turn of the loop, for as long as the node runs."""
+        while True:
+            await self._has_unhosted.wait()
+            self._host_some(HOSTED_AT_ONCE)
+            await asyncio.sleep(0)
+
     def _apply_topic(self, image: MetadataImage, topic: TopicImage, *, is_new: bool) -> None:
-        config: LogConfig | None = None
         for one in topic.partitions:
             topic_partition = TopicPartition(topic.name, one.partition)
             if self._broker_id not in one.replicas:
-                if topic_partition in self._partitions:
+                if topic_partition in self._partitions or topic_partition in self._unhosted:
                     self._remove(topic_partition)
                 continue
             hosted = self._partitions.get(topic_partition)
-            try:
-                if hosted is not None:
-                    hosted.assign(_assignment(one))
-                    continue
-                config = config or self._log_config(image, topic.name)
-                self._host(topic_partition, topic.topic_id, _assignment(one), config, is_new=is_new)
-            except KafkaError as error:
-                log.error("%s cannot be served: %s", topic_partition, error)
-                self._drop(topic_partition)
-                self._offline.add(topic_partition)
+            if hosted is not None:
+                hosted.assign(_assignment(one))
+                continue
+            waiting = self._unhosted.get(topic_partition)
+            self._unhosted[topic_partition] = Unhosted(
+                topic.topic_id, _assignment(one), is_new if waiting is None else waiting.is_new
+            )
 
-    def _host(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: bytes,
-        assignment: Assignment,
-        config: LogConfig,
-        *,
-        is_new: bool,
-    ) -> None:
-        partition_log = self._log_manager.get_or_create(topic_partition, topic_id, config, is_new=is_new)
+    def _host_some(self, count: int) -> None:
+        for topic_partition in tuple(islice(self._unhosted, count)):
+            self._host(topic_partition)
+        if self._unhosted:
+            self._has_unhosted.set()
+        else:
+            self._has_unhosted.clear()
+
+    def _host(self, topic_partition: TopicPartition) -> None:
+        """Open or make the partition's log and serve it; it is offline where that fails."""
+        topic_id, assignment, is_new = self._unhosted.pop(topic_partition)
+        try:
+            partition_log = self._log_manager.get_or_create(
+                topic_partition,
+                topic_id,
+                self._log_config(self._image(), topic_partition.topic),
+                is_new=is_new,
+            )
+            partition = Partition(
+                broker_id=self._broker_id, log=partition_log, topic_id=topic_id, assignment=assignment
+            )
+        except KafkaError as error:
+            log.error("%s cannot be served: %s", topic_partition, error)
+            self._offline.add(topic_partition)
+            return
         self._offline.discard(topic_partition)
-        self._partitions[topic_partition] = Partition(
-            broker_id=self._broker_id, log=partition_log, topic_id=topic_id, assignment=assignment
-        )
+        self._partitions[topic_partition] = partition
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         """The partition leaves this node, and its files go."""
@@ -169,6 +207,7 @@ class ReplicaManager:
 
     def _drop(self, topic_partition: TopicPartition) -> Partition | None:
         self._offline.discard(topic_partition)
+        self._unhosted.pop(topic_partition, None)
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
             partition.close()

@@ -1,0 +1,72 @@
+"""Which partitions a node hosts: a large topic never stops the loop, and is served from its first moment."""
+
+import asyncio
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.replica.replica_manager import HOSTED_AT_ONCE
+from tests.unit.node.replica_world import ReplicaWorld
+
+
+@pytest.fixture
+def world() -> ReplicaWorld:
+    world = ReplicaWorld()
+    world.create_topic("first")  # what is there at start is hosted whole; this is past
+    return world
+
+
+def test_a_small_topic_is_made_before_the_change_is_answered(world: ReplicaWorld) -> None:
+    world.create_topic("small", partitions=HOSTED_AT_ONCE)
+
+    assert len(world.replica_manager) == 1 + HOSTED_AT_ONCE
+
+
+def test_of_a_large_topic_some_logs_are_made_at_once_and_any_when_it_is_asked_for(
+    world: ReplicaWorld,
+) -> None:
+    world.create_topic("large", partitions=100)
+
+    assert len(world.replica_manager) == 1 + HOSTED_AT_ONCE
+    assert world.append("large", index=99) == 0
+    assert len(world.replica_manager) == 2 + HOSTED_AT_ONCE
+
+
+async def _host_the_rest(world: ReplicaWorld) -> int:
+    """Turns of the loop that others got until all was hosted."""
+    turns = 0
+    work = asyncio.ensure_future(world.replica_manager.host_the_rest())
+    while len(world.replica_manager) < 101:
+        await asyncio.sleep(0)
+        turns += 1
+    work.cancel()
+    return turns
+
+
+def test_the_rest_is_made_in_turns_with_the_loop(world: ReplicaWorld) -> None:
+    world.create_topic("large", partitions=100)
+
+    turns = asyncio.run(_host_the_rest(world))
+
+    assert turns >= (100 - HOSTED_AT_ONCE) // HOSTED_AT_ONCE
+    assert world.append("large", index=50) == 0
+
+
+def test_what_changes_before_the_log_is_made_holds_when_it_is(world: ReplicaWorld) -> None:
+    world.create_topic("large", partitions=100)
+    world.create_topic("large", partitions=100, leader_epoch=3)
+
+    assert world.partition("large", 99).leader_epoch == 3
+
+
+def test_a_topic_that_goes_before_its_logs_are_made_leaves_nothing(world: ReplicaWorld) -> None:
+    world.create_topic("large", partitions=100)
+    world.delete_topic("large")
+
+    with pytest.raises(KafkaError) as refused:
+        world.partition("large", 99)
+
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.replica_manager.find(TopicPartition("large", 99)) is None
+    assert len(world.replica_manager) == 1
