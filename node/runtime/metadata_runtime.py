@@ -6,7 +6,7 @@ and only then is the command answered. So whoever was told that a topic exists f
 """
 
 import logging
-from asyncio import Future, get_running_loop
+from asyncio import Future, get_running_loop, shield
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, overload
@@ -138,7 +138,7 @@ class MetadataRuntime:
             committed = self._pending[-1].committed
         else:
             return decision.reply
-        await committed
+        await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
         return decision.reply
 
     def _append(self, records: Sequence[MetadataRecord], now_ms: int) -> "Future[None]":

@@ -67,6 +67,24 @@ def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
     asyncio.run(scene())
 
 
+def test_one_that_gives_up_does_not_fail_the_others_who_wait_for_the_same_commit() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        first = asyncio.ensure_future(node.metadata.submit(create("a")))
+        await turns()
+        second = asyncio.ensure_future(node.metadata.submit(create("a")))  # refused, and waits for the first
+        await turns()
+
+        second.cancel()
+        await turns()
+        node.quorum.commit()
+
+        assert (await first).topics[0].error is ErrorCode.NONE
+        assert second.cancelled()
+
+    asyncio.run(scene())
+
+
 def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
