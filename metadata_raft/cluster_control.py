@@ -4,14 +4,20 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
     RegisterBroker,
     RegisterBrokerReply,
+    ReportOfflineReplicas,
+    ReportOfflineReplicasReply,
     UnfenceBroker,
     UnfenceBrokerReply,
     UpdateFeatures,
     UpdateFeaturesReply,
 )
 from metadata_raft.decision import Decision
-from metadata_raft.image import MetadataImage
-from metadata_raft.partition_control import leaders_after_fence, leaders_after_unfence
+from metadata_raft.image import BrokerImage, MetadataImage
+from metadata_raft.partition_control import (
+    leaders_after_fence,
+    leaders_after_offline_replicas,
+    leaders_after_unfence,
+)
 from metadata_raft.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -65,14 +71,7 @@ def register_broker(image: MetadataImage, command: RegisterBroker) -> Decision:
 
 def unfence_broker(image: MetadataImage, command: UnfenceBroker) -> Decision:
     """A broker may lead from now on; STALE_BROKER_EPOCH from a process that was replaced."""
-    broker = image.brokers.get(command.broker_id)
-    if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {command.broker_id} is not registered.")
-    if broker.broker_epoch != command.broker_epoch:
-        raise KafkaError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"Broker {command.broker_id} is at epoch {broker.broker_epoch}, not {command.broker_epoch}.",
-        )
+    broker = _living_broker(image, command.broker_id, command.broker_epoch)
     if not broker.fenced:
         return Decision(reply=UnfenceBrokerReply(led_partitions=0))
     changes = list(leaders_after_unfence(image, command.broker_id))
@@ -80,6 +79,25 @@ def unfence_broker(image: MetadataImage, command: UnfenceBroker) -> Decision:
         broker_id=command.broker_id, broker_epoch=command.broker_epoch, fenced=FencingChange.UNFENCE
     )
     return Decision(records=[unfence, *changes], reply=UnfenceBrokerReply(led_partitions=len(changes)))
+
+
+def report_offline_replicas(image: MetadataImage, command: ReportOfflineReplicas) -> Decision:
+    """Replicas on a failed log directory leave their ISRs; STALE_BROKER_EPOCH from a replaced process."""
+    _living_broker(image, command.broker_id, command.broker_epoch)
+    changes = list(leaders_after_offline_replicas(image, command.broker_id, command.replicas))
+    return Decision(records=changes, reply=ReportOfflineReplicasReply(changed_partitions=len(changes)))
+
+
+def _living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered.")
+    if broker.broker_epoch != broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Broker {broker_id} is at epoch {broker.broker_epoch}, not {broker_epoch}.",
+        )
+    return broker
 
 
 def update_features(image: MetadataImage, command: UpdateFeatures) -> Decision:

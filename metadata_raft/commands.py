@@ -183,6 +183,20 @@ class UnfenceBrokerReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOfflineReplicas:
+    """A broker cannot serve these replicas: the log directory that they lie in has failed (KIP-112)."""
+
+    broker_id: int
+    broker_epoch: int
+    replicas: Sequence[tuple[bytes, int]]  # topic id and partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOfflineReplicasReply:
+    changed_partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateProducerIds:
     broker_id: int
     broker_epoch: int
@@ -213,6 +227,7 @@ Command: TypeAlias = (
     | AlterConfigs
     | RegisterBroker
     | UnfenceBroker
+    | ReportOfflineReplicas
     | AllocateProducerIds
     | UpdateFeatures
 )
@@ -223,6 +238,7 @@ Reply: TypeAlias = (
     | AlterConfigsReply
     | RegisterBrokerReply
     | UnfenceBrokerReply
+    | ReportOfflineReplicasReply
     | AllocateProducerIdsReply
     | UpdateFeaturesReply
 )

@@ -5,7 +5,12 @@ records true. The image of a controller runs ahead of what is committed, so that
 each other's commits; if an append fails, it is set back to the last committed image with `reset`.
 """
 
-from metadata_raft.cluster_control import register_broker, unfence_broker, update_features
+from metadata_raft.cluster_control import (
+    register_broker,
+    report_offline_replicas,
+    unfence_broker,
+    update_features,
+)
 from metadata_raft.commands import (
     AllocateProducerIds,
     AlterConfigs,
@@ -14,6 +19,7 @@ from metadata_raft.commands import (
     CreateTopics,
     DeleteTopics,
     RegisterBroker,
+    ReportOfflineReplicas,
     UnfenceBroker,
     UpdateFeatures,
 )
@@ -51,6 +57,8 @@ class Controller:
                 return register_broker(image, command)
             case UnfenceBroker():
                 return unfence_broker(image, command)
+            case ReportOfflineReplicas():
+                return report_offline_replicas(image, command)
             case AllocateProducerIds():
                 return allocate_producer_ids(image, command)
             case UpdateFeatures():

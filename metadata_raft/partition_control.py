@@ -53,21 +53,37 @@ def check_manual_assignment(
 def leaders_after_fence(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
     """Take a broker that fell out of every ISR and elect others; a last replica in sync stays, leaderless."""
     for topic_id, partition in _partitions_with(image, broker_id):
-        if broker_id not in partition.isr:
-            continue
-        isr = [replica for replica in partition.isr if replica != broker_id]
-        alive = [replica for replica in isr if image.brokers[replica].is_active]
-        if partition.leader == broker_id:
-            leader = next((replica for replica in partition.replicas if replica in alive), NO_LEADER)
-            yield PartitionChangeRecord(
-                partition_id=partition.partition,
-                topic_id=topic_id,
-                # The last replica in sync is the only one that has every acknowledged record.
-                isr=isr or None,
-                leader=leader,
-            )
-        elif isr:
-            yield PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, isr=isr)
+        yield from _leave(image, topic_id, partition, broker_id)
+
+
+def leaders_after_offline_replicas(
+    image: MetadataImage, broker_id: int, replicas: Sequence[tuple[bytes, int]]
+) -> Iterator[PartitionChangeRecord]:
+    """The same for some replicas of a broker that is up; those that are gone meanwhile are passed over."""
+    for topic_id, index in sorted(set(replicas)):
+        topic = image.topics.by_id.get(topic_id)
+        if topic is not None and 0 <= index < len(topic.partitions):
+            yield from _leave(image, topic_id, topic.partitions[index], broker_id)
+
+
+def _leave(
+    image: MetadataImage, topic_id: bytes, partition: PartitionImage, broker_id: int
+) -> Iterator[PartitionChangeRecord]:
+    if broker_id not in partition.isr:
+        return
+    isr = [replica for replica in partition.isr if replica != broker_id]
+    alive = [replica for replica in isr if image.brokers[replica].is_active]
+    if partition.leader == broker_id:
+        leader = next((replica for replica in partition.replicas if replica in alive), NO_LEADER)
+        yield PartitionChangeRecord(
+            partition_id=partition.partition,
+            topic_id=topic_id,
+            # The last replica in sync is the only one that has every acknowledged record.
+            isr=isr or None,
+            leader=leader,
+        )
+    elif isr:
+        yield PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, isr=isr)
 
 
 def leaders_after_unfence(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:

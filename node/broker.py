@@ -13,7 +13,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -183,6 +183,7 @@ class Broker:
         )
         publish(self.metadata.image, _everything(self.metadata.image))
         self.metadata.add_listener(publish)
+        await self._report_offline(self.replica_manager.offline_partitions)
         self._log_notes()
         self.groups.start(self._tasks)
         self.start_task(self.replica_manager.host_the_rest())
@@ -391,6 +392,19 @@ class Broker:
     def _dir_went_offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
         log.error("The log directory %s is offline: %s", log_dir.path, log_dir.offline_reason)
         self.replica_manager.take_offline(lost)
+        if self._tasks is not None:
+            self.start_task(self._report_offline(lost))
+
+    async def _report_offline(self, lost: Sequence[TopicPartition]) -> None:
+        """Tell the cluster which partitions this node cannot serve, so that clients stop asking it."""
+        topics = self.metadata.image.topics.by_name
+        replicas = [(topics[one.topic].topic_id, one.partition) for one in lost if one.topic in topics]
+        if not replicas:
+            return
+        try:
+            await self.metadata.report_offline_replicas(replicas)
+        except KafkaError as error:
+            log.warning("The cluster could not be told of %d offline replicas: %s", len(replicas), error)
 
     def _log_notes(self) -> None:
         """What the log directories have to say."""

@@ -93,6 +93,11 @@ class ReplicaManager:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
+    @property
+    def offline_partitions(self) -> list[TopicPartition]:
+        """The partitions of this node whose log directory has failed."""
+        return [TopicPartition(*one) for one in sorted(self._offline)]
+
     def find(self, topic_partition: tuple[str, int]) -> Partition | None:
         """The replica of a partition on this node, None if it hosts none."""
         partition = self._partitions.get(topic_partition)
@@ -194,7 +199,8 @@ class ReplicaManager:
                 broker_id=self._broker_id, log=partition_log, topic_id=topic_id, assignment=assignment
             )
         except KafkaError as error:
-            log.error("%s cannot be served: %s", topic_partition, error)
+            if topic_partition not in self._offline:
+                log.error("%s cannot be served: %s", topic_partition, error)
             self._offline.add(topic_partition)
             return
         self._offline.discard(topic_partition)

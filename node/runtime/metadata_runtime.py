@@ -27,6 +27,8 @@ from metadata_raft.commands import (
     RegisterBroker,
     RegisterBrokerReply,
     Reply,
+    ReportOfflineReplicas,
+    ReportOfflineReplicasReply,
     UnfenceBroker,
     UnfenceBrokerReply,
     UpdateFeatures,
@@ -122,6 +124,8 @@ class MetadataRuntime:
     @overload
     async def submit(self, command: UnfenceBroker) -> UnfenceBrokerReply: ...
     @overload
+    async def submit(self, command: ReportOfflineReplicas) -> ReportOfflineReplicasReply: ...
+    @overload
     async def submit(self, command: AllocateProducerIds) -> AllocateProducerIdsReply: ...
     @overload
     async def submit(self, command: UpdateFeatures) -> UpdateFeaturesReply: ...
@@ -215,6 +219,12 @@ class MetadataRuntime:
     async def unfence(self) -> None:
         """Lead whatever this broker may lead: its logs are open and its listeners ready."""
         await self.submit(UnfenceBroker(broker_id=self.broker_id, broker_epoch=self.broker_epoch))
+
+    async def report_offline_replicas(self, replicas: Sequence[tuple[bytes, int]]) -> None:
+        """This broker cannot serve these (topic id, partition): others lead them, or nobody."""
+        await self.submit(
+            ReportOfflineReplicas(broker_id=self.broker_id, broker_epoch=self.broker_epoch, replicas=replicas)
+        )
 
     async def next_producer_id(self) -> int:
         """A producer id that nobody has; one commit serves a block of them, however many ask at once."""

@@ -277,3 +277,28 @@ def test_a_part_that_fails_ends_the_node_in_order(embedded: Start, tmp_path: Pat
         node.stop()
     assert "this part has failed" in str(ended.value.exceptions)
     assert (data / ".kafka_cleanshutdown").exists(), "the logs are closed all the same"
+
+
+def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(
+    embedded: Start, tmp_path: Path
+) -> None:
+    node = embedded(log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    with WireClient(node.bootstrap) as client:
+        create(client, "spread", partitions=4)
+        failing = node.broker.log_manager.dirs[1]
+        logs = node.broker.log_manager.logs
+        lost = {name.partition for name, one in logs.items() if one.directory.parent == failing.path}
+        assert len(lost) == 2
+
+        node.call(lambda broker: broker.log_manager.take_offline(failing, "pulled out by the test"))
+        deadline = time.monotonic() + 5
+        while True:
+            topic = only(client.call("metadata", 12, topics=[{"name": "spread"}]).topics)
+            leaderless = {one.partition_index for one in topic.partitions if one.leader_id == -1}
+            if leaderless or time.monotonic() > deadline:
+                break
+
+        assert leaderless == lost
+        codes = {one.error_code for one in topic.partitions if one.partition_index in lost}
+        assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}
+        produce(client, "spread", batch(), index=min({0, 1, 2, 3} - lost))
