@@ -4,23 +4,13 @@
 `broker` runs a node on an event loop in a thread of the test process, for tests that look inside.
 """
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
-import uvloop
 
-from node.broker import Broker
-from node.config import parse_config
 from tests.compat.servers import Server, start_ottla
-
-T = TypeVar("T")
-QUICK = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
-THREAD_TIMEOUT_S = 30
+from tests.integration.embedded_broker import QUICK, EmbeddedBroker, start_embedded
 
 
 @pytest.fixture(scope="session")
@@ -33,87 +23,21 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert "Traceback" not in server.output(), server.output()[-3000:]
 
 
-@dataclass(slots=True)
-class EmbeddedBroker:
-    """A node on a loop of its own; `call` runs something there."""
-
-    broker: Broker
-    loop: asyncio.AbstractEventLoop
-    stop: Callable[[], None]  # may be called twice
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.broker.listeners[0].port}"
-
-    def call(self, work: Callable[[Broker], T]) -> T:
-        """Run `work` on the node's loop and give its result."""
-
-        async def on_loop() -> T:
-            return work(self.broker)
-
-        return asyncio.run_coroutine_threadsafe(on_loop(), self.loop).result(THREAD_TIMEOUT_S)
-
-
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[Callable[..., EmbeddedBroker]]:
     """Starts nodes in this process: `embedded(log_dirs=..., **settings)`, underscores for dots."""
-    stops: list[Callable[[], None]] = []
+    started: list[EmbeddedBroker] = []
 
-    def start(**settings: Any) -> EmbeddedBroker:
-        texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path / "embedded"), **QUICK}
-        texts |= {name.replace("_", "."): str(value) for name, value in settings.items()}
-        started = _start_in_thread(Broker(parse_config(texts)))
-        stops.append(started.stop)
-        return started
+    def start(**settings: object) -> EmbeddedBroker:
+        started.append(start_embedded(tmp_path / "embedded", **settings))
+        return started[-1]
 
     yield start
-    for stop in stops:
-        stop()
+    for one in started:
+        one.stop()
 
 
 @pytest.fixture
 def broker(embedded: Callable[..., EmbeddedBroker]) -> EmbeddedBroker:
     """A node in this process, for this test alone."""
     return embedded()
-
-
-def _start_in_thread(broker: Broker) -> EmbeddedBroker:
-    is_ready = threading.Event()
-    problems: list[BaseException] = []
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-
-    async def live() -> None:
-        stopping = asyncio.Event()
-        await broker.start()
-        running.append((asyncio.get_running_loop(), stopping))
-        is_ready.set()
-        try:
-            await stopping.wait()
-        finally:
-            await broker.stop()
-
-    def run() -> None:
-        try:
-            uvloop.run(live())
-        except BaseException as problem:  # told to the test, in whose thread this is not
-            problems.append(problem)
-        finally:
-            is_ready.set()
-
-    thread = threading.Thread(target=run, name="embedded-broker")
-    thread.start()
-    assert is_ready.wait(THREAD_TIMEOUT_S), "the node did not start"
-    if not running:
-        thread.join(THREAD_TIMEOUT_S)
-        raise problems[0]
-    loop, stopping = running[0]
-
-    def stop() -> None:
-        if thread.is_alive():
-            loop.call_soon_threadsafe(stopping.set)
-            thread.join(THREAD_TIMEOUT_S)
-        assert not thread.is_alive(), "the node did not stop"
-        if problems:
-            raise problems.pop()
-
-    return EmbeddedBroker(broker, loop, stop)

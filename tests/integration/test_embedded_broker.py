@@ -4,7 +4,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,29 +12,9 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, only
-from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.integration.embedded_broker import EmbeddedBroker
 
 Start = Callable[..., EmbeddedBroker]
-
-
-@pytest.fixture
-def embedded(tmp_path: Path) -> Iterator[Start]:
-    """Starts nodes in this process: `embedded(log_dirs=..., **settings)`."""
-    started: list[EmbeddedBroker] = []
-
-    def start(**settings: object) -> EmbeddedBroker:
-        started.append(start_embedded(tmp_path / "embedded", **settings))
-        return started[-1]
-
-    yield start
-    for node in started:
-        node.stop()
-
-
-@pytest.fixture
-def broker(embedded: Start) -> EmbeddedBroker:
-    """A node in this process, for this test alone."""
-    return embedded()
 
 
 def create(client: WireClient, name: str, partitions: int = 1) -> None:
