@@ -15,7 +15,7 @@ CACHE = ROOT / ".cache" / "maven"
 BROKER = ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.kafka:kafka-tools:4.3.1")
 MAVEN_TIMEOUT_S = 300
 
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+_POM = """<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>ottla.tests</groupId><artifactId>jars</artifactId><version>1</version>
   <dependencies>{dependencies}</dependencies>
