@@ -213,11 +213,6 @@ class PartitionLog:
         """Why the log refuses to work; None while it works."""
         return self._failure
 
-    @property
-    def unflushed_messages(self) -> int:
-        """How many offsets a power cut could take."""
-        return self.log_end_offset - self.recovery_point
-
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
 
@@ -490,13 +485,6 @@ class PartitionLog:
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where a leader epoch, or the last known one before it, ended; (-1, -1) when that is not known."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
-
-    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
-        """A leader begins its reign: `epoch` starts at `start_offset`, the log end."""
-        try:
-            self._epochs.assign(epoch, start_offset)
-        except OSError as error:
-            raise self._fail(error) from error
 
     # Offsets that move.
 

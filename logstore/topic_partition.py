@@ -43,11 +43,6 @@ def check_topic_name(name: str) -> None:
     )
 
 
-def names_collide(one: str, other: str) -> bool:
-    """Whether two names differ only in '.' and '_'; Kafka refuses those: metrics cannot tell them apart."""
-    return one.replace(".", "_") == other.replace(".", "_")
-
-
 def uuid_to_text(uuid: bytes) -> str:
     """A 16-byte id as Kafka prints it: URL-safe base64 without padding, 22 characters."""
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()

@@ -205,11 +205,6 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request waits for its answer and no answer for being sent."""
-        return not self._is_busy and self._transport.get_write_buffer_size() == 0
-
-    @property
     def is_inside_frame(self) -> bool:
         """Whether a frame is half received that is larger than the smallest buffer."""
         return self._frame_bytes > INITIAL_BUFFER_BYTES
