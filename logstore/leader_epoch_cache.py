@@ -152,6 +152,8 @@ def encode(entries: list[EpochEntry]) -> bytes:
 def parse(content: bytes, name: str) -> list[EpochEntry]:
     """The inverse of `encode`; CORRUPT_MESSAGE for anything else."""
     try:
+        if not content.endswith(b"\n"):
+            raise ValueError("it is cut off")
         lines = content.decode("ascii").splitlines()
         if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
             raise ValueError("version or count")
