@@ -6,6 +6,8 @@ clock                 what time it is
 properties_file       Java's properties files
 listener_settings     `listeners`, `advertised.listeners` and their relatives
 settings_not_honoured  settings of Apache Kafka that have no effect here
+setting               how the tables of settings are written
+cluster_settings      the table of settings of a node among others: quorum, replication, peers
 broker_settings       the table of broker and group settings
 config                file, environment and command line into one frozen BrokerConfig
 wire                  bytes of the Kafka protocol and the objects that they stand for

@@ -14,28 +14,16 @@ from typing import Final
 from logstore.config_def import (
     INT_MAX,
     ConfigDef,
-    ConfigKey,
     ConfigScope,
-    ConfigType,
     ConfigValue,
-    Importance,
     Validator,
     at_least,
     between,
-    list_of,
 )
 from logstore.log_config import BROKER_LOG_KEYS
+from node.cluster_settings import CLUSTER_SETTINGS
+from node.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, SHORT, STRING, setting
 
-_BOOLEAN, _STRING, _INT, _SHORT, _LONG, _DOUBLE, _LIST = (
-    ConfigType.BOOLEAN,
-    ConfigType.STRING,
-    ConfigType.INT,
-    ConfigType.SHORT,
-    ConfigType.LONG,
-    ConfigType.DOUBLE,
-    ConfigType.LIST,
-)
-_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -46,155 +34,109 @@ def _cluster_id_problem(value: ConfigValue) -> str | None:
     return "it must be a uuid as 22 characters of base64url."
 
 
-def _key(
-    name: str,
-    type_: ConfigType,
-    default: ConfigValue,
-    documentation: str,
-    validator: Validator | None = None,
-    *,
-    importance: Importance = _MEDIUM,
-    scope: ConfigScope = ConfigScope.READ_ONLY,
-    internal: bool = False,
-) -> ConfigKey:
-    return ConfigKey(
-        name=name,
-        type=type_,
-        default=default,
-        documentation=documentation,
-        validator=validator,
-        importance=importance,
-        scope=scope,
-        internal=internal,  # honoured, and hidden from DescribeConfigs, as by Apache Kafka
-    )
-
-
 _IDENTITY = (
-    _key("node.id", _INT, 0, "The number of this node in its cluster.", at_least(0), importance=_HIGH),
-    _key("broker.id", _INT, -1, "The old name of node.id; if both are given they must agree."),
-    _key(
-        "process.roles",
-        _LIST,
-        ("broker", "controller"),
-        "What this process does. A node of this cluster is always both broker and controller.",
-        list_of("broker", "controller", may_be_empty=False),
-        importance=_HIGH,
-    ),
-    _key(
+    setting("node.id", INT, 0, "The number of this node in its cluster.", at_least(0), importance=HIGH),
+    setting("broker.id", INT, -1, "The old name of node.id; if both are given they must agree."),
+    setting(
         "cluster.id",
-        _STRING,
+        STRING,
         None,
         "The id of the cluster that a fresh node founds, a uuid as 22 characters of base64url; random if none"
         " is given. A node whose data belongs to another cluster refuses to start.",
         Validator(allowed="22 characters of base64url", problem_of=_cluster_id_problem),
     ),
-    _key(
-        "broker.rack", _STRING, None, "Where this node stands; replicas of a partition go to different racks."
+    setting(
+        "broker.rack", STRING, None, "Where this node stands; replicas of a partition go to different racks."
     ),
 )
 
 _NETWORK = (
-    _key(
+    setting(
         "listeners",
-        _LIST,
+        LIST,
         ("PLAINTEXT://:9092",),
         "Where this node listens, as NAME://HOST:PORT. Without a host it listens on all addresses; port 0"
         " takes a free one.",
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "advertised.listeners",
-        _LIST,
+        LIST,
         None,
         "What clients are told to connect to, as NAME://HOST:PORT. Without it they are told the address that"
         " they reached.",
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "listener.security.protocol.map",
-        _STRING,
+        STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener name, as NAME:PROTOCOL pairs. PLAINTEXT alone is served.",
-        importance=_LOW,
+        importance=LOW,
     ),
-    _key("inter.broker.listener.name", _STRING, None, "The listener over which brokers talk to each other."),
-    _key(
-        "security.inter.broker.protocol",
-        _STRING,
-        "PLAINTEXT",
-        "The security protocol among brokers, where inter.broker.listener.name is not given.",
-    ),
-    _key(
-        "controller.listener.names",
-        _LIST,
-        (),
-        "Listeners of Apache Kafka's controllers. They are not opened: the controller of this cluster needs"
-        " none.",
-        importance=_HIGH,
-    ),
-    _key(
+    setting(
         "socket.request.max.bytes",
-        _INT,
+        INT,
         100 * 1024 * 1024,
         "The largest request; a longer one closes its connection.",
         at_least(1),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "socket.listen.backlog.size",
-        _INT,
+        INT,
         512,
         "How many connections may wait to be accepted.",
         at_least(1),
     ),
-    _key(
+    setting(
         "connections.max.idle.ms",
-        _LONG,
+        LONG,
         600_000,
         "A connection on which nothing happened for this long is closed.",
     ),
-    _key(
+    setting(
         "max.connections",
-        _INT,
+        INT,
         INT_MAX,
         "How many connections this node holds; a further one is closed at once. As"
         " listener.name.NAME.max.connections it limits one listener.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "max.connections.per.ip",
-        _INT,
+        INT,
         INT_MAX,
         "How many connections one address may hold.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "max.connections.per.ip.overrides",
-        _STRING,
+        STRING,
         "",
         "Other limits for single addresses, as ADDRESS:LIMIT,ADDRESS:LIMIT.",
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "queued.max.request.bytes",
-        _LONG,
+        LONG,
         -1,
         "How many bytes of requests may be in memory at a time; no connection is read beyond. -1 takes a"
         " limit of this node's own.",
     ),
-    _key("fetch.max.bytes", _INT, 55 * 1024 * 1024, "The most that one fetch returns.", at_least(1024)),
-    _key(
+    setting("fetch.max.bytes", INT, 55 * 1024 * 1024, "The most that one fetch returns.", at_least(1024)),
+    setting(
         "max.incremental.fetch.session.cache.slots",
-        _INT,
+        INT,
         1000,
         "How many incremental fetch sessions are kept.",
         at_least(0),
     ),
-    _key(
+    setting(
         "max.request.partition.size.limit",
-        _INT,
+        INT,
         2000,
         "The most partitions that one DescribeTopicPartitions returns.",
         at_least(1),
@@ -202,204 +144,208 @@ _NETWORK = (
 )
 
 _TOPICS = (
-    _key(
+    setting(
         "auto.create.topics.enable",
-        _BOOLEAN,
+        BOOLEAN,
         True,
         "Whether a topic comes into being when a client that allows it asks for it.",
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key("num.partitions", _INT, 1, "Partitions of a topic created without a number.", at_least(1)),
-    _key("default.replication.factor", _INT, 1, "Replicas of a topic created without a number."),
-    _key("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted.", importance=_HIGH),
+    setting("num.partitions", INT, 1, "Partitions of a topic created without a number.", at_least(1)),
+    setting("default.replication.factor", INT, 1, "Replicas of a topic created without a number."),
+    setting("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted.", importance=HIGH),
 )
 
 _STORAGE = (
-    _key("log.dirs", _LIST, None, "The directories of the data; log.dir if none is given.", importance=_HIGH),
-    _key("log.dir", _LIST, ("/tmp/ottla-logs",), "The directory of the data.", importance=_HIGH),
-    _key(
+    setting(
+        "log.dirs", LIST, None, "The directories of the data; log.dir if none is given.", importance=HIGH
+    ),
+    setting("log.dir", LIST, ("/tmp/ottla-logs",), "The directory of the data.", importance=HIGH),
+    setting(
         "metadata.log.dir",
-        _STRING,
+        STRING,
         None,
         "The directory of the metadata; the first of log.dirs if none is given.",
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "metadata.log.max.record.bytes.between.snapshots",
-        _LONG,
+        LONG,
         20 * 1024 * 1024,
         "A snapshot of the metadata is made after this many bytes of changes.",
         at_least(1),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "metadata.log.max.snapshot.interval.ms",
-        _LONG,
+        LONG,
         3_600_000,
         "A snapshot of the metadata is made after this time, if anything changed; 0 turns that off.",
         at_least(0),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "num.recovery.threads.per.data.dir",
-        _INT,
+        INT,
         2,
         "Threads for each data directory that open logs at start.",
         at_least(1),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "log.retention.check.interval.ms",
-        _LONG,
+        LONG,
         300_000,
         "How often old segments are looked for.",
         at_least(1),
     ),
-    _key(
+    setting(
         "log.initial.task.delay.ms",
-        _LONG,
+        LONG,
         30_000,
         "How long after the start the first housekeeping of logs begins.",
         at_least(0),
-        importance=_LOW,
+        importance=LOW,
         internal=True,
     ),
-    _key(
+    setting(
         "log.flush.offset.checkpoint.interval.ms",
-        _INT,
+        INT,
         60_000,
         "How often the recovery points are written.",
         at_least(0),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "log.flush.start.offset.checkpoint.interval.ms",
-        _INT,
+        INT,
         60_000,
         "How often the log start offsets are written.",
         at_least(0),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "replica.high.watermark.checkpoint.interval.ms",
-        _LONG,
+        LONG,
         5_000,
         "How often the high watermarks are written.",
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key("log.cleaner.enable", _BOOLEAN, True, "Whether compacted topics are compacted."),
-    _key(
+    setting("log.cleaner.enable", BOOLEAN, True, "Whether compacted topics are compacted."),
+    setting(
         "log.cleaner.threads",
-        _INT,
+        INT,
         1,
         "Logs that are compacted at the same time.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "log.cleaner.dedupe.buffer.size",
-        _LONG,
+        LONG,
         128 * 1024 * 1024,
         "Memory for the keys of the logs that are compacted, all of them together.",
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "log.cleaner.io.buffer.size",
-        _INT,
+        INT,
         512 * 1024,
         "Memory for reading and writing while compacting.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "log.cleaner.io.buffer.load.factor",
-        _DOUBLE,
+        DOUBLE,
         0.9,
         "How full the memory for keys may become.",
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "log.cleaner.io.max.bytes.per.second",
-        _DOUBLE,
+        DOUBLE,
         1.7976931348623157e308,
         "How much compaction may read and write in a second.",
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "log.cleaner.backoff.ms",
-        _LONG,
+        LONG,
         15_000,
         "How long to wait when there is nothing to compact.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "producer.id.expiration.ms",
-        _INT,
+        INT,
         86_400_000,
         "A producer that wrote nothing for this long is forgotten.",
         at_least(1),
-        importance=_LOW,
+        importance=LOW,
         scope=_CLUSTER_WIDE,
     ),
-    _key(
+    setting(
         "producer.id.expiration.check.interval.ms",
-        _INT,
+        INT,
         600_000,
         "How often such producers are looked for.",
         at_least(1),
-        importance=_LOW,
+        importance=LOW,
         internal=True,
     ),
 )
 
 _GROUPS = (
-    _key("group.min.session.timeout.ms", _INT, 6_000, "The shortest session timeout of a member."),
-    _key("group.max.session.timeout.ms", _INT, 1_800_000, "The longest session timeout of a member."),
-    _key(
+    setting("group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout of a member."),
+    setting("group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout of a member."),
+    setting(
         "group.initial.rebalance.delay.ms",
-        _INT,
+        INT,
         3_000,
         "How long an empty group waits for more members before its first rebalance.",
     ),
-    _key("group.max.size", _INT, INT_MAX, "The most members of a group.", at_least(1)),
-    _key("offset.metadata.max.bytes", _INT, 4096, "The longest text beside a committed offset."),
-    _key("offsets.commit.timeout.ms", _INT, 5_000, "How long a commit waits for replicas.", at_least(1)),
-    _key(
+    setting("group.max.size", INT, INT_MAX, "The most members of a group.", at_least(1)),
+    setting("offset.metadata.max.bytes", INT, 4096, "The longest text beside a committed offset."),
+    setting("offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for replicas.", at_least(1)),
+    setting(
         "offsets.retention.minutes",
-        _INT,
+        INT,
         10_080,
         "The offsets of a group without members are forgotten after this time.",
         at_least(1),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "offsets.retention.check.interval.ms",
-        _LONG,
+        LONG,
         600_000,
         "How often such offsets are looked for.",
         at_least(1),
     ),
-    _key(
+    setting(
         "offsets.topic.num.partitions",
-        _INT,
+        INT,
         50,
         "Partitions of the topic that holds offsets and groups; not to be changed once it exists.",
         at_least(1),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key(
+    setting(
         "offsets.topic.replication.factor",
-        _SHORT,
+        SHORT,
         3,
         "Replicas of that topic; while the cluster has fewer nodes, as many as it has.",
         at_least(1),
-        importance=_HIGH,
+        importance=HIGH,
     ),
-    _key("offsets.topic.segment.bytes", _INT, 100 * 1024 * 1024, "Segment size of that topic.", at_least(1)),
-    _key(
+    setting(
+        "offsets.topic.segment.bytes", INT, 100 * 1024 * 1024, "Segment size of that topic.", at_least(1)
+    ),
+    setting(
         "offsets.topic.compression.codec",
-        _INT,
+        INT,
         0,
         "How that topic is compressed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         between(0, 4),
@@ -422,7 +368,7 @@ def _base_name(name: str) -> str | None:
 
 BROKER_CONFIG_DEF: Final = ConfigDef(
     "broker",
-    (*_IDENTITY, *_NETWORK, *_TOPICS, *_STORAGE, *_GROUPS, *BROKER_LOG_KEYS),
+    (*_IDENTITY, *_NETWORK, *CLUSTER_SETTINGS, *_TOPICS, *_STORAGE, *_GROUPS, *BROKER_LOG_KEYS),
     base_name=_base_name,
 )
 
@@ -430,17 +376,17 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
 GROUP_CONFIG_DEF: Final = ConfigDef(
     "group",
     (
-        _key(
+        setting(
             "consumer.heartbeat.interval.ms",
-            _INT,
+            INT,
             5_000,
             "How often a member of a consumer group of the newer protocol is told to send a heartbeat.",
             at_least(1),
             scope=_CLUSTER_WIDE,
         ),
-        _key(
+        setting(
             "consumer.session.timeout.ms",
-            _INT,
+            INT,
             45_000,
             "How long such a member may be silent.",
             at_least(1),

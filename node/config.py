@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from logstore.config_def import ConfigScope, ConfigValue
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import check_compaction_lags, topic_defaults
 from logstore.topic_partition import uuid_from_text
 from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF, listener_setting
+from node.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
 from node.listener_settings import (
     Listener,
     check_served,
@@ -47,6 +48,38 @@ class BrokerConfig:
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
     inter_broker_listener_name: str
+    is_voter: bool  # whether this node decides about the metadata, alone or with others
+    controller_listeners: tuple[Listener, ...]
+    controller_quorum_voters: tuple[QuorumVoter, ...]  # empty: this node alone, or those that it joins
+    controller_quorum_bootstrap_servers: tuple[tuple[str, int], ...]
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    cluster_secret: str | None = field(repr=False)
+    ssl_keystore_location: str | None
+    ssl_key_password: str | None = field(repr=False)
+    ssl_truststore_location: str | None
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    unclean_leader_election_interval_ms: int
+    num_replica_fetchers: int
+    replica_lag_time_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    replica_selector_class: str | None
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
     socket_request_max_bytes: int
     socket_listen_backlog_size: int
     connections_max_idle_ms: int
@@ -197,10 +230,9 @@ def _build(
     # `Any` because the table, and not the type checker, knows the type behind each name.
     typed: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
     protocols = parse_protocol_map(typed["listener_security_protocol_map"])
-    controllers = {name.strip().upper() for name in typed["controller_listener_names"]}
-    listeners = _without(
-        parse_listeners(typed["listeners"], "listeners", _spare(protocols, controllers)), controllers
-    )
+    controllers = tuple(name.strip().upper() for name in typed["controller_listener_names"])
+    all_listeners = parse_listeners(typed["listeners"], "listeners", _spare(protocols, controllers))
+    listeners = _without(all_listeners, controllers)
     advertised = _without(
         parse_listeners(
             typed["advertised_listeners"] or (), "advertised.listeners", _spare(protocols, controllers)
@@ -211,10 +243,15 @@ def _build(
         raise _invalid("listeners", "no listener for clients is left.")
     check_served(listeners)
     _check_advertised(listeners, advertised)
-    if controllers:
-        warnings = (*warnings, "Listeners in controller.listener.names are not opened: none is needed.")
+    node_id = _node_id(static_texts, typed)
+    quorum = _quorum(node_id, typed, [one for one in all_listeners if one.name in controllers])
+    warnings = (*warnings, *quorum.warnings)
     special: dict[str, Any] = {
-        "node_id": _node_id(static_texts, typed),
+        "node_id": node_id,
+        "is_voter": quorum.is_voter,
+        "controller_listeners": quorum.listeners,
+        "controller_quorum_voters": quorum.voters,
+        "controller_quorum_bootstrap_servers": quorum.bootstrap_servers,
         "cluster_id": None if typed["cluster_id"] is None else uuid_from_text(typed["cluster_id"]),
         "listeners": listeners,
         "advertised_listeners": advertised,
@@ -228,8 +265,6 @@ def _build(
     special["metadata_log_dir"] = (
         Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
     )
-    if set(typed["process_roles"]) != {"broker", "controller"}:
-        raise _invalid("process.roles", "a node of this cluster is always both broker and controller.")
     if typed["group_max_session_timeout_ms"] < typed["group_min_session_timeout_ms"]:
         raise _invalid("group.max.session.timeout.ms", "it must not be below group.min.session.timeout.ms.")
     check_compaction_lags(topic_defaults(values))
@@ -257,6 +292,10 @@ def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
 _SPECIAL_FIELDS: Final = {
     "listener_max_connections",
     "node_id",
+    "is_voter",
+    "controller_listeners",
+    "controller_quorum_voters",
+    "controller_quorum_bootstrap_servers",
     "cluster_id",
     "listeners",
     "advertised_listeners",
@@ -268,12 +307,70 @@ _SPECIAL_FIELDS: Final = {
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
 
 
-def _spare(protocols: Mapping[str, str], controllers: set[str]) -> dict[str, str]:
-    """Controllers' listeners need no entry in the protocol map: nobody opens them."""
+class _Quorum(NamedTuple):
+    """What a node is to the metadata quorum."""
+
+    is_voter: bool
+    listeners: tuple[Listener, ...]
+    voters: tuple[QuorumVoter, ...]
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    warnings: tuple[str, ...] = ()
+
+
+def _quorum(node_id: int, typed: Mapping[str, Any], listeners: Sequence[Listener]) -> _Quorum:
+    voters = parse_voters(typed["controller_quorum_voters"])
+    servers = parse_bootstrap_servers(typed["controller_quorum_bootstrap_servers"])
+    roles = set(typed["process_roles"])
+    if roles == {"controller"}:
+        raise _invalid("process.roles", "every node of this cluster is a broker: add broker.")
+    is_named = any(voter.node_id == node_id for voter in voters)
+    if voters and "controller" in roles and not is_named:
+        raise _invalid("controller.quorum.voters", f"it does not name this controller, node {node_id}.")
+    if is_named and roles == {"broker"}:
+        raise _invalid("process.roles", "controller.quorum.voters names this node: add controller.")
+    if not voters and roles == {"broker"} and not servers:
+        raise _invalid(
+            "controller.quorum.voters", "a node that is only a broker needs it, or ...bootstrap.servers."
+        )
+    # Apache Kafka's own example of a single node names itself as the server to begin with.
+    own_ports = {listener.port for listener in listeners}
+    founds = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
+    is_voter = is_named or founds
+    _check_peers_prove_themselves(len(voters) > 1 or not is_voter, typed, listeners)
+    if len(voters) > 1 and is_voter and not listeners:
+        raise _invalid(
+            "controller.listener.names", "a voter among others needs a listener for controllers in listeners."
+        )
+    if listeners and typed["cluster_secret"] is None:
+        # Whoever reaches it could be anybody.
+        warning = (
+            "The listeners of controllers are not opened without cluster.secret; a lone node needs none."
+        )
+        return _Quorum(is_voter, (), voters, servers, (warning,))
+    return _Quorum(is_voter, tuple(listeners), voters, servers)
+
+
+def _check_peers_prove_themselves(
+    has_peers: bool, typed: Mapping[str, Any], listeners: Sequence[Listener]
+) -> None:
+    for listener in listeners:
+        if listener.security_protocol not in ("PLAINTEXT", "SSL"):
+            raise _invalid("controller.listener.names", f"{listener.name} must be PLAINTEXT or SSL.")
+        is_complete = typed["ssl_keystore_location"] and typed["ssl_truststore_location"]
+        if listener.security_protocol == "SSL" and not is_complete:
+            raise _invalid("ssl.keystore.location", "an SSL listener needs it, and ssl.truststore.location.")
+    if has_peers and typed["cluster_secret"] is None:
+        raise _invalid(
+            "cluster.secret", "a node among others needs it: without it anybody could speak as one of them."
+        )
+
+
+def _spare(protocols: Mapping[str, str], controllers: Sequence[str]) -> dict[str, str]:
+    """Controllers' listeners need no entry in the protocol map: PLAINTEXT unless it says otherwise."""
     return {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
 
 
-def _without(listeners: tuple[Listener, ...], controllers: set[str]) -> tuple[Listener, ...]:
+def _without(listeners: tuple[Listener, ...], controllers: Sequence[str]) -> tuple[Listener, ...]:
     return tuple(listener for listener in listeners if listener.name not in controllers)
 
 

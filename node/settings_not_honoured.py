@@ -10,16 +10,12 @@ NOT_HONOURED: Final = frozenset(
     """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
-    auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms
-    broker.session.timeout.ms client.quota.callback.class config.providers
-    connection.failed.authentication.delay.ms connections.max.reauth.ms controlled.shutdown.enable
-    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-    controller.quorum.append.linger.ms controller.quorum.auto.join.enable
-    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
-    controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
-    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
-    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
+    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name background.threads
+    client.quota.callback.class config.providers connection.failed.authentication.delay.ms
+    connections.max.reauth.ms controller.performance.always.log.threshold.ms
+    controller.performance.sample.period.ms controller.quorum.append.linger.ms
+    controller.quorum.auto.join.enable controller.quorum.election.backoff.max.ms
+    controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
     controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
     cordoned.log.dirs create.topic.policy.class.name delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
@@ -49,35 +45,31 @@ NOT_HONOURED: Final = frozenset(
     group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
     group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
     group.streams.num.standby.replicas group.streams.session.timeout.ms
-    initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
-    internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-    log.dir.failure.timeout.ms max.connection.creation.rate metadata.log.segment.bytes
-    metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
-    metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level
-    metrics.sample.window.ms num.io.threads num.network.threads num.replica.alter.log.dirs.threads
-    num.replica.fetchers offsets.load.buffer.size principal.builder.class
-    producer.purgatory.purge.interval.requests
-    queued.max.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
-    remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
-    remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
-    remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
-    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
-    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
-    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
-    remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
-    remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter
-    remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
-    remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
-    remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
-    remote.log.reader.max.pending.tasks remote.log.reader.threads remote.log.storage.manager.class.name
+    internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
+    internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
+    kafka.metrics.reporters log.dir.failure.timeout.ms max.connection.creation.rate
+    metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+    metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
+    metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
+    num.replica.alter.log.dirs.threads offsets.load.buffer.size principal.builder.class
+    producer.purgatory.purge.interval.requests queued.max.requests quota.window.num
+    quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
+    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+    remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
+    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
+    remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
+    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
+    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
+    remote.log.reader.threads remote.log.storage.manager.class.name
     remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-    remote.log.storage.system.enable replica.fetch.backoff.ms replica.fetch.max.bytes
-    replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-    replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes
-    replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
-    request.timeout.ms sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config
-    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+    remote.log.storage.system.enable replica.socket.receive.buffer.bytes request.timeout.ms
+    sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
     sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
     sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
@@ -107,17 +99,15 @@ NOT_HONOURED: Final = frozenset(
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.receive.buffer.bytes socket.send.buffer.bytes
     ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
-    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
-    ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
-    ssl.truststore.location ssl.truststore.password ssl.truststore.type telemetry.max.bytes
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.keymanager.algorithm
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password ssl.principal.mapping.rules
+    ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+    ssl.truststore.certificates ssl.truststore.password telemetry.max.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
     transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
     transaction.state.log.load.buffer.size transaction.state.log.min.isr
     transaction.state.log.num.partitions transaction.state.log.replication.factor
     transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-    transactional.id.expiration.ms unclean.leader.election.interval.ms unstable.api.versions.enable
-    unstable.feature.versions.enable
+    transactional.id.expiration.ms unstable.api.versions.enable unstable.feature.versions.enable
     """.split()  # noqa: SIM905 - a table of names reads better without 270 pairs of quotes
 )

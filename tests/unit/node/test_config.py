@@ -22,6 +22,7 @@ def test_a_node_without_any_setting_has_kafkas_defaults() -> None:
 
 def test_every_attribute_is_a_setting() -> None:
     own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
+    own |= {"is_voter", "controller_listeners"}
     names = {name.replace(".", "_") for name in BROKER_CONFIG_DEF.keys}
 
     assert set(BrokerConfig.__dataclass_fields__) - own <= names
@@ -59,7 +60,8 @@ REFUSED = [
     ({"node.id": "-1"}, "node.id"),
     ({"num.partitions": "0"}, "num.partitions"),
     ({"num.partitions": "x"}, "num.partitions"),
-    ({"process.roles": "broker"}, "process.roles"),
+    ({"process.roles": "broker"}, "controller.quorum.voters"),
+    ({"process.roles": "controller"}, "process.roles"),
     ({"log.dirs": "/a,/b,/a/../b"}, "twice"),
     ({"cluster.id": "short"}, "cluster.id"),
     ({"group.max.session.timeout.ms": "5", "group.min.session.timeout.ms": "6"}, "group.max"),
@@ -109,6 +111,86 @@ def test_listeners_of_controllers_are_left_out() -> None:
 
     assert [one.name for one in config.listeners] == ["PLAINTEXT"]
     assert [(one.host, one.port) for one in config.advertised_listeners] == [("public", 19092)]
+
+
+SECRET = "0123456789abcdef"
+AMONG_OTHERS = {
+    "node.id": "1",
+    "cluster.secret": SECRET,
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "2@b:9093,1@[::1]:9093,3@c:9093",
+}
+
+
+def test_a_voter_knows_the_others_and_opens_its_listener_for_them() -> None:
+    config = parse_config(AMONG_OTHERS)
+
+    voters = [(one.node_id, one.host, one.port) for one in config.controller_quorum_voters]
+    assert voters == [(1, "::1", 9093), (2, "b", 9093), (3, "c", 9093)]
+    assert config.is_voter and [one.name for one in config.controller_listeners] == ["CONTROLLER"]
+    assert not config.warnings and SECRET not in repr(config)
+
+
+def test_a_node_that_no_voter_is_needs_no_listener_for_controllers() -> None:
+    config = parse_config({**AMONG_OTHERS, "node.id": "4", "listeners": "PLAINTEXT://:9092"})
+
+    assert not config.is_voter and not config.controller_listeners
+
+
+def test_kafkas_example_of_a_single_node_is_one_here_too() -> None:
+    config = parse_config(
+        {
+            "process.roles": "broker,controller",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+        }
+    )
+
+    assert config.is_voter and not config.controller_quorum_voters
+    assert not config.controller_listeners and "cluster.secret" in config.warnings[0]
+
+
+def test_a_node_with_servers_to_begin_with_joins_their_cluster() -> None:
+    settings = {"cluster.secret": SECRET, "controller.quorum.bootstrap.servers": "a:9093,[::1]:9093"}
+
+    config = parse_config(settings)
+
+    assert not config.is_voter
+    assert config.controller_quorum_bootstrap_servers == (("a", 9093), ("::1", 9093))
+
+
+REFUSED_QUORUMS = [
+    ({"cluster.secret": "short"}, "16 characters"),
+    ({"controller.quorum.voters": "1@a:1,1@b:1"}, "twice"),
+    ({"controller.quorum.voters": "1@a:1,2@a:1"}, "share"),
+    ({"controller.quorum.voters": "1@a"}, "HOST:PORT"),
+    ({"controller.quorum.voters": "1@a:70000"}, "HOST:PORT"),
+    ({"controller.quorum.voters": "x@a:1"}, "1@HOST:PORT"),
+    ({"controller.quorum.voters": "99999999999@a:1"}, "1@HOST:PORT"),
+    ({"controller.quorum.bootstrap.servers": "a"}, "HOST:PORT"),
+    ({"process.roles": "broker"}, "process.roles"),
+    ({"process.roles": "broker,controller", "node.id": "7"}, "controller.quorum.voters"),
+    ({"listeners": "PLAINTEXT://:9092"}, "controller.listener.names"),
+    ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"}, "PLAINTEXT or SSL"),
+    ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"}, "ssl.keystore.location"),
+    ({"replica.selector.class": "com.example.Mine"}, "replica.selector.class"),
+]
+
+
+@pytest.mark.parametrize(("texts", "word"), REFUSED_QUORUMS, ids=[str(one[0]) for one in REFUSED_QUORUMS])
+def test_a_quorum_that_cannot_be_is_refused_in_one_sentence(texts: dict[str, str], word: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        parse_config({**AMONG_OTHERS, **texts})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert word in refused.value.detail and "\n" not in refused.value.detail
+
+
+def test_several_nodes_without_a_secret_do_not_start() -> None:
+    with pytest.raises(KafkaError, match=r"cluster\.secret"):
+        parse_config({name: text for name, text in AMONG_OTHERS.items() if name != "cluster.secret"})
 
 
 def test_dynamic_settings_go_before_static_ones_and_bad_ones_are_left_out() -> None:

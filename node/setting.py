@@ -1,0 +1,49 @@
+"""How the tables of broker settings are written: one call a setting, with the type first."""
+
+from typing import Final
+
+from logstore.config_def import (
+    ConfigKey,
+    ConfigScope,
+    ConfigType,
+    ConfigValue,
+    Importance,
+    Validator,
+)
+
+BOOLEAN: Final = ConfigType.BOOLEAN
+STRING: Final = ConfigType.STRING
+INT: Final = ConfigType.INT
+SHORT: Final = ConfigType.SHORT
+LONG: Final = ConfigType.LONG
+DOUBLE: Final = ConfigType.DOUBLE
+LIST: Final = ConfigType.LIST
+PASSWORD: Final = ConfigType.PASSWORD
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+def setting(
+    name: str,
+    type_: ConfigType,
+    default: ConfigValue,
+    documentation: str,
+    validator: Validator | None = None,
+    *,
+    importance: Importance = MEDIUM,
+    scope: ConfigScope = ConfigScope.READ_ONLY,
+    internal: bool = False,
+) -> ConfigKey:
+    """A broker setting; a PASSWORD is never shown, an internal one is honoured and hidden from
+    DescribeConfigs, as by Apache Kafka.
+    """
+    return ConfigKey(
+        name=name,
+        type=type_,
+        default=default,
+        documentation=documentation,
+        validator=validator,
+        importance=importance,
+        scope=scope,
+        sensitive=type_ is ConfigType.PASSWORD,
+        internal=internal,
+    )
