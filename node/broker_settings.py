@@ -46,6 +46,12 @@ _IDENTITY = (
         Validator(allowed="22 characters of base64url", problem_of=_cluster_id_problem),
     ),
     setting(
+        "pid.file",
+        STRING,
+        None,
+        "A file in which the id of the process stands while the node runs. `ottla cluster up` sets it.",
+    ),
+    setting(
         "broker.rack", STRING, None, "Where this node stands; replicas of a partition go to different racks."
     ),
 )

@@ -45,6 +45,7 @@ class BrokerConfig:
     node_id: int
     cluster_id: bytes | None
     broker_rack: str | None
+    pid_file: Path | None
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
     inter_broker_listener_name: str
@@ -262,6 +263,7 @@ def _build(
         "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
     }
+    special["pid_file"] = Path(typed["pid_file"]) if typed["pid_file"] else None
     special["metadata_log_dir"] = (
         Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
     )
@@ -303,6 +305,7 @@ _SPECIAL_FIELDS: Final = {
     "max_connections_per_ip_overrides",
     "log_dirs",
     "metadata_log_dir",
+    "pid_file",
 }
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
 

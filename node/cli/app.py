@@ -94,22 +94,36 @@ def start(
 
 @cluster.command("up")
 def cluster_up(
-    nodes: Annotated[int, typer.Option(min=1, help="how many; one for now")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="how many, one process each")] = 3,
     base_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="the first node's port on 127.0.0.1")
+        int, typer.Option(min=1, max=65535, help="the first node's port on 127.0.0.1; the others follow")
     ] = 9092,
     data: Annotated[Path, typer.Option(metavar="DIR", help="each node gets a directory in it")] = Path(
         "ottla-data"
     ),
     override: Override = None,
 ) -> None:
-    """Run a cluster on this machine; prints READY with its address when it serves.
+    """Run a cluster on this machine; prints READY with its addresses when it serves.
 
-    Example: ottla cluster up --nodes 1 --base-port 19092 --data /tmp/ottla
+    Example: ottla cluster up --nodes 3 --base-port 19092 --data /tmp/ottla
     """
-    from node.cli.serve import cluster_up
+    from node.cli.local_cluster import cluster_up
 
     cluster_up(nodes, base_port=base_port, data=data, overrides=override or [])
+
+
+@cluster.command("start-node")
+def cluster_start_node(
+    data: Annotated[Path, typer.Argument(metavar="DIR", help="the --data of `ottla cluster up`")],
+    node_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")],
+) -> None:
+    """Start one node of such a cluster again, after it was killed or stopped; it runs in the background.
+
+    Example: ottla cluster start-node /tmp/ottla 1
+    """
+    from node.cli.local_cluster import start_node
+
+    start_node(data, node_id)
 
 
 # ---- topics --------------------------------------------------------------------------------------

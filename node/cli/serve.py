@@ -1,10 +1,11 @@
-"""`ottla start` and `ottla cluster up`: a configuration from the command line, and a node with it."""
+"""`ottla start`: a configuration from the command line, and a node with it."""
 
 import errno
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -34,28 +35,29 @@ def start(config_file: Path | None, *, port: int | None, data: Path | None, over
     _run([*texts, *overrides], config_file, ready)
 
 
-def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[str]) -> None:
-    """Run a cluster in the foreground; a line READY tells where it serves. One node for now."""
-    if nodes != 1:
-        raise CommandError("Clusters of several nodes are not there yet; use --nodes 1.")
-    texts = ["node.id=0", f"listeners=PLAINTEXT://127.0.0.1:{base_port}", f"log.dirs={data / 'node-0'}"]
-
-    def ready(node: broker.Broker) -> None:
-        # There is no REST interface yet, hence no address of it.
-        print(f"READY bootstrap={_bootstrap(node)} rest=-", flush=True)
-
-    _run([*texts, *overrides], None, ready)
-
-
 def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[broker.Broker], None]) -> None:
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     try:
         config = load_config(config_file, overrides=overrides)
-        broker.run(config, ready=ready)
+        with _pid_file(config.pid_file):
+            broker.run(config, ready=ready)
     except KafkaError as error:
         raise CommandError(error.detail or error.code.name) from None
     except OSError as error:
         raise CommandError(_reason(error, overrides)) from None
+
+
+@contextmanager
+def _pid_file(path: Path | None) -> Iterator[None]:
+    """Have the process id in `path` while the node runs; a kill leaves it, the next start renews it."""
+    if path is None:
+        yield
+        return
+    path.write_text(f"{os.getpid()}\n")
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _reason(error: OSError, overrides: Sequence[str]) -> str:

@@ -77,12 +77,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def free_ports(count: int) -> int:
+    """The first of so many free ports in a row."""
+    while True:
+        first = free_port()
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            continue
+        return first
+
+
 def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
     """A node of Ottla in `data`, settings as `name=value`."""
-    port = port or free_port()
-    command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(port)]
-    command += ["--data", str(data / "ottla")]
-    return start(command, data, overrides)
+    command = [sys.executable, "-m", "node", "start", "--data", str(data / "ottla")]
+    listener = f"listeners=PLAINTEXT://127.0.0.1:{port or free_port()}"
+    return start(command, data, (listener, *overrides))
 
 
 def start_kafka(data: Path, *overrides: str) -> Server:

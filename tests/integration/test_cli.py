@@ -191,12 +191,6 @@ def test_bad_input_names_its_line(node: Server) -> None:
     assert "Line 2" in ottla(node.bootstrap, "produce", "cli-bad", "-K", ":", given="a:b\nc\n", code=1)
 
 
-def test_several_nodes_are_refused_until_they_exist(tmp_path: Path) -> None:
-    words = ottla("", "cluster", "up", "--nodes", "3", "--data", str(tmp_path), code=1)
-
-    assert words == "ottla: Clusters of several nodes are not there yet; use --nodes 1.\n"
-
-
 def test_start_needs_nothing(tmp_path: Path) -> None:
     port = str(free_port())
     process = start("", "start", "--port", port, "--data", str(tmp_path / "data"))

@@ -66,7 +66,7 @@ def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path, start_node: S
 
 def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path)
-    command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(free_port())]
+    command = [sys.executable, "-m", "node", "start", "--port", str(free_port())]
 
     second = subprocess.run(
         [*command, "--data", str(tmp_path / "ottla")],
@@ -87,7 +87,7 @@ def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_no
 
 def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path / "first")
-    command = [sys.executable, "-m", "node", "cluster", "up", "--nodes", "1", "--base-port", str(server.port)]
+    command = [sys.executable, "-m", "node", "start", "--port", str(server.port)]
 
     second = subprocess.run(
         [*command, "--data", str(tmp_path / "second")],

@@ -1,0 +1,286 @@
+"""`ottla cluster up` and `ottla cluster start-node`: several nodes on one machine, one process each.
+
+Every node has a directory `DIR/node-ID` with its `server.properties`, its data, its log and, while it runs,
+its `pid`. What is written there is all that a node needs: `ottla start --config` starts it again. A cluster
+that is brought up a second time in the same directory is the same cluster.
+"""
+
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from logstore.topic_partition import uuid_to_text
+from node.cli.failure import CommandError
+from node.properties_file import parse_properties
+
+HOST: Final = "127.0.0.1"
+PROPERTIES: Final = "server.properties"
+PID_FILE: Final = "pid"
+LOG_FILE: Final = "node.log"
+MAX_NODES: Final = 50  # processes of one laptop
+MAX_VOTERS: Final = 5  # more make every metadata change slower and no cluster much safer
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 60.0  # a node flushes its logs and hands over what it leads
+WATCH_INTERVAL_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeHome:
+    """Where one node of a local cluster lives."""
+
+    node_id: int
+    directory: Path
+
+    @property
+    def properties(self) -> Path:
+        return self.directory / PROPERTIES
+
+    @property
+    def log(self) -> Path:
+        return self.directory / LOG_FILE
+
+    def running_pid(self) -> int | None:
+        """The process of this node, None unless it runs."""
+        try:
+            pid = int((self.directory / PID_FILE).read_text())
+            # A pid outlives its process and may be another's by now.
+            command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return None
+        return pid if os.fsencode(self.properties) in command_line.split(b"\0") else None
+
+
+class NodeProcess:
+    """A node that this process has started; `wait_until_ready` before anything else."""
+
+    def __init__(self, home: NodeHome) -> None:
+        self.home = home
+        self.ready_line = ""
+        with home.log.open("ab") as log_file:
+            # A session of its own: Ctrl-C reaches the command alone, which then stops the nodes in order.
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "node", "start", "--config", home.properties],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log_file,
+                start_new_session=True,
+            )
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT as the node told it."""
+        return self.ready_line.split("bootstrap=", 1)[1].split()[0]
+
+    def failure(self) -> CommandError:
+        """Why it did not start, in the last words of its log."""
+        lines = self.home.log.read_text(errors="replace").strip().splitlines()
+        last_words = lines[-1] if lines else "it wrote nothing"
+        return CommandError(f"Node {self.home.node_id} did not start: {last_words} ({self.home.log})")
+
+
+def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[str]) -> None:
+    """Run a cluster until SIGTERM or Ctrl-C; prints one line READY when every node serves.
+
+    A node that dies stays dead until it is started again; at the end those are stopped too.
+    """
+    homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides)
+    with _stop_requests() as requested:
+        started: list[NodeProcess] = []
+        try:
+            started.extend(NodeProcess(home) for home in homes)
+            wait_until_ready(started, requested)
+            if not requested:
+                bootstrap = ",".join(node.bootstrap for node in started)
+                print(f"READY bootstrap={bootstrap} rest=-", flush=True)
+                _watch(started, requested)
+        finally:
+            ended_well = stop_all(started)
+    if not ended_well:
+        raise CommandError(f"A node did not stop cleanly; see the logs in {data}.")
+
+
+def start_node(data: Path, node_id: int) -> None:
+    """Start one node of a cluster that `cluster up` has made, and leave it running."""
+    home = NodeHome(node_id=node_id, directory=data.absolute() / f"node-{node_id}")
+    if not home.properties.exists():
+        raise CommandError(f"{home.directory} holds no node; `ottla cluster up --data {data}` makes them.")
+    pid = home.running_pid()
+    if pid is not None:
+        raise CommandError(f"Node {node_id} runs already, as process {pid}.")
+    node = NodeProcess(home)
+    wait_until_ready([node], [])
+    print(f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap}", flush=True)
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def write_homes(nodes: int, *, base_port: int, data: Path, overrides: Sequence[str]) -> list[NodeHome]:
+    """Make or renew the directories of the nodes; what makes the cluster one, id and secret, stays."""
+    if not 1 <= nodes <= MAX_NODES:
+        raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
+    if base_port + 2 * nodes > 65536:
+        raise CommandError("--base-port is too high: every node needs two ports from there on.")
+    homes = [NodeHome(node_id=index, directory=data / f"node-{index}") for index in range(nodes)]
+    there = sorted(path.name for path in data.glob("node-*")) if data.exists() else []
+    if there and len(there) != nodes:
+        raise CommandError(
+            f"{data} holds a cluster of {len(there)}: use --nodes {len(there)}, or another --data."
+        )
+    identity = _identity(homes[0])
+    voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
+    for home in homes:
+        if (pid := home.running_pid()) is not None:
+            raise CommandError(f"Node {home.node_id} of {data} runs already, as process {pid}.")
+        home.directory.mkdir(parents=True, exist_ok=True)
+        is_voter = home.node_id < _voters(nodes)
+        lines = [
+            "# Written by `ottla cluster up`, which writes it again at its next start.",
+            f"node.id={home.node_id}",
+            f"process.roles={'broker,controller' if is_voter else 'broker'}",
+            *identity,
+            f"listeners={_listeners(home.node_id, nodes=nodes, base_port=base_port, is_voter=is_voter)}",
+            "controller.listener.names=CONTROLLER",
+            "inter.broker.listener.name=PLAINTEXT",
+            f"controller.quorum.voters={voters}",
+            f"log.dirs={home.directory / 'data'}",
+            f"pid.file={home.directory / PID_FILE}",
+            *overrides,
+        ]
+        _write_private(home.properties, "".join(f"{line}\n" for line in lines))
+    return homes
+
+
+def _identity(first: NodeHome) -> list[str]:
+    """The lines that all nodes of one cluster share and that stay when it is brought up again."""
+    known = parse_properties(first.properties.read_bytes()) if first.properties.exists() else {}
+    cluster_id = known.get("cluster.id") or uuid_to_text(os.urandom(16))
+    secret = known.get("cluster.secret") or secrets.token_urlsafe(32)
+    return [f"cluster.id={cluster_id}", f"cluster.secret={secret}"]
+
+
+def _voters(nodes: int) -> int:
+    """How many nodes vote on the metadata: an odd number where there is a choice."""
+    return nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
+
+
+def _listeners(node_id: int, *, nodes: int, base_port: int, is_voter: bool) -> str:
+    listeners = [f"PLAINTEXT://{HOST}:{base_port + node_id}"]
+    if is_voter:
+        listeners.append(f"CONTROLLER://{HOST}:{base_port + nodes + node_id}")
+    return ",".join(listeners)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """The secret of the cluster is for its owner alone."""
+    temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    temporary.replace(path)
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _stop_requests() -> Iterator[list[int]]:
+    """Collects the signals that ask to stop, instead of dying of them."""
+    requested: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        requested.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield requested
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def wait_until_ready(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
+    """Until each has said READY, or somebody asks to stop; CommandError names one that cannot."""
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    with selectors.DefaultSelector() as selector:
+        for node in nodes:
+            assert node.process.stdout is not None
+            selector.register(node.process.stdout, selectors.EVENT_READ, node)
+        while selector.get_map() and not requested:
+            if time.monotonic() > deadline_s:
+                home: NodeHome = next(iter(selector.get_map().values())).data.home
+                raise CommandError(
+                    f"Node {home.node_id} does not serve after {START_TIMEOUT_S:.0f} s; see {home.log}."
+                )
+            for key, _ in selector.select(WATCH_INTERVAL_S):
+                line = key.data.process.stdout.readline().decode(errors="replace")
+                if not line:
+                    raise key.data.failure()
+                if line.startswith("READY "):
+                    key.data.ready_line = line
+                    selector.unregister(key.fileobj)
+
+
+def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
+    """Until somebody asks to stop; says once of each node that it has died."""
+    alive = list(nodes)
+    while not requested:
+        for node in tuple(alive):
+            if node.process.poll() is not None:
+                alive.remove(node)
+                how = _how_it_ended(node.process.returncode)
+                print(
+                    f"Node {node.home.node_id} {how}; start it again with"
+                    f" `ottla cluster start-node {node.home.directory.parent} {node.home.node_id}`.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+        time.sleep(WATCH_INTERVAL_S)
+
+
+def _how_it_ended(returncode: int) -> str:
+    if returncode < 0:
+        return f"was ended by {signal.Signals(-returncode).name}"
+    return f"ended with exit code {returncode}"
+
+
+def stop_all(nodes: Sequence[NodeProcess]) -> bool:
+    """SIGTERM to all that run, those that were started again among them; whether all of them obeyed."""
+    ours = [node for node in nodes if node.process.poll() is None]
+    restarted = [(node.home, pid) for node in nodes if (pid := node.home.running_pid()) is not None]
+    restarted = [(home, pid) for home, pid in restarted if all(pid != node.process.pid for node in ours)]
+    for pid in [*(node.process.pid for node in ours), *(pid for _, pid in restarted)]:
+        _signal(pid, signal.SIGTERM)
+    deadline_s = time.monotonic() + STOP_TIMEOUT_S
+    ended_well = True
+    for node in ours:
+        try:
+            ended_well = node.process.wait(max(0.0, deadline_s - time.monotonic())) == 0 and ended_well
+        except subprocess.TimeoutExpired:
+            node.process.kill()
+            ended_well = False
+    for home, pid in restarted:
+        while home.running_pid() == pid:
+            if time.monotonic() > deadline_s:
+                _signal(pid, signal.SIGKILL)
+                ended_well = False
+                break
+            time.sleep(WATCH_INTERVAL_S)
+    return ended_well
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
