@@ -475,6 +475,10 @@ class LogManager:
     def _log_dir_of(self, log: PartitionLog) -> LogDir:
         return next(log_dir for log_dir in self.dirs if log_dir.path == log.directory.parent)
 
+    def directory_id_of(self, log: PartitionLog) -> bytes | None:
+        """The 16-byte id of the directory in which a log lies."""
+        return self._log_dir_of(log).directory_id
+
     def _check_any_online(self) -> None:
         if not self.online_dirs:
             reasons = "; ".join(f"{log_dir.path}: {log_dir.offline_reason}" for log_dir in self.dirs)

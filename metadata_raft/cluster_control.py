@@ -2,10 +2,12 @@
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
+    AssignReplicasToDirs,
+    AssignReplicasToDirsReply,
     RegisterBroker,
     RegisterBrokerReply,
-    ReportOfflineReplicas,
-    ReportOfflineReplicasReply,
+    ReportOfflineLogDirs,
+    ReportOfflineLogDirsReply,
     UnfenceBroker,
     UnfenceBrokerReply,
     UpdateFeatures,
@@ -14,8 +16,9 @@ from metadata_raft.commands import (
 from metadata_raft.decision import Decision
 from metadata_raft.image import BrokerImage, MetadataImage
 from metadata_raft.partition_control import (
+    leaders_after_assignment,
     leaders_after_fence,
-    leaders_after_offline_replicas,
+    leaders_after_offline_log_dirs,
     leaders_after_unfence,
 )
 from metadata_raft.records import (
@@ -81,11 +84,36 @@ def unfence_broker(image: MetadataImage, command: UnfenceBroker) -> Decision:
     return Decision(records=[unfence, *changes], reply=UnfenceBrokerReply(led_partitions=len(changes)))
 
 
-def report_offline_replicas(image: MetadataImage, command: ReportOfflineReplicas) -> Decision:
+def report_offline_log_dirs(image: MetadataImage, command: ReportOfflineLogDirs) -> Decision:
     """Replicas on a failed log directory leave their ISRs; STALE_BROKER_EPOCH from a replaced process."""
+    broker = _living_broker(image, command.broker_id, command.broker_epoch)
+    failed = frozenset(command.log_dirs) & frozenset(broker.log_dirs)
+    if not failed:
+        return Decision(reply=ReportOfflineLogDirsReply(changed_partitions=0))
+    changes = list(leaders_after_offline_log_dirs(image, command.broker_id, failed))
+    remaining = BrokerRegistrationChangeRecord(
+        broker_id=command.broker_id,
+        broker_epoch=command.broker_epoch,
+        log_dirs=[log_dir for log_dir in broker.log_dirs if log_dir not in failed],
+    )
+    return Decision(
+        records=[*changes, remaining], reply=ReportOfflineLogDirsReply(changed_partitions=len(changes))
+    )
+
+
+def assign_replicas_to_dirs(image: MetadataImage, command: AssignReplicasToDirs) -> Decision:
+    """Note where replicas lie; STALE_BROKER_EPOCH from a replaced process. What is gone is passed over."""
     _living_broker(image, command.broker_id, command.broker_epoch)
-    changes = list(leaders_after_offline_replicas(image, command.broker_id, command.replicas))
-    return Decision(records=changes, reply=ReportOfflineReplicasReply(changed_partitions=len(changes)))
+    changes: list[MetadataRecord] = []
+    for topic_id, index, directory in command.assignments:
+        topic = image.topics.by_id.get(topic_id)
+        if topic is not None and 0 <= index < len(topic.partitions):
+            changes.extend(
+                leaders_after_assignment(
+                    image, topic_id, topic.partitions[index], command.broker_id, directory
+                )
+            )
+    return Decision(records=changes, reply=AssignReplicasToDirsReply(changed_partitions=len(changes)))
 
 
 def _living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

@@ -183,16 +183,30 @@ class UnfenceBrokerReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOfflineReplicas:
-    """A broker cannot serve these replicas: the log directory that they lie in has failed (KIP-112)."""
+class ReportOfflineLogDirs:
+    """Log directories of a broker have failed (KIP-112); Kafka's brokers say so in their heartbeats."""
 
     broker_id: int
     broker_epoch: int
-    replicas: Sequence[tuple[bytes, int]]  # topic id and partition
+    log_dirs: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOfflineReplicasReply:
+class ReportOfflineLogDirsReply:
+    changed_partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignReplicasToDirs:
+    """Where a broker keeps these replicas (KIP-858); one in a directory that is not online has failed."""
+
+    broker_id: int
+    broker_epoch: int
+    assignments: Sequence[tuple[bytes, int, bytes]]  # topic id, partition, directory id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignReplicasToDirsReply:
     changed_partitions: int
 
 
@@ -227,7 +241,8 @@ Command: TypeAlias = (
     | AlterConfigs
     | RegisterBroker
     | UnfenceBroker
-    | ReportOfflineReplicas
+    | ReportOfflineLogDirs
+    | AssignReplicasToDirs
     | AllocateProducerIds
     | UpdateFeatures
 )
@@ -238,7 +253,8 @@ Reply: TypeAlias = (
     | AlterConfigsReply
     | RegisterBrokerReply
     | UnfenceBrokerReply
-    | ReportOfflineReplicasReply
+    | ReportOfflineLogDirsReply
+    | AssignReplicasToDirsReply
     | AllocateProducerIdsReply
     | UpdateFeaturesReply
 )

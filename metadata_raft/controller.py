@@ -6,20 +6,22 @@ each other's commits; if an append fails, it is set back to the last committed i
 """
 
 from metadata_raft.cluster_control import (
+    assign_replicas_to_dirs,
     register_broker,
-    report_offline_replicas,
+    report_offline_log_dirs,
     unfence_broker,
     update_features,
 )
 from metadata_raft.commands import (
     AllocateProducerIds,
     AlterConfigs,
+    AssignReplicasToDirs,
     Command,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     RegisterBroker,
-    ReportOfflineReplicas,
+    ReportOfflineLogDirs,
     UnfenceBroker,
     UpdateFeatures,
 )
@@ -57,8 +59,10 @@ class Controller:
                 return register_broker(image, command)
             case UnfenceBroker():
                 return unfence_broker(image, command)
-            case ReportOfflineReplicas():
-                return report_offline_replicas(image, command)
+            case ReportOfflineLogDirs():
+                return report_offline_log_dirs(image, command)
+            case AssignReplicasToDirs():
+                return assign_replicas_to_dirs(image, command)
             case AllocateProducerIds():
                 return allocate_producer_ids(image, command)
             case UpdateFeatures():

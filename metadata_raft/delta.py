@@ -23,6 +23,7 @@ from metadata_raft.image import (
 )
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import (
+    MIGRATING_DIRECTORY,
     NO_LEADER_CHANGE,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -283,7 +284,7 @@ def _partition_image(record: PartitionRecord) -> PartitionImage:
         record.leader,
         record.leader_epoch,
         record.partition_epoch,
-        tuple(record.directories) or (bytes(16),) * len(replicas),
+        tuple(record.directories) or (MIGRATING_DIRECTORY,) * len(replicas),
         tuple(record.adding_replicas),
         tuple(record.removing_replicas),
         record.leader_recovery_state,

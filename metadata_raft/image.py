@@ -11,7 +11,13 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from logstore.topic_partition import ZERO_UUID, TopicPartition
-from metadata_raft.records import NO_LEADER, ConfigResourceType
+from metadata_raft.records import (
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    NO_LEADER,
+    UNASSIGNED_DIRECTORY,
+    ConfigResourceType,
+)
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -39,6 +45,10 @@ class PartitionImage(NamedTuple):
     @property
     def has_leader(self) -> bool:
         return self.leader != NO_LEADER
+
+    def directory(self, broker_id: int) -> bytes:
+        """The id of the log directory in which one of its replicas lies."""
+        return self.directories[self.replicas.index(broker_id)]
 
 
 class TopicImage(NamedTuple):
@@ -83,6 +93,13 @@ class BrokerImage(NamedTuple):
     def is_active(self) -> bool:
         """Whether replicas may be placed on it and lead."""
         return not (self.fenced or self.in_controlled_shutdown)
+
+    def has_online_dir(self, directory: bytes) -> bool:
+        """Whether a replica in that directory can be served; one that lies somewhere is believed to."""
+        if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+            return True
+        # A broker without directories is of the time before they were named.
+        return directory != LOST_DIRECTORY and (not self.log_dirs or directory in self.log_dirs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +162,14 @@ class MetadataImage:
         return [broker for _, broker in sorted(self.brokers.items()) if broker.is_active]
 
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
-        """The replicas of a partition whose broker is not up."""
+        """The replicas of a partition whose broker is not up, or whose log directory is offline."""
         brokers = self.brokers
         return [
             replica
-            for replica in partition.replicas
-            if (broker := brokers.get(replica)) is None or broker.fenced
+            for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+            if (broker := brokers.get(replica)) is None
+            or broker.fenced
+            or not broker.has_online_dir(directory)
         ]
 
 

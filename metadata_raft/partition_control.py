@@ -1,8 +1,9 @@
 """Partitions: their first state, manual assignments, and leaders when a broker comes up or falls."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import replace
 from metadata_raft.image import MetadataImage, PartitionImage
 from metadata_raft.records import (
     NO_LEADER,
@@ -56,14 +57,38 @@ def leaders_after_fence(image: MetadataImage, broker_id: int) -> Iterator[Partit
         yield from _leave(image, topic_id, partition, broker_id)
 
 
-def leaders_after_offline_replicas(
-    image: MetadataImage, broker_id: int, replicas: Sequence[tuple[bytes, int]]
+def leaders_after_offline_log_dirs(
+    image: MetadataImage, broker_id: int, log_dirs: Set[bytes]
 ) -> Iterator[PartitionChangeRecord]:
-    """The same for some replicas of a broker that is up; those that are gone meanwhile are passed over."""
-    for topic_id, index in sorted(set(replicas)):
-        topic = image.topics.by_id.get(topic_id)
-        if topic is not None and 0 <= index < len(topic.partitions):
-            yield from _leave(image, topic_id, topic.partitions[index], broker_id)
+    """The same for the replicas in these directories of a broker that is up."""
+    for topic_id, partition in _partitions_with(image, broker_id):
+        if partition.directory(broker_id) in log_dirs:
+            yield from _leave(image, topic_id, partition, broker_id)
+
+
+def leaders_after_assignment(
+    image: MetadataImage, topic_id: bytes, partition: PartitionImage, broker_id: int, directory: bytes
+) -> Iterator[PartitionChangeRecord]:
+    """A broker says where its replica lies: that alone if it is there already, nothing if it has none."""
+    if broker_id not in partition.replicas or partition.directory(broker_id) == directory:
+        return
+    assigned = PartitionChangeRecord(
+        partition_id=partition.partition,
+        topic_id=topic_id,
+        directories=[
+            directory if replica == broker_id else other
+            for replica, other in zip(partition.replicas, partition.directories, strict=True)
+        ],
+    )
+    broker = image.brokers[broker_id]
+    if not broker.has_online_dir(directory):
+        # One record for both, so that one that left the ISR is never seen in an online directory.
+        change = next(_leave(image, topic_id, partition, broker_id), None)
+        yield assigned if change is None else replace(change, directories=assigned.directories)
+    elif not partition.has_leader and broker.is_active and broker_id in partition.isr:
+        yield replace(assigned, leader=broker_id)
+    else:
+        yield assigned
 
 
 def _leave(
@@ -72,7 +97,8 @@ def _leave(
     if broker_id not in partition.isr:
         return
     isr = [replica for replica in partition.isr if replica != broker_id]
-    alive = [replica for replica in isr if image.brokers[replica].is_active]
+    offline = image.offline_replicas(partition)
+    alive = [replica for replica in isr if image.brokers[replica].is_active and replica not in offline]
     if partition.leader == broker_id:
         leader = next((replica for replica in partition.replicas if replica in alive), NO_LEADER)
         yield PartitionChangeRecord(
@@ -89,7 +115,11 @@ def _leave(
 def leaders_after_unfence(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
     """Elect a broker that came up wherever it is in sync and nobody leads."""
     for topic_id, partition in _partitions_with(image, broker_id):
-        if not partition.has_leader and broker_id in partition.isr:
+        if (
+            not partition.has_leader
+            and broker_id in partition.isr
+            and image.brokers[broker_id].has_online_dir(partition.directory(broker_id))
+        ):
             yield PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, leader=broker_id)
 
 

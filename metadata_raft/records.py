@@ -15,8 +15,11 @@ from logstore.schema import message, struct
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2
-# KIP-858's name for "some directory of that broker": one is chosen by the broker, nobody else needs to know.
-UNASSIGNED_DIRECTORY: Final = bytes(16)
+# KIP-858's names of directories that are none. A record without directories says that its replicas lie
+# somewhere; unassigned ones lie where the broker will choose, lost ones in a directory that nobody can name.
+MIGRATING_DIRECTORY: Final = bytes(16)
+UNASSIGNED_DIRECTORY: Final = bytes(15) + b"\1"
+LOST_DIRECTORY: Final = bytes(15) + b"\2"
 
 
 class ConfigResourceType(IntEnum):

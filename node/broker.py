@@ -13,7 +13,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.log_dir import LogDir
 from logstore.log_manager import LogManager
+from logstore.partition_log import PartitionLog
 from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from metadata_raft.commands import CreateTopics
 from metadata_raft.delta import ChangedTopic, MetadataChanges
@@ -39,6 +40,7 @@ from node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from node.net.listener import Listener, ListenerLimits
 from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.log_maintenance import LogMaintenance
 from node.runtime.metadata_publisher import (
@@ -71,11 +73,13 @@ class Broker:
             log_dirs=config.log_dirs, disk=self.disk, now_ms=self.clock.now_ms, unique=lambda: os.urandom(16)
         )
         self.log_manager.on_offline = self._dir_went_offline
+        self.assignments = AssignmentsManager(lambda: self.metadata)
         self.replica_manager = ReplicaManager(
             broker_id=config.node_id,
             log_manager=self.log_manager,
             image=lambda: self.metadata.image,
             log_config=self._log_config,
+            on_placed=self._replica_placed,
             session_slots=config.max_incremental_fetch_session_cache_slots,
         )
         limit_bytes = config.queued_max_request_bytes
@@ -183,10 +187,11 @@ class Broker:
         )
         publish(self.metadata.image, _everything(self.metadata.image))
         self.metadata.add_listener(publish)
-        await self._report_offline(self.replica_manager.offline_partitions)
+        await self.assignments.report()
         self._log_notes()
         self.groups.start(self._tasks)
         self.start_task(self.replica_manager.host_the_rest())
+        self.start_task(self.assignments.run())
         self.start_task(self.maintenance.run())
         for listener in self.listeners:
             await listener.start()
@@ -392,19 +397,12 @@ class Broker:
     def _dir_went_offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
         log.error("The log directory %s is offline: %s", log_dir.path, log_dir.offline_reason)
         self.replica_manager.take_offline(lost)
-        if self._tasks is not None:
-            self.start_task(self._report_offline(lost))
+        if log_dir.directory_id is not None:
+            self.assignments.dir_failed(log_dir.directory_id)
 
-    async def _report_offline(self, lost: Sequence[TopicPartition]) -> None:
-        """Tell the cluster which partitions this node cannot serve, so that clients stop asking it."""
-        topics = self.metadata.image.topics.by_name
-        replicas = [(topics[one.topic].topic_id, one.partition) for one in lost if one.topic in topics]
-        if not replicas:
-            return
-        try:
-            await self.metadata.report_offline_replicas(replicas)
-        except KafkaError as error:
-            log.warning("The cluster could not be told of %d offline replicas: %s", len(replicas), error)
+    def _replica_placed(self, topic_partition: TopicPartition, partition_log: PartitionLog | None) -> None:
+        directory_id = None if partition_log is None else self.log_manager.directory_id_of(partition_log)
+        self.assignments.assign(topic_partition, directory_id)
 
     def _log_notes(self) -> None:
         """What the log directories have to say."""

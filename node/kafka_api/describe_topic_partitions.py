@@ -98,8 +98,8 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
     offline = image.offline_replicas(partition)
     has_leader = partition.has_leader and partition.leader not in offline
+    # No error where Metadata has LEADER_NOT_AVAILABLE: Apache Kafka says it by the leader alone.
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.partition,
         leader_id=partition.leader if has_leader else -1,
         leader_epoch=partition.leader_epoch,

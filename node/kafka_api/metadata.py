@@ -217,11 +217,11 @@ def _topic(view: _View, topic: TopicImage) -> MetadataResponseTopic:
 
 
 def _partition(view: _View, partition: PartitionImage) -> MetadataResponsePartition:
-    offline = [replica for replica in partition.replicas if replica not in view.up]
+    offline = view.image.offline_replicas(partition)
     leader, error = partition.leader, ErrorCode.NONE
     replicas: Sequence[int] = partition.replicas
     isr: Sequence[int] = partition.isr
-    if not partition.has_leader or leader in offline:
+    if not partition.has_leader or leader not in view.up:
         leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
     elif leader not in view.reachable:
         leader = -1
@@ -230,10 +230,10 @@ def _partition(view: _View, partition: PartitionImage) -> MetadataResponsePartit
             if view.version >= LISTENER_NOT_FOUND_SINCE
             else ErrorCode.LEADER_NOT_AVAILABLE
         )
-    elif view.version == 0 and offline:
+    elif view.version == 0 and not view.up.issuperset(replicas):
         # Clients of that time could not bear a replica that is not among the brokers.
-        replicas = [replica for replica in replicas if replica not in offline]
-        isr = [replica for replica in isr if replica not in offline]
+        replicas = [replica for replica in replicas if replica in view.up]
+        isr = [replica for replica in isr if replica in view.up]
         error = ErrorCode.REPLICA_NOT_AVAILABLE
     return MetadataResponsePartition(
         error_code=error,

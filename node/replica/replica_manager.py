@@ -52,15 +52,18 @@ class ReplicaManager:
         log_manager: LogManager,
         image: Callable[[], MetadataImage],
         log_config: Callable[[MetadataImage, str], LogConfig],
+        on_placed: Callable[[TopicPartition, PartitionLog | None], None] = lambda name, log: None,
         session_slots: int = DEFAULT_SESSION_SLOTS,
         session_eviction_ms: int = DEFAULT_SESSION_EVICTION_MS,
         chance: random.Random | None = None,
     ) -> None:
+        """`on_placed` is told where a partition's log lies, None if that is not known."""
         source = chance if chance is not None else random.SystemRandom()
         self._broker_id = broker_id
         self._log_manager = log_manager
         self._image = image
         self._log_config = log_config
+        self._on_placed = on_placed
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._unhosted: dict[TopicPartition, Unhosted] = {}
         self._has_unhosted = asyncio.Event()
@@ -92,11 +95,6 @@ class ReplicaManager:
         if self._image().topics.partition(TopicPartition(*topic_partition)) is not None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    @property
-    def offline_partitions(self) -> list[TopicPartition]:
-        """The partitions of this node whose log directory has failed."""
-        return [TopicPartition(*one) for one in sorted(self._offline)]
 
     def find(self, topic_partition: tuple[str, int]) -> Partition | None:
         """The replica of a partition on this node, None if it hosts none."""
@@ -142,6 +140,7 @@ class ReplicaManager:
         partition = self._partitions.get(topic_partition)
         if partition is not None:
             partition.log = partition_log
+            self._on_placed(topic_partition, partition_log)
 
     def update_config(self, image: MetadataImage, topic: str) -> None:
         """The settings of a topic (or of the broker below it) have changed."""
@@ -202,9 +201,11 @@ class ReplicaManager:
             if topic_partition not in self._offline:
                 log.error("%s cannot be served: %s", topic_partition, error)
             self._offline.add(topic_partition)
+            self._on_placed(topic_partition, None)
             return
         self._offline.discard(topic_partition)
         self._partitions[topic_partition] = partition
+        self._on_placed(topic_partition, partition_log)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         """The partition leaves this node, and its files go."""

@@ -17,6 +17,8 @@ from metadata_raft.commands import (
     AllocateProducerIdsReply,
     AlterConfigs,
     AlterConfigsReply,
+    AssignReplicasToDirs,
+    AssignReplicasToDirsReply,
     Command,
     CreatePartitions,
     CreatePartitionsReply,
@@ -27,8 +29,8 @@ from metadata_raft.commands import (
     RegisterBroker,
     RegisterBrokerReply,
     Reply,
-    ReportOfflineReplicas,
-    ReportOfflineReplicasReply,
+    ReportOfflineLogDirs,
+    ReportOfflineLogDirsReply,
     UnfenceBroker,
     UnfenceBrokerReply,
     UpdateFeatures,
@@ -124,7 +126,9 @@ class MetadataRuntime:
     @overload
     async def submit(self, command: UnfenceBroker) -> UnfenceBrokerReply: ...
     @overload
-    async def submit(self, command: ReportOfflineReplicas) -> ReportOfflineReplicasReply: ...
+    async def submit(self, command: ReportOfflineLogDirs) -> ReportOfflineLogDirsReply: ...
+    @overload
+    async def submit(self, command: AssignReplicasToDirs) -> AssignReplicasToDirsReply: ...
     @overload
     async def submit(self, command: AllocateProducerIds) -> AllocateProducerIdsReply: ...
     @overload
@@ -219,12 +223,6 @@ class MetadataRuntime:
     async def unfence(self) -> None:
         """Lead whatever this broker may lead: its logs are open and its listeners ready."""
         await self.submit(UnfenceBroker(broker_id=self.broker_id, broker_epoch=self.broker_epoch))
-
-    async def report_offline_replicas(self, replicas: Sequence[tuple[bytes, int]]) -> None:
-        """This broker cannot serve these (topic id, partition): others lead them, or nobody."""
-        await self.submit(
-            ReportOfflineReplicas(broker_id=self.broker_id, broker_epoch=self.broker_epoch, replicas=replicas)
-        )
 
     async def next_producer_id(self) -> int:
         """A producer id that nobody has; one commit serves a block of them, however many ask at once."""

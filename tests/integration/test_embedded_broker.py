@@ -6,6 +6,7 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -281,4 +282,45 @@ def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(
         assert leaderless == lost
         codes = {one.error_code for one in topic.partitions if one.partition_index in lost}
         assert codes == {ErrorCode.LEADER_NOT_AVAILABLE}
+        assert _offline(topic) == lost
+        described = only(
+            client.call(
+                "describe_topic_partitions", 0, topics=[{"name": "spread"}], response_partition_limit=9
+            ).topics
+        )
+        assert _offline(described) == lost
+        assert {(one.leader_id, one.error_code) for one in described.partitions} == {(0, 0), (-1, 0)}
         produce(client, "spread", batch(), index=min({0, 1, 2, 3} - lost))
+
+
+def _offline(topic: Any) -> set[int]:
+    """The partitions of a topic that have an offline replica."""
+    return {one.partition_index for one in topic.partitions if list(one.offline_replicas)}
+
+
+def test_a_log_directory_that_is_gone_at_start_has_offline_replicas_until_it_is_back(
+    embedded: Start, tmp_path: Path
+) -> None:
+    settings = {"log_dirs": f"{tmp_path}/a,{tmp_path}/b"}
+    node = embedded(**settings)
+    with WireClient(node.bootstrap) as client:
+        create(client, "spread", partitions=4)
+        logs = node.broker.log_manager.logs
+        lost = {name.partition for name, one in logs.items() if one.directory.parent == tmp_path / "b"}
+    node.stop()
+    (tmp_path / "b").rename(tmp_path / "unplugged")
+    (tmp_path / "b").touch()
+    seen = []
+
+    for _ in range(2):
+        node = embedded(**settings)
+        with WireClient(node.bootstrap) as client:
+            topic = only(client.call("metadata", 12, topics=[{"name": "spread"}]).topics)
+            leaderless = {one.partition_index for one in topic.partitions if one.leader_id == -1}
+            seen.append((leaderless, _offline(topic)))
+        node.stop()
+        if not (tmp_path / "b").is_dir():
+            (tmp_path / "b").unlink()
+            (tmp_path / "unplugged").rename(tmp_path / "b")
+
+    assert seen == [(lost, lost), (set(), set())]

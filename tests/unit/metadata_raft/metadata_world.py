@@ -25,6 +25,11 @@ CONFIG = ControllerConfig(
 assert isinstance(BROKER_CONFIG_DEF, ConfigDef)
 
 
+def log_dir_id(broker_id: int, number: int = 0) -> bytes:
+    """The id of one of a broker's log directories."""
+    return f"log dir {broker_id}/{number}".encode().ljust(16, b".")
+
+
 class MetadataWorld:
     """Commands in, replies out; every batch goes through its bytes and is kept in `log`."""
 
@@ -54,15 +59,17 @@ class MetadataWorld:
         check_invariants(self.image)
         return decision.reply
 
-    def start_broker(self, broker_id: int, *, rack: str | None = None, unfence: bool = True) -> int:
-        """Register a new process of a broker; its epoch."""
+    def start_broker(
+        self, broker_id: int, *, rack: str | None = None, unfence: bool = True, log_dirs: int = 1
+    ) -> int:
+        """Register a new process of a broker over its first `log_dirs` directories; its epoch."""
         reply = self.submit(
             RegisterBroker(
                 broker_id=broker_id,
                 incarnation_id=self.uuid(),
                 listeners={"PLAINTEXT": Endpoint(f"host{broker_id}", 9092)},
                 rack=rack,
-                log_dirs=[self.uuid()],
+                log_dirs=[log_dir_id(broker_id, number) for number in range(log_dirs)],
                 features={"some.feature": (1, 3)},
             )
         )

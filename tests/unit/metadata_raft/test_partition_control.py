@@ -1,75 +1,140 @@
-"""Leaders when a log directory fails under a broker that lives."""
+"""Leaders and offline replicas when a log directory fails under a broker that lives (KIP-858)."""
 
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import CreateTopics, ReportOfflineReplicas
-from metadata_raft.image import TopicImage
-from metadata_raft.records import NO_LEADER
-from tests.unit.metadata_raft.metadata_world import MetadataWorld
+from metadata_raft.commands import AssignReplicasToDirs, CreateTopics, ReportOfflineLogDirs
+from metadata_raft.image import PartitionImage, TopicImage
+from metadata_raft.records import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIRECTORY
+from tests.unit.metadata_raft.metadata_world import MetadataWorld, log_dir_id
+
+GOOD, BAD = log_dir_id(0, 0), log_dir_id(0, 1)
+
+
+def two_dirs(*, brokers: int = 1) -> MetadataWorld:
+    """Brokers of which the first has two log directories."""
+    world = MetadataWorld(brokers=0)
+    for broker_id in range(brokers):
+        world.start_broker(broker_id, log_dirs=2 if broker_id == 0 else 1)
+    return world
 
 
 def topic_on(world: MetadataWorld, *replicas: int) -> TopicImage:
+    """Two partitions; broker 0 has the first in its good directory and the second in its bad one."""
     topic = world.topic("t", assignments=[(0, replicas), (1, replicas)])
     world.submit(CreateTopics(topics=[topic]))
+    assign(world, (0, GOOD), (1, BAD))
     return world.image.topics.by_name["t"]
 
 
-def report(world: MetadataWorld, topic: TopicImage, *partitions: int, broker_id: int = 0) -> int:
+def assign(world: MetadataWorld, *places: tuple[int, bytes], topic_id: bytes | None = None) -> int:
+    topic_id = topic_id or world.image.topics.by_name["t"].topic_id
     reply = world.submit(
-        ReportOfflineReplicas(
-            broker_id=broker_id,
-            broker_epoch=world.image.brokers[broker_id].broker_epoch,
-            replicas=[(topic.topic_id, partition) for partition in partitions],
+        AssignReplicasToDirs(
+            broker_id=0,
+            broker_epoch=world.image.brokers[0].broker_epoch,
+            assignments=[(topic_id, partition, directory) for partition, directory in places],
         )
     )
     return reply.changed_partitions  # type: ignore[union-attr]
 
 
+def fail(world: MetadataWorld, *log_dirs: bytes) -> int:
+    epoch = world.image.brokers[0].broker_epoch
+    reply = world.submit(ReportOfflineLogDirs(broker_id=0, broker_epoch=epoch, log_dirs=log_dirs))
+    return reply.changed_partitions  # type: ignore[union-attr]
+
+
+def partition(world: MetadataWorld, index: int) -> PartitionImage:
+    return world.image.topics.by_name["t"].partitions[index]
+
+
 def test_the_last_replica_in_sync_keeps_its_place_and_nobody_leads() -> None:
-    world = MetadataWorld()
+    world = two_dirs()
     topic = topic_on(world, 0)
 
-    assert report(world, topic, 1) == 1
+    assert fail(world, BAD) == 1
 
-    served, lost = world.image.topics.by_name["t"].partitions
+    served, lost = partition(world, 0), partition(world, 1)
     assert served.leader == 0
     assert (lost.leader, lost.isr) == (NO_LEADER, (0,))
     assert lost.leader_epoch == topic.partitions[1].leader_epoch + 1
+    assert [world.image.offline_replicas(one) for one in (served, lost)] == [[], [0]]
+    assert world.image.brokers[0].log_dirs == (GOOD,)
 
 
 def test_another_replica_in_sync_leads() -> None:
-    world = MetadataWorld(brokers=2)
-    topic = topic_on(world, 0, 1)
+    world = two_dirs(brokers=2)
+    topic_on(world, 0, 1)
 
-    report(world, topic, 0)
+    fail(world, BAD)
 
-    moved = world.image.topics.by_name["t"].partitions[0]
+    moved = partition(world, 1)
     assert (moved.leader, moved.isr) == (1, (1,))
+    assert world.image.offline_replicas(moved) == [0]
 
 
-def test_a_restart_of_the_broker_elects_it_again() -> None:
-    world = MetadataWorld()
-    report(world, topic_on(world, 0), 0)
+def test_a_restart_elects_the_broker_where_its_directory_is_back() -> None:
+    world = two_dirs()
+    topic_on(world, 0)
+    fail(world, BAD)
 
-    world.start_broker(0)
+    world.start_broker(0, log_dirs=1)
+    assert [partition(world, index).leader for index in (0, 1)] == [0, NO_LEADER]
+    world.start_broker(0, log_dirs=2)
 
-    assert world.image.topics.by_name["t"].partitions[0].leader == 0
+    assert [partition(world, index).leader for index in (0, 1)] == [0, 0]
+    assert world.image.offline_replicas(partition(world, 1)) == []
+
+
+def test_a_replica_found_in_another_directory_is_elected_there() -> None:
+    world = two_dirs()
+    topic_on(world, 0)
+    fail(world, BAD)
+
+    assert assign(world, (1, GOOD)) == 1
+
+    assert partition(world, 1).leader == 0
+    assert partition(world, 1).directories == (GOOD,)
+
+
+def test_a_replica_that_lies_nowhere_is_offline() -> None:
+    world = two_dirs()
+    topic_on(world, 0)
+
+    assign(world, (0, LOST_DIRECTORY))
+
+    assert partition(world, 0).leader == NO_LEADER
+    assert world.image.offline_replicas(partition(world, 0)) == [0]
+
+
+def test_a_replica_that_no_broker_has_placed_yet_is_not_offline() -> None:
+    world = two_dirs()
+    world.submit(CreateTopics(topics=[world.topic("t", assignments=[(0, [0])])]))
+
+    assert partition(world, 0).directories == (UNASSIGNED_DIRECTORY,)
+    assert world.image.offline_replicas(partition(world, 0)) == []
 
 
 def test_what_is_gone_or_told_twice_changes_nothing() -> None:
-    world = MetadataWorld()
-    topic = topic_on(world, 0)
+    world = two_dirs(brokers=2)
+    topic_on(world, 0)
+    fail(world, BAD)
+    version = world.image.version
 
-    assert report(world, topic, 7) == 0
-    assert report(world, TopicImage("gone", bytes(16), ()), 0) == 0
+    assert fail(world, BAD, b"never registered") == 0
+    assert assign(world, (0, GOOD), (7, GOOD)) == 0
+    assert assign(world, (0, GOOD), topic_id=b"a topic that was") == 0
+
+    assert world.image.version == version
 
 
-def test_a_process_that_was_replaced_is_not_believed() -> None:
-    world = MetadataWorld()
-    topic = topic_on(world, 0)
+@pytest.mark.parametrize("command", [ReportOfflineLogDirs, AssignReplicasToDirs])
+def test_a_process_that_was_replaced_is_not_believed(command: type) -> None:
+    world = two_dirs()
+    word = {"log_dirs": [BAD]} if command is ReportOfflineLogDirs else {"assignments": []}
 
     with pytest.raises(KafkaError) as refused:
-        world.submit(ReportOfflineReplicas(broker_id=0, broker_epoch=-5, replicas=[(topic.topic_id, 0)]))
+        world.submit(command(broker_id=0, broker_epoch=-5, **word))
 
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
