@@ -38,6 +38,7 @@ from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import ConnectionInfo
 from node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from node.net.listener import Listener, ListenerLimits
+from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.assignments_manager import AssignmentsManager
@@ -84,6 +85,9 @@ class Broker:
         )
         limit_bytes = config.queued_max_request_bytes
         self.receive_memory = ReceiveMemory(limit_bytes if limit_bytes > 0 else DEFAULT_LIMIT_BYTES)
+        self.peer_gate: PeerGate | None = None
+        if config.cluster_secret is not None:
+            self.peer_gate = PeerGate(config.cluster_secret.encode(), self._identity, os.urandom)
         self.connection_quota = ConnectionQuota(_connection_limits(config))
         self.listeners: list[Listener] = []
         self.metadata: MetadataRuntime
@@ -256,6 +260,12 @@ class Broker:
             )
 
         manager.set_strays_apart(is_known)
+
+    def _identity(self) -> PeerIdentity:
+        """Who this node is to its peers; the directory is that of its metadata."""
+        config, dirs = self.config, self.log_manager.dirs
+        directory = next((one for one in dirs if one.path == config.metadata_log_dir), dirs[0])
+        return PeerIdentity(config.node_id, self.cluster_id, directory.directory_id or ZERO_UUID)
 
     async def _run_metadata(self) -> None:
         try:

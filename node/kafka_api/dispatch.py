@@ -15,12 +15,22 @@ from logstore.schema import Buffer, schema_of
 from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
 from node.kafka_api import api_versions
 from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
-from node.kafka_api.served_apis import SERVED, is_advertised
+from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.net.connection_info import NO_PEER
+from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.headers import decode_client_id
 from node.wire.messages.api_versions import ApiVersionsResponse
+from node.wire.messages.peer_handshake import (
+    HELLO,
+    PROVE,
+    PeerApiVersion,
+    PeerHandshakeRequest,
+    PeerHandshakeResponse,
+)
+from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
 
 if TYPE_CHECKING:
     from node.broker import Broker
@@ -67,14 +77,51 @@ class Dispatcher:
             if api_key == ApiKey.API_VERSIONS and not is_advertised(ApiKey.API_VERSIONS, version):
                 return _refuse_api_versions(correlation_id)
             route = self._load_route(api_key, version)
+        if api_key >= FIRST_PEER_API:
+            self._check_peer(connection, api_key)
         try:
             client_id, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
             request, _ = route.decode(frame, position)
         except KafkaError as error:
-            name = ApiKey(api_key).api_name
+            name = api_of(api_key).api_name
             raise CloseConnection(f"{name} of version {version} does not parse: {error.detail}") from None
+        if api_key == PeerApi.PEER_HANDSHAKE:
+            return self._answer(route, correlation_id, self._shake_hands(connection, request))
         context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
         return self._answer(route, correlation_id, route.handle(self._broker, context, request))
+
+    def _check_peer(self, connection: Connection, api_key: int) -> None:
+        """Where nobody has proven to be a node of the cluster there is no such API."""
+        info = connection.info
+        is_open = api_key == PeerApi.PEER_HANDSHAKE or info.peer_id != NO_PEER
+        is_there = info.listener_name == self._broker.config.inter_broker_listener_name
+        if not (is_open and is_there and self._broker.peer_gate is not None):
+            raise CloseConnection(f"API key {api_key} is not served")
+
+    def _shake_hands(self, connection: Connection, request: PeerHandshakeRequest) -> PeerHandshakeResponse:
+        """One step by which a peer proves itself; a second proof for one challenge closes the connection."""
+        gate = self._broker.peer_gate
+        assert gate is not None
+        challenge, connection.peer_challenge = connection.peer_challenge, None
+        try:
+            if request.step == HELLO and connection.info.peer_id == NO_PEER:
+                response, connection.peer_challenge = answer_hello(
+                    request, secret=gate.secret, own=gate.identity(), nonce=gate.unique(NONCE_BYTES)
+                )
+                return response
+            if request.step != PROVE or challenge is None:
+                raise CloseConnection("a peer's handshake is out of order")
+            peer = check_proof(request, challenge, secret=gate.secret)
+        except KafkaError as error:
+            log.warning("A peer at %s is refused: %s", connection.info.client_host, error.detail)
+            return PeerHandshakeResponse(error_code=error.code, error_message=error.detail)
+        connection.recognize(peer.node_id)
+        return PeerHandshakeResponse(
+            api_versions=[
+                PeerApiVersion(api_key=key, min_version=first, max_version=last)
+                for key, (first, last) in sorted(SERVED_TO_PEERS.items())
+            ]
+        )
 
     def _answer(self, route: Route, correlation_id: int, result: Result) -> Answer | Pending:
         if type(result) is route.response_class:
@@ -92,7 +139,7 @@ class Dispatcher:
     def fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
         """The answer to a request whose handler raised: its error code, if the response has room for it."""
         api_key, version, correlation_id = _HEADER.unpack_from(frame)
-        name = ApiKey(api_key).api_name
+        name = api_of(api_key).api_name
         if isinstance(error, KafkaError):
             code = error.code
         else:
@@ -106,9 +153,9 @@ class Dispatcher:
         return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
 
     def _load_route(self, api_key: int, version: int) -> Route:
-        if api_key not in SERVED:
+        if api_key not in SERVED and api_key not in SERVED_TO_PEERS and api_key != PeerApi.PEER_HANDSHAKE:
             raise CloseConnection(f"API key {api_key} is not served")
-        key = ApiKey(api_key)
+        key = api_of(api_key)
         request_class, response_class = codec.request_class(key), codec.response_class(key)
         if not is_advertised(key, version):
             raise CloseConnection(f"version {version} of {key.api_name} is not served")
@@ -116,16 +163,22 @@ class Dispatcher:
             decode, encode = decoder(request_class, version), encoder(response_class, version)
         except KafkaError:
             raise CloseConnection(f"version {version} of {key.api_name} is not served") from None
-        module = importlib.import_module(f"node.kafka_api.{key.name.lower()}")
+        handle: Handler = _no_handler
+        if key is not PeerApi.PEER_HANDSHAKE:
+            handle = importlib.import_module(f"node.kafka_api.{key.name.lower()}").handle
         route = self._routes[api_key, version] = Route(
             decode=decode,
             encode=encode,
-            handle=module.handle,
+            handle=handle,
             response_class=response_class,
             header_version=codec.request_header_version(key, version),
             prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
         )
         return route
+
+
+def _no_handler(broker: "Broker", context: RequestContext, request: Any) -> Result:
+    raise AssertionError("a handshake concerns the connection, which handlers do not see")
 
 
 def _refuse_api_versions(correlation_id: int) -> Answer:

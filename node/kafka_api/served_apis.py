@@ -5,6 +5,7 @@ here. `node/kafka_api/<api>.py` has the `handle` of each.
 """
 
 from node.wire.api_keys import ApiKey
+from node.wire.peer_api import PeerApi
 
 SERVED: dict[ApiKey, tuple[int, int]] = {
     # Served from 3 on. With a higher minimum librdkafka before 2.11.1 would not compress (KAFKA-18659).
@@ -41,8 +42,21 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
 
+# What nodes of the cluster are served once they have proven themselves, and nobody is told of.
+SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
+    PeerApi.SUBMIT_COMMAND: (0, 0),
+    PeerApi.FETCH_METADATA: (0, 0),
+    PeerApi.FETCH_METADATA_SNAPSHOT: (0, 0),
+}
 
-def is_advertised(key: ApiKey, version: int) -> bool:
-    """Whether a client was told that it may send this version."""
-    first, last = SERVED[key]
+
+PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
+
+
+def is_advertised(key: ApiKey | PeerApi, version: int) -> bool:
+    """Whether a client (or a peer) was told that it may send this version."""
+    if isinstance(key, ApiKey):
+        first, last = SERVED[key]
+    else:
+        first, last = SERVED_TO_PEERS.get(key, PEER_HANDSHAKE_VERSIONS)
     return first <= version <= last

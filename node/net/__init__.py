@@ -3,5 +3,6 @@
 `connection_info` (who is at the other end), `connection_quota` (how many are let in),
 `receive_memory` (the budget of all receive buffers),
 `connection` (bytes in, requests one at a time, bytes out), `listener` (accepts, counts, sweeps),
-`peer_client` (the client side).
+`peer_client` (the client side), `peer_handshake` (how nodes prove themselves), `peer_network` (connections to
+the other nodes).
 """

@@ -98,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         "info",
         "is_closed",
         "last_active_tick",
+        "peer_challenge",
     )
 
     def __init__(self, listener: "Listener") -> None:
@@ -118,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = False
         self.last_active_tick = listener.tick
         self.file_number = -1  # of its socket
+        self.peer_challenge: Any = None  # between the two steps by which a peer proves itself
         self.info: ConnectionInfo = cast(ConnectionInfo, None)  # set by connection_made, before anything else
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
 
@@ -179,6 +181,12 @@ class Connection(asyncio.BufferedProtocol):
         self.release_unsent()
         if not self._is_busy and not self.is_closed:
             self._serve_frames()
+
+    # ---- called by the service ----------------------------------------------------------------------
+
+    def recognize(self, peer_id: int) -> None:
+        """The other end has proven to be that node of the cluster."""
+        self._listener.recognize(self, peer_id)
 
     # ---- called by the listener ------------------------------------------------------------------
 

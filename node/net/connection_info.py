@@ -1,6 +1,9 @@
 """Who is at the other end of a connection."""
 
 from dataclasses import dataclass
+from typing import Final
+
+NO_PEER: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,3 +18,4 @@ class ConnectionInfo:
     local_host: str  # the address of ours that the client reached
     local_port: int
     principal: str = "User:ANONYMOUS"
+    peer_id: int = NO_PEER  # the node of this cluster that proved to be at the other end

@@ -9,12 +9,13 @@ import logging
 import math
 import resource
 import socket
+from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from node.net.connection import Connection, Service
-from node.net.connection_info import ConnectionInfo
+from node.net.connection_info import NO_PEER, ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
 from node.net.receive_memory import ReceiveMemory
 
@@ -53,6 +54,7 @@ class Listener:
         quota: ConnectionQuota,
         limits: ListenerLimits,
         start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
+        on_peer_lost: Callable[[int], None] | None = None,
     ) -> None:
         self.name = name
         self.security_protocol = security_protocol
@@ -68,6 +70,8 @@ class Listener:
         self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first
         self.host = ""
         self.port = 0
+        self._on_peer_lost = on_peer_lost
+        self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._accepted = 0
         self._complaints = 0
         self._socket: socket.socket | None = None
@@ -151,6 +155,18 @@ class Listener:
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.quota.leave(self.name, connection.info.client_host)
+        peer_id = connection.info.peer_id
+        if peer_id != NO_PEER:
+            self._peers[peer_id] -= 1
+            if not self._peers[peer_id]:
+                del self._peers[peer_id]
+                if self._on_peer_lost is not None:
+                    self._on_peer_lost(peer_id)
+
+    def recognize(self, connection: Connection, peer_id: int) -> None:
+        """This connection is that of a node of the cluster; when its last one ends, that is told."""
+        connection.info = replace(connection.info, peer_id=peer_id)
+        self._peers[peer_id] += 1
 
     def hold_unsent(self, connection: Connection, size_bytes: int) -> None:
         """Count answers that a peer does not read; too many end the connections that hold theirs longest."""

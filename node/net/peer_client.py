@@ -151,6 +151,10 @@ class PeerClient:
             raise KafkaError(ErrorCode(response.error_code), f"{self.peer} does not tell its versions")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
+    def learn_versions(self, versions: Mapping[int, tuple[int, int]]) -> None:
+        """The peer serves these APIs too, which ApiVersions does not tell."""
+        self.versions = {**self.versions, **versions}
+
     @property
     def is_open(self) -> bool:
         return not self._protocol.lost.done()

@@ -20,6 +20,7 @@ from node.wire.headers import (
     peek_api,
 )
 from node.wire.headers import decode_request_header as decode_header
+from node.wire.peer_api import api_of
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
@@ -42,7 +43,7 @@ def _classes_of(api_key: int) -> tuple[type[Any], type[Any], int]:
 def _import_classes(api_key: int) -> tuple[type[Any], type[Any], int]:
     unknown = KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no API has the key {api_key}")
     try:
-        api = ApiKey(api_key)
+        api = api_of(api_key)
     except ValueError:
         raise unknown from None
     name = f"node.wire.messages.{api.name.lower()}"

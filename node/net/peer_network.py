@@ -1,0 +1,131 @@
+"""Connections of this node to the others of its cluster: proven by handshake, kept, and made anew when lost.
+
+One for each peer and purpose, so that a long poll of one does not stand before requests of another.
+Names are resolved at every dial. A peer that cannot be reached is dialled again after a back-off with jitter,
+twice as long each time up to a limit; whoever asks meanwhile waits for that dial and shares its outcome.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import Endpoint
+from node.net.peer_client import PeerClient
+from node.net.peer_handshake import NONCE_BYTES, PeerGate, PeerIdentity, hello, prove
+from node.wire.messages.peer_handshake import PeerHandshakeResponse
+from node.wire.peer_api import PeerApi
+
+DIAL_TIMEOUT_S: Final = 5.0  # for a connection and its handshake; a living peer on a full machine needs less
+FIRST_BACKOFF_S: Final = 0.05
+MAX_BACKOFF_S: Final = 1.0
+CLIENT_ID: Final = "ottla-node-{}"
+
+
+class _Peer:
+    """What there is to one peer for one purpose."""
+
+    __slots__ = ("client", "dials", "failure", "failures", "retry_at", "turn")
+
+    def __init__(self) -> None:
+        self.client: PeerClient | None = None
+        self.dials = 0  # that came to an end
+        self.failure: KafkaError | None = None  # of the last of them
+        self.turn = asyncio.Lock()
+        self.failures = 0
+        self.retry_at = 0.0  # by the loop's clock
+
+
+class PeerNetwork:
+    """All connections that this node opened to peers; `endpoint_of` says where a node is at present."""
+
+    def __init__(
+        self,
+        *,
+        gate: PeerGate | None,
+        node_id: int,
+        endpoint_of: Callable[[int], Endpoint | None],
+        chance: random.Random,
+    ) -> None:
+        self._gate = gate
+        self._client_id = CLIENT_ID.format(node_id)
+        self._endpoint_of = endpoint_of
+        self._chance = chance
+        self._peers: dict[tuple[int, str], _Peer] = {}
+        self._is_closed = False
+
+    async def client(self, node_id: int, purpose: str = "") -> PeerClient:
+        """An open connection to that node; NETWORK_EXCEPTION or what the handshake was refused with."""
+        peer = self._peers.setdefault((node_id, purpose), _Peer())
+        dials = peer.dials
+        async with peer.turn:
+            if peer.client is not None and peer.client.is_open:
+                return peer.client
+            if peer.dials > dials and peer.failure is not None:
+                raise KafkaError(peer.failure.code, peer.failure.detail)
+            if self._is_closed:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "This node stops.")
+            loop = asyncio.get_running_loop()
+            if peer.client is None and peer.retry_at > loop.time():
+                await asyncio.sleep(peer.retry_at - loop.time())
+            peer.client, peer.failure = None, None
+            try:
+                peer.client = await self._dial(node_id)
+            except KafkaError as failure:
+                peer.failures, peer.failure = peer.failures + 1, failure
+                limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(peer.failures, 10))
+                peer.retry_at = loop.time() + limit_s * (0.5 + self._chance.random() / 2)
+                raise
+            finally:
+                peer.dials += 1
+            peer.failures, peer.retry_at = 0, 0.0
+            return peer.client
+
+    async def _dial(self, node_id: int) -> PeerClient:
+        endpoint = self._endpoint_of(node_id)
+        if endpoint is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Nobody knows where node {node_id} is.")
+        client, _ = await self.dial(endpoint.host, endpoint.port, expected_node_id=node_id)
+        return client
+
+    async def dial(
+        self, host: str, port: int, *, expected_node_id: int = -1
+    ) -> tuple[PeerClient, PeerIdentity]:
+        """A new connection, proven, and who is at its other end; the caller closes it."""
+        gate = self._gate
+        if gate is None:
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This node has no cluster.secret.")
+        client = await PeerClient.connect(host, port, client_id=self._client_id, timeout_s=DIAL_TIMEOUT_S)
+        try:
+            return client, await _shake_hands(client, gate, expected_node_id)
+        except BaseException:
+            client.abort()
+            raise
+
+    def disconnect(self, node_id: int) -> None:
+        """Drop all connections to a node, whose address may have changed; the next use dials anew."""
+        for (other, _), peer in self._peers.items():
+            if other == node_id and peer.client is not None:
+                peer.client.abort()
+
+    def close(self) -> None:
+        """Drop all connections and make no more."""
+        self._is_closed = True
+        for peer in self._peers.values():
+            if peer.client is not None:
+                peer.client.abort()
+
+
+async def _shake_hands(client: PeerClient, gate: PeerGate, expected_node_id: int) -> PeerIdentity:
+    own, nonce = gate.identity(), gate.unique(NONCE_BYTES)
+    client.learn_versions({int(PeerApi.PEER_HANDSHAKE): (0, 0)})
+    response = await client.request(hello(own, nonce), PeerHandshakeResponse, timeout_s=DIAL_TIMEOUT_S)
+    request, peer = prove(
+        response, secret=gate.secret, own=own, nonce=nonce, expected_node_id=expected_node_id
+    )
+    proven = await client.request(request, PeerHandshakeResponse, timeout_s=DIAL_TIMEOUT_S)
+    if proven.error_code:
+        raise KafkaError(ErrorCode(proven.error_code), proven.error_message or "")
+    client.learn_versions({one.api_key: (one.min_version, one.max_version) for one in proven.api_versions})
+    return peer

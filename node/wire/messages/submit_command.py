@@ -1,0 +1,27 @@
+"""SubmitCommand (key 30001, ours): a node has the controller decide a command of `metadata_raft.commands`.
+
+A command that is sent again bears the same (broker epoch, sequence), and is carried out once.
+`oldest_open_sequence` is the lowest that its sender still waits for: what is below need not be remembered.
+"""
+
+from logstore import schema
+from logstore.schema import message
+
+
+@message(api_key=30_001, versions=(0, 0), flexible_since=0)
+class SubmitCommandRequest:
+    broker_epoch: int = schema.int64(default=-1)
+    sequence: int = schema.int64(default=-1)
+    oldest_open_sequence: int = schema.int64(default=-1)
+    timeout_ms: int = schema.int32()
+    command: bytes = schema.bytes_()  # as metadata_raft.command_codec writes it
+
+
+@message(api_key=30_001, versions=(0, 0), flexible_since=0)
+class SubmitCommandResponse:
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
+    leader_id: int = schema.int32(default=-1)  # who leads the quorum, as far as the answering node knows
+    epoch: int = schema.int32(default=-1)
+    offset: int = schema.int64(default=-1)  # the metadata up to here show what the command did
+    reply: bytes = schema.bytes_()

@@ -1,0 +1,31 @@
+"""The APIs that nodes of a cluster speak among themselves, by number; clients are neither told nor served.
+
+They run over the listener of the brokers, beside Apache Kafka's own APIs, once both ends have proven by
+PEER_HANDSHAKE that they belong to the cluster. Their numbers are far from Kafka's, their notation the same.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from node.wire.api_keys import ApiKey
+
+FIRST_PEER_API: Final = 30_000
+
+
+class PeerApi(IntEnum):
+    """The number of a private API, as it stands first in a request header (int16)."""
+
+    PEER_HANDSHAKE = 30_000
+    SUBMIT_COMMAND = 30_001
+    FETCH_METADATA = 30_002
+    FETCH_METADATA_SNAPSHOT = 30_003
+
+    @property
+    def api_name(self) -> str:
+        """The name as Kafka would write it: `SubmitCommand`."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+def api_of(api_key: int) -> ApiKey | PeerApi:
+    """The API of that number; ValueError if there is none."""
+    return PeerApi(api_key) if api_key >= FIRST_PEER_API else ApiKey(api_key)
