@@ -19,12 +19,14 @@ QUEUE_MESSAGES = 200_000
 CONSUME_AT_ONCE = 5000
 
 
-def create_topic(bootstrap: str, partitions: int, settings: dict[str, str] | None = None) -> str:
-    """A new topic of a random name that its leader already serves."""
+def create_topic(
+    bootstrap: str, partitions: int, settings: dict[str, str] | None = None, replicas: int = 1
+) -> str:
+    """A new topic of a random name that its leaders already serve."""
     name = f"bench-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     config = {"file.delete.delay.ms": "1000", **(settings or {})}
-    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(CALL_TIMEOUT_S)
+    admin.create_topics([NewTopic(name, partitions, replicas, config=config)])[name].result(CALL_TIMEOUT_S)
     deadline = time.monotonic() + CALL_TIMEOUT_S
     while time.monotonic() < deadline:
         # Metadata may name a leader that does not serve yet; only the leader itself answers for offsets.
@@ -119,9 +121,9 @@ def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seco
     return Done(seconds=took, requests=0, records=count, payload_bytes=count * record_bytes)
 
 
-def end_to_end_ms(bootstrap: str, topic: str, *, rate: int, seconds: float) -> list[float]:
+def end_to_end_ms(bootstrap: str, topic: str, *, rate: int, seconds: float, acks: str = "1") -> list[float]:
     """Milliseconds from produce() to the consumer's poll() for `rate` records a second, sorted."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1", **QUIET})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": acks, **QUIET})
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -70,7 +70,7 @@ def in_threads(work: list[Callable[[], None]]) -> float:
 
 
 def produce(
-    port: int,
+    ports: Sequence[int],
     topic: str,
     batch: frames.Batch,
     *,
@@ -80,7 +80,10 @@ def produce(
     limit_bytes: int,
     producer_ids: list[int] | None = None,
 ) -> Done:
-    """Each connection replays `batch` to its own partition, `IN_FLIGHT` requests ahead of the answers."""
+    """Each connection replays `batch` to its own partition, `IN_FLIGHT` requests ahead of the answers.
+
+    `ports` are those of the partitions' leaders, in turn.
+    """
     sent = [0] * connections
 
     def drive(index: int) -> None:
@@ -89,7 +92,7 @@ def produce(
         answer = bytearray(frames.produce_response_bytes(topic, 1))
         error_at = frames.produce_error_at(topic)
         quota = max(1, limit_bytes // connections // len(batch.data))
-        with connect(port) as connection:
+        with connect(ports[index % len(ports)]) as connection:
             deadline = time.perf_counter() + seconds
             started = answered = sequence = 0
             while True:
@@ -125,7 +128,7 @@ def check(answer: bytes | bytearray, error_at: int) -> None:
 
 
 def small_requests(
-    port: int,
+    ports: Sequence[int],
     topic: str,
     partitions: int,
     *,
@@ -133,8 +136,12 @@ def small_requests(
     seconds: float,
     spread: int = 1,
     in_flight: int = IN_FLIGHT,
+    acks: int = 1,
 ) -> Done:
-    """Requests of one 100-byte record (to `spread` partitions each), `in_flight` on every connection."""
+    """Requests of one 100-byte record (to `spread` partitions each), `in_flight` on every connection.
+
+    `ports` are those of the partitions' leaders, in turn; with several of them `spread` must be 1.
+    """
     batch = frames.build_batch(100, 100)
     answer_bytes = frames.produce_response_bytes(topic, spread)
     error_at = frames.produce_error_at(topic)
@@ -143,11 +150,11 @@ def small_requests(
     requests: dict[int, bytes] = {}
     pending: dict[int, bytes] = {}
     for index in range(connections):
-        connection = connect(port)
         first = index * spread % partitions
+        connection = connect(ports[first % len(ports)])
         chosen = sorted({(first + step) % partitions for step in range(spread)})
         sockets[connection.fileno()] = connection
-        requests[connection.fileno()] = bytes(frames.produce_frame(topic, chosen, batch.data, 1))
+        requests[connection.fileno()] = bytes(frames.produce_frame(topic, chosen, batch.data, acks))
         pending[connection.fileno()] = b""
         poll.register(connection.fileno(), select.EPOLLIN)
     began = time.perf_counter()

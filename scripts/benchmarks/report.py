@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.cluster_workloads import ClusterWorkload
 from benchmarks.workloads import Workload, lower_is_better
 
 # Absolute promises for one figure of Ottla, Kafka or no Kafka.
-LIMITS = {("start", "first acknowledged record s"): 1.0, ("memory after 1 GB", "MB RSS"): 100.0}
+LIMITS = {
+    ("start", "first acknowledged record s"): 1.0,
+    ("memory after 1 GB", "MB RSS"): 100.0,
+    ("cluster start", "first replicated record s"): 2.0,
+    ("leader killed", "until writable s"): 1.5,
+    ("rolling restart", "longest gap ms"): 300.0,
+    ("rolling restart", "failed writes"): 1.0,
+    ("memory of all nodes", "MB RSS"): 300.0,
+}
 
 
 @dataclass(slots=True)
@@ -33,7 +43,7 @@ class Report:
         values = self.samples.get(workload, {}).get(server, {}).get(figure)
         return statistics.median(values) if values else None
 
-    def rows(self, workloads: list[Workload]) -> list[dict[str, object]]:
+    def rows(self, workloads: Sequence[Workload | ClusterWorkload]) -> list[dict[str, object]]:
         """One row a figure: medians, Ottla/Kafka, whether the goal is met (None: no goal or no rival)."""
         goals = {workload.name: workload.goals for workload in workloads}
         rows: list[dict[str, object]] = []
@@ -58,7 +68,7 @@ def number(value: object) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def print_table(report: Report, workloads: list[Workload], console: Console) -> None:
+def print_table(report: Report, workloads: Sequence[Workload | ClusterWorkload], console: Console) -> None:
     table = Table(title="Ottla and Apache Kafka 4.3.1, medians", header_style="bold")
     for column in ("workload", "figure", "Ottla", "Kafka", "ratio", "goal"):
         table.add_column(column, justify="left" if column in ("workload", "figure") else "right")
@@ -83,7 +93,7 @@ def print_table(report: Report, workloads: list[Workload], console: Console) -> 
         console.print(f"[red]failed[/] {failure}")
 
 
-def write_json(report: Report, workloads: list[Workload], path: Path) -> None:
+def write_json(report: Report, workloads: Sequence[Workload | ClusterWorkload], path: Path) -> None:
     machine = {
         "cpus": os.cpu_count(),
         "kernel": platform.release(),

@@ -26,7 +26,7 @@ IDLE_CONNECTIONS = 200
 MANY_PARTITIONS = 1000
 LATENCY_RATE = 1000
 MEMORY_AFTER_BYTES = 1 << 30
-BETTER_LOW = (" ms", "s/GB", "us/request", " s", "CPU s/s", "MB RSS", "MB RSS more")
+BETTER_LOW = (" ms", "s/GB", "us/request", " s", "CPU s/s", "MB RSS", "MB RSS more", "failed writes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def wire_produce(
         ids = [producer_id(server.port) for _ in range(PARTITIONS)] if idempotent else None
         before = server.cpu_seconds()
         done = load.produce(
-            server.port,
+            [server.port],
             topic,
             batches[0],
             acks=acks,
@@ -128,7 +128,7 @@ def filled_topic(server: Server, record_bytes: int, limit_bytes: int) -> tuple[s
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
     batch = frames.build_batch(record_bytes, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     done = load.produce(
-        server.port, topic, batch, acks=1, connections=PARTITIONS, seconds=60, limit_bytes=limit_bytes
+        [server.port], topic, batch, acks=1, connections=PARTITIONS, seconds=60, limit_bytes=limit_bytes
     )
     return topic, done.records
 
@@ -166,7 +166,7 @@ def small_requests(server: Server, plan: Plan, in_flight: int = load.IN_FLIGHT) 
 
     def replay(seconds: float) -> load.Done:
         return load.small_requests(
-            server.port,
+            [server.port],
             topic,
             PARTITIONS,
             connections=SMALL_CONNECTIONS,
@@ -223,7 +223,7 @@ def many_partitions(server: Server, plan: Plan) -> Figures:
     listed = (time.perf_counter() - began) / 10
     before = server.cpu_seconds()
     done = load.small_requests(
-        server.port, topic, MANY_PARTITIONS, connections=10, seconds=plan.seconds, spread=100
+        [server.port], topic, MANY_PARTITIONS, connections=10, seconds=plan.seconds, spread=100
     )
     cpu = server.cpu_seconds() - before
     began = time.perf_counter()
@@ -261,7 +261,13 @@ def memory(server: Server, plan: Plan) -> Figures:
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
     batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     load.produce(
-        server.port, topic, batch, acks=1, connections=PARTITIONS, seconds=120, limit_bytes=MEMORY_AFTER_BYTES
+        [server.port],
+        topic,
+        batch,
+        acks=1,
+        connections=PARTITIONS,
+        seconds=120,
+        limit_bytes=MEMORY_AFTER_BYTES,
     )
     load.consume(server.port, topic, partitions=PARTITIONS, seconds=plan.seconds, record_bytes=1000)
     figures = {"MB RSS": server.rss_mb()}

@@ -1,0 +1,263 @@
+"""What is measured of a cluster of several nodes: replicated writes, and what clients notice of a death.
+
+Every topic has a replica on each node and min.insync.replicas=2; every write is acks=all. Both clusters run
+on all cores of the machine, with the load beside them.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from confluent_kafka import ElectionType, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from benchmarks import clients, frames, load
+from benchmarks.clusters import Cluster, Node
+from benchmarks.workloads import KILOBYTE_BATCH, LATENCY_RATE, MB, SMALL_CONNECTIONS, Figures, Plan
+
+PARTITIONS = 6
+WARM_UP_S = 3.0
+MEMORY_AFTER_BYTES = 512 << 20
+KILLS = 5
+# Asked this often, a client finds the new leader soon; the same for both.
+IMPATIENT: dict[str, Any] = {
+    "acks": "all",
+    "linger.ms": 0,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 50,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 50,
+    "topic.metadata.refresh.fast.interval.ms": 50,
+    "socket.timeout.ms": 10_000,
+    "delivery.timeout.ms": 60_000,
+}
+RECOVERY_TIMEOUT_S = 60.0
+SETTLE_TIMEOUT_S = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterWorkload:
+    """`goals`: the ratio to reach by figure; at least that, or at most where less is better."""
+
+    name: str
+    run: Callable[[Cluster, Plan], Figures]
+    goals: dict[str, float] = field(default_factory=dict)
+
+
+def leaders(cluster: Cluster, topic: str) -> list[int]:
+    """The port of each partition's leader."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
+    found = admin.list_topics(topic, clients.CALL_TIMEOUT_S)
+    partitions = found.topics[topic].partitions
+    return [found.brokers[partitions[index].leader].port for index in sorted(partitions)]
+
+
+def settled(cluster: Cluster, topic: str) -> None:
+    """Wait until every replica is in sync again."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
+        partitions = admin.list_topics(topic, clients.CALL_TIMEOUT_S).topics[topic].partitions.values()
+        if all(len(one.isrs) == len(cluster.nodes) and one.leader >= 0 for one in partitions):
+            return
+        time.sleep(0.1)
+    raise RuntimeError("the replicas did not come into sync again")
+
+
+def replicated_topic(cluster: Cluster, partitions: int = PARTITIONS) -> str:
+    topic = clients.create_topic(
+        cluster.bootstrap, partitions, {"min.insync.replicas": "2"}, replicas=len(cluster.nodes)
+    )
+    settled(cluster, topic)
+    return topic
+
+
+def replicated_produce(cluster: Cluster, plan: Plan) -> Figures:
+    """1 KB records in 64 KB batches."""
+    topic = replicated_topic(cluster)
+    batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
+    before = cluster.cpu_seconds()
+    done = load.produce(
+        leaders(cluster, topic),
+        topic,
+        batch,
+        acks=-1,
+        connections=PARTITIONS,
+        seconds=plan.seconds,
+        limit_bytes=plan.limit_bytes,
+    )
+    cpu = cluster.cpu_seconds() - before
+    clients.delete_topic(cluster.bootstrap, topic)
+    return {"MB/s": done.payload_bytes / MB / done.seconds, "CPU s/GB": cpu / (done.payload_bytes / 1e9)}
+
+
+def replicated_small_requests(cluster: Cluster, plan: Plan) -> Figures:
+    topic = replicated_topic(cluster)
+    ports = leaders(cluster, topic)
+
+    def replay(seconds: float) -> load.Done:
+        return load.small_requests(
+            ports, topic, PARTITIONS, connections=SMALL_CONNECTIONS, seconds=seconds, acks=-1
+        )
+
+    replay(WARM_UP_S)
+    before = cluster.cpu_seconds()
+    done = replay(plan.seconds)
+    cpu = cluster.cpu_seconds() - before
+    clients.delete_topic(cluster.bootstrap, topic)
+    return {"requests/s": done.requests / done.seconds, "CPU us/request": cpu * 1e6 / done.requests}
+
+
+def replicated_latency(cluster: Cluster, plan: Plan) -> Figures:
+    topic = replicated_topic(cluster, 1)
+    taken = clients.end_to_end_ms(
+        cluster.bootstrap, topic, rate=LATENCY_RATE, seconds=max(5.0, plan.seconds), acks="all"
+    )
+    clients.delete_topic(cluster.bootstrap, topic)
+    return {f"p{share} ms": taken[int((len(taken) - 1) * share / 100)] for share in (50, 99, 99.9)}
+
+
+class Stream:
+    """Records to every partition at a steady rate, and when each partition's were acknowledged."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, rate: int = 200) -> None:
+        self.acknowledged_s: list[list[float]] = [[] for _ in range(partitions)]
+        self.failures: list[str] = []
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, **IMPATIENT, **clients.QUIET})
+        self._topic, self._rate = topic, rate
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        began, number = time.monotonic(), 0
+        while not self._stop.is_set():
+            for partition, times in enumerate(self.acknowledged_s):
+
+                def delivered(error: Any, _: Any, times: list[float] = times) -> None:
+                    if error is None:
+                        times.append(time.monotonic())
+                    else:
+                        self.failures.append(str(error))
+
+                self._producer.produce(self._topic, b"x" * 100, partition=partition, on_delivery=delivered)
+            number += 1
+            while (wait := began + number / self._rate - time.monotonic()) > 0:
+                self._producer.poll(min(wait, 0.005))
+            self._producer.poll(0)
+
+    def first_after(self, since: float, partitions: list[int]) -> float:
+        """Seconds from `since` until each of `partitions` has acknowledged something sent later."""
+        deadline = time.monotonic() + RECOVERY_TIMEOUT_S
+        while time.monotonic() < deadline:
+            firsts = [
+                next((at for at in reversed(self.acknowledged_s[one]) if at > since), None)
+                for one in partitions
+            ]
+            if all(at is not None for at in firsts):
+                return max(
+                    next(at for at in self.acknowledged_s[one] if at > since) - since for one in partitions
+                )
+            time.sleep(0.005)
+        raise RuntimeError(f"nothing was acknowledged for {RECOVERY_TIMEOUT_S:.0f} s")
+
+    def longest_gap_s(self) -> float:
+        """The longest time in which a partition acknowledged nothing."""
+        return max(after - before for times in self.acknowledged_s for before, after in pairwise(times))
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._producer.flush(clients.CALL_TIMEOUT_S):
+            self.failures.append("records were left unanswered")
+
+
+def leader_killed(cluster: Cluster, plan: Plan) -> Figures:
+    """SIGKILL to a leader: how long until its partitions take writes again, over several kills."""
+    topic = replicated_topic(cluster)
+    stream = Stream(cluster, topic, PARTITIONS)
+    taken: list[float] = []
+    try:
+        for turn in range(KILLS):
+            time.sleep(1.0)
+            node = cluster.nodes[turn % len(cluster.nodes)]
+            theirs = [index for index, port in enumerate(leaders(cluster, topic)) if port == node.port]
+            # Records that were in flight may still be acknowledged in the moment of the kill.
+            node.kill()
+            taken.append(stream.first_after(time.monotonic(), theirs))
+            restart(node)
+            settled(cluster, topic)
+            prefer(cluster, topic)
+    finally:
+        stream.stop()
+    clients.delete_topic(cluster.bootstrap, topic)
+    return {"until writable s": max(taken), "median until writable s": sorted(taken)[len(taken) // 2]}
+
+
+def rolling_restart(cluster: Cluster, plan: Plan) -> Figures:
+    """SIGTERM to each node in turn, started again when the replicas are in sync."""
+    topic = replicated_topic(cluster)
+    stream = Stream(cluster, topic, PARTITIONS)
+    try:
+        time.sleep(1.0)
+        for node in cluster.nodes:
+            node.stop()
+            restart(node)
+            settled(cluster, topic)
+        time.sleep(0.5)
+    finally:
+        stream.stop()
+    clients.delete_topic(cluster.bootstrap, topic)
+    return {"longest gap ms": 1000 * stream.longest_gap_s(), "failed writes": float(len(stream.failures))}
+
+
+def restart(node: Node) -> None:
+    node.spawn()
+    node.wait_until_ready()
+
+
+def prefer(cluster: Cluster, topic: str) -> None:
+    """Give every node what it led at first."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
+    try:
+        admin.elect_leaders(ElectionType.PREFERRED).result(clients.CALL_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].name() != "ELECTION_NOT_NEEDED":
+            raise
+
+
+def memory(cluster: Cluster, plan: Plan) -> Figures:
+    """Resident memory of all nodes when half a gigabyte has been written to each."""
+    topic = replicated_topic(cluster)
+    batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
+    load.produce(
+        leaders(cluster, topic),
+        topic,
+        batch,
+        acks=-1,
+        connections=PARTITIONS,
+        seconds=120,
+        limit_bytes=MEMORY_AFTER_BYTES,
+    )
+    figures = {"MB RSS": cluster.rss_mb()}
+    clients.delete_topic(cluster.bootstrap, topic)
+    return figures
+
+
+CLUSTER_WORKLOADS = [
+    ClusterWorkload(
+        name="replicated produce 1 KB, acks=all", run=replicated_produce, goals={"MB/s": 3.0, "CPU s/GB": 0.5}
+    ),
+    ClusterWorkload(
+        name="replicated small requests", run=replicated_small_requests, goals={"requests/s": 4.0}
+    ),
+    ClusterWorkload(
+        name="replicated end to end, 1000 records/s", run=replicated_latency, goals={"p99 ms": 1 / 4}
+    ),
+    ClusterWorkload(name="memory of all nodes", run=memory),
+    ClusterWorkload(name="leader killed", run=leader_killed),
+    ClusterWorkload(name="rolling restart", run=rolling_restart),
+]

@@ -1,0 +1,165 @@
+"""Both clusters as processes, one a node: started together, killed, stopped and started again one by one."""
+
+import base64
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.servers import OVERRIDES, READY_TIMEOUT_S, ROOT, STOP_TIMEOUT_S, TICKS_PER_S
+from node.cli.local_cluster import write_homes
+from tests.compat.servers import free_ports
+
+# Both with their defaults, but what three replicas dictate, and Kafka's own advice to start groups at once.
+CLUSTER_OVERRIDES = [*OVERRIDES, "default.replication.factor=3", "min.insync.replicas=2"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """One process of a cluster; `pid` is the one that does the work."""
+
+    node_id: int
+    port: int
+    command: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    pid: int = 0
+
+    def spawn(self) -> None:
+        """Begin to start; `wait_until_ready` ends it."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
+
+    def wait_until_ready(self) -> None:
+        """RuntimeError with the last words of the node if it does not come to serve."""
+        assert self.process is not None and self.process.stdout is not None
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if not select.select([self.process.stdout], [], [], 1.0)[0]:
+                continue
+            line = self.process.stdout.readline().decode()
+            if line.startswith("READY "):
+                pid = re.search(r"\bpid=(\d+)", line)
+                self.pid = int(pid[1]) if pid else self.process.pid
+                return
+            if not line:
+                break
+        self.kill()
+        raise RuntimeError(f"node {self.node_id} did not start: {self.log.read_text()[-800:]}")
+
+    def kill(self) -> None:
+        """SIGKILL to whatever does the work."""
+        for pid in {self.pid, self.process.pid if self.process else 0} - {0}:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self._reap()
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL when that takes too long."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._reap()
+
+    def _reap(self) -> None:
+        if self.process is not None:
+            self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+        self.process, self.pid = None, 0
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def rss_mb(self) -> float:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"^VmRSS:\s+(\d+) kB", status, flags=re.M)
+        assert found is not None
+        return int(found[1]) / 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Cluster:
+    """Several nodes that serve as one."""
+
+    name: str
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def start(self) -> float:
+        """All at once; the seconds until the last says that it serves."""
+        began = time.monotonic()
+        for node in self.nodes:
+            node.spawn()
+        for node in self.nodes:
+            node.wait_until_ready()
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            if node.process is not None:
+                node.process.send_signal(signal.SIGTERM)
+        for node in self.nodes:
+            node.stop()
+
+    def cpu_seconds(self) -> float:
+        return sum(node.cpu_seconds() for node in self.nodes)
+
+    def rss_mb(self) -> float:
+        return sum(node.rss_mb() for node in self.nodes)
+
+
+def make(name: str, folder: Path, count: int) -> Cluster:
+    """The files of a cluster of `ottla` or `kafka`; nothing runs yet."""
+    folder.mkdir(parents=True)
+    base_port = free_ports(2 * count)
+    make_commands = _kafka_commands if name == "kafka" else _ottla_commands
+    commands = make_commands(folder, base_port, count)
+    nodes = [
+        Node(node_id=index, port=base_port + index, command=command, log=folder / f"node-{index}.out")
+        for index, command in enumerate(commands)
+    ]
+    return Cluster(name=name, nodes=nodes)
+
+
+def _ottla_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:
+    homes = write_homes(count, base_port=base_port, data=folder, overrides=CLUSTER_OVERRIDES)
+    return [[sys.executable, "-m", "node", "start", "--config", str(home.properties)] for home in homes]
+
+
+def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    controllers = [base_port + count + index for index in range(count)]
+    voters = ",".join(f"{index}@127.0.0.1:{port}" for index, port in enumerate(controllers))
+    commands = []
+    for index in range(count):
+        port = base_port + index
+        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controllers[index]}"
+        overrides = [
+            f"node.id={index}",
+            f"controller.quorum.voters={voters}",
+            f"listeners={listeners}",
+            "offsets.topic.replication.factor=3",
+            *CLUSTER_OVERRIDES,
+        ]
+        command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port)]
+        command += ["--data", str(folder / f"node-{index}"), "--cluster-id", cluster_id]
+        for override in overrides:
+            command += ["--override", override]
+        commands.append(command)
+    return commands
