@@ -4,10 +4,32 @@ The leader appends batches; the quorum tells its listener of each batch once it 
 order of their offsets, on every member. Calls come and go on the owner's event loop, none of them blocks.
 """
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-from metadata_raft.image import MetadataImage
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.record_codec import MetadataBatch
+
+
+class ReplicaStatus(NamedTuple):
+    """How far one member has the log, as the leader knows it; -1 for what it does not know."""
+
+    node_id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int  # when it was last heard of, by the wall clock
+    last_caught_up_ms: int  # when it last had all that the leader had
+
+
+class QuorumStatus(NamedTuple):
+    """The quorum as one member sees it; only the leader knows the replicas' progress."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int  # the offset behind the last committed record
+    voters: Sequence[ReplicaStatus]
+    observers: Sequence[ReplicaStatus]
 
 
 class QuorumListener(Protocol):
@@ -15,10 +37,19 @@ class QuorumListener(Protocol):
 
     @property
     def committed_image(self) -> MetadataImage:
-        """The image of all batches that `handle_commit` was told; snapshots are made of it."""
+        """The image of all that it was told so far."""
 
-    def handle_commit(self, batch: MetadataBatch) -> None:
-        """`batch` is durable; it follows the one before without a gap."""
+    def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
+        """`batch` can no longer be lost; it follows the one before without a gap and makes `image`.
+
+        The quorum's own entries, such as the beginning of a reign, are told as batches of NoOpRecords.
+        """
+
+    def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """A jump: `image` lies any number of batches ahead, none of which is told by itself."""
+
+    def handle_leadership(self, epoch: int) -> None:
+        """This member leads in `epoch`, and all that was committed before has been told."""
 
     def handle_resignation(self, detail: str) -> None:
         """This member no longer leads: what it appended without a commit may or may not be in the log."""
@@ -28,7 +59,8 @@ class Quorum(Protocol):
     """One member of the quorum."""
 
     @property
-    def is_leader(self) -> bool: ...
+    def is_leader(self) -> bool:
+        """Whether batches may be appended: from `handle_leadership` to `handle_resignation`."""
 
     @property
     def leader_id(self) -> int:
@@ -36,13 +68,18 @@ class Quorum(Protocol):
 
     @property
     def epoch(self) -> int:
-        """The reign in which this member appends."""
+        """The reign in which this member appends, or which it knows."""
 
     def attach(self, listener: QuorumListener) -> None:
-        """Name the listener, before the first append."""
+        """Name the listener, before anything else; one that already leads tells it so at once."""
 
     def append(self, batch: MetadataBatch) -> None:
         """Begin to commit; NOT_CONTROLLER unless this member leads in the epoch of `batch`."""
+
+    def status(self) -> QuorumStatus: ...
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where other nodes reach the broker of a voter, as it told the quorum; None if it has not."""
 
     async def run(self) -> None:
         """Do the work until `close`; an error is fatal to the node."""

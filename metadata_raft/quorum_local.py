@@ -22,9 +22,10 @@ from typing import Final, NamedTuple
 from logstore.disk import Disk, DiskFile
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_batch, read_header
-from metadata_raft.delta import MetadataDelta
-from metadata_raft.image import MetadataImage
-from metadata_raft.quorum import QuorumListener
+from logstore.topic_partition import ZERO_UUID
+from metadata_raft.delta import MetadataDelta, replay_batch
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
 from metadata_raft.record_codec import MAX_BATCH_BYTES, MetadataBatch, decode_batch, encode_batch
 from metadata_raft.snapshot import decode_snapshot, encode_snapshot
 
@@ -77,6 +78,7 @@ class LocalQuorum:
         self._is_closed = False
         self._is_broken = False
         self._end_offset = 0  # of what was appended; the file may be behind
+        self._image = MetadataImage()
         self._file: DiskFile | None = None
         self._position = 0
         self._bytes_since_snapshot = 0
@@ -106,7 +108,7 @@ class LocalQuorum:
         self._remove_files(snapshots[:-1], _covered(segments, image))
         image, cut_bytes = self._load_segments(segments, image)
         self.epoch = image.epoch + 1
-        self._end_offset = image.version + 1
+        self._image, self._end_offset = image, image.version + 1
         return LoadedMetadata(image, cut_bytes)
 
     def _list_files(self) -> tuple[list[Path], list[_Segment]]:
@@ -202,6 +204,15 @@ class LocalQuorum:
 
     def attach(self, listener: QuorumListener) -> None:
         self._listener = listener
+        listener.handle_leadership(self.epoch)
+
+    def status(self) -> QuorumStatus:
+        end_offset = self._image.version + 1
+        voter = ReplicaStatus(self.leader_id, ZERO_UUID, self._end_offset, -1, -1)
+        return QuorumStatus(self.leader_id, self.epoch, end_offset, (voter,), ())
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        return None
 
     def append(self, batch: MetadataBatch) -> None:
         if self._is_broken or self._is_closed or batch.epoch != self.epoch:
@@ -240,9 +251,10 @@ class LocalQuorum:
                     self._listener.handle_resignation("The disk of the metadata log failed.")
                     raise
                 self._waiting.popleft()
-                self._listener.handle_commit(batch)
+                self._image, changes = replay_batch(self._image, batch)
+                self._listener.handle_commit(batch, self._image, changes)
                 if (snapshot is None or snapshot.done()) and self._is_snapshot_due(batch.timestamp_ms):
-                    snapshot = tasks.create_task(self._make_snapshot(self._listener.committed_image))
+                    snapshot = tasks.create_task(self._make_snapshot(self._image))
 
     def close(self) -> None:
         self._is_closed = True

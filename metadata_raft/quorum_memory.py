@@ -3,7 +3,10 @@
 from collections import deque
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.quorum import QuorumListener
+from logstore.topic_partition import ZERO_UUID
+from metadata_raft.delta import replay_batch
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
 from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
 
 MEMORY_LEADER_ID = 0
@@ -20,9 +23,12 @@ class MemoryQuorum:
         self._by_hand = by_hand
         self._waiting: deque[MetadataBatch] = deque()
         self._listener: QuorumListener | None = None
+        self._image = MetadataImage()
 
     def attach(self, listener: QuorumListener) -> None:
-        self._listener = listener
+        self._listener, self._image = listener, listener.committed_image
+        if self.is_leader:
+            listener.handle_leadership(self.epoch)
 
     def append(self, batch: MetadataBatch) -> None:
         if not self.is_leader or batch.epoch != self.epoch:
@@ -38,7 +44,9 @@ class MemoryQuorum:
         """Commit the oldest `count` batches, all by default."""
         assert self._listener is not None
         for _ in range(len(self._waiting) if count is None else count):
-            self._listener.handle_commit(self._waiting.popleft())
+            batch = self._waiting.popleft()
+            self._image, changes = replay_batch(self._image, batch)
+            self._listener.handle_commit(batch, self._image, changes)
 
     def lose_leadership(self) -> None:
         """Another member leads from now on; what was not committed is gone."""
@@ -51,7 +59,17 @@ class MemoryQuorum:
 
     def win_election(self) -> None:
         """Lead again, in a new epoch."""
+        assert self._listener is not None
         self.is_leader, self.epoch = True, self.epoch + 1
+        self._listener.handle_leadership(self.epoch)
+
+    def status(self) -> QuorumStatus:
+        end_offset = self._image.version + 1
+        voter = ReplicaStatus(self.leader_id, ZERO_UUID, end_offset, -1, -1)
+        return QuorumStatus(self.leader_id, self.epoch, end_offset, (voter,), ())
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        return None
 
     async def run(self) -> None:
         return

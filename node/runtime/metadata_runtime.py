@@ -38,7 +38,7 @@ from metadata_raft.commands import (
 )
 from metadata_raft.controller import Controller
 from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.delta import MetadataChanges, replay_batch
+from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum import Quorum
 from metadata_raft.record_codec import MetadataBatch
@@ -167,8 +167,8 @@ class MetadataRuntime:
 
     # ---- what the quorum tells -------------------------------------------------------------------------
 
-    def handle_commit(self, batch: MetadataBatch) -> None:
-        """Publish the next image; a batch of another leader is replayed, ours has its image already."""
+    def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Publish the next image; a batch of ours has its image already, and somebody who waits for it."""
         pending = self._pending[0] if self._pending else None
         if pending is not None and pending.batch.base_offset == batch.base_offset:
             assert pending.batch.epoch == batch.epoch, "another leader's batch stands where ours was to be"
@@ -177,9 +177,17 @@ class MetadataRuntime:
             if not pending.committed.done():
                 pending.committed.set_result(None)
             return
-        image, changes = replay_batch(self._image, batch)
         self._controller.reset(image)
         self._publish(image, changes)
+
+    def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Publish what this node missed in one go."""
+        self._controller.reset(image)
+        self._publish(image, changes)
+
+    def handle_leadership(self, epoch: int) -> None:
+        """Decide from what is committed."""
+        self._controller.reset(self._image)
 
     def handle_resignation(self, detail: str) -> None:
         """Nobody can say what becomes of the batches on their way; their commands fail, retriable."""

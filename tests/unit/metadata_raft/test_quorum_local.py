@@ -10,7 +10,8 @@ import pytest
 
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.delta import replay_batch
+from metadata_raft.delta import MetadataChanges, replay_batch
+from metadata_raft.image import MetadataImage
 from metadata_raft.quorum_local import JournalConfig, LocalQuorum
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
@@ -35,8 +36,14 @@ class Node:
         self.now_ms = now_ms
         self.quorum.attach(self)
 
-    def handle_commit(self, batch: MetadataBatch) -> None:
-        self.committed_image, _ = replay_batch(self.committed_image, batch)
+    def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
+        self.committed_image = image
+
+    def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        self.committed_image = image
+
+    def handle_leadership(self, epoch: int) -> None:
+        assert epoch == self.quorum.epoch
 
     def handle_resignation(self, detail: str) -> None:
         self.resigned = detail

@@ -114,7 +114,7 @@ def test_a_batch_of_another_leader_is_published_too() -> None:
         record = FeatureLevelRecord(name="group.version", feature_level=1)
         batch = MetadataBatch(before.version + 1, 9, 5, [record])
 
-        node.metadata.handle_commit(batch)
+        node.metadata.handle_commit(batch, *replay_batch(before, batch))
 
         assert node.metadata.image == replay_batch(before, batch)[0]
         assert node.metadata.image.features == {"group.version": 1}
