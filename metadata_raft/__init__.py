@@ -7,7 +7,9 @@ record_codec           records and their batches as bytes
 image                  MetadataImage: what brokers see, immutable
 delta                  what records change: image, records -> next image
 commands               CreateTopics, DeleteTopics, AlterConfigs, RegisterBroker ... and their replies
+command_codec          commands and replies as bytes
 decision               Decision(records, reply)
+request_control        commands that are sent again
 controller_config      the settings and limits that a controller obeys
 replica_placement      which brokers hold a new partition
 partition_control      first state, manual assignments, leaders when a broker comes or goes

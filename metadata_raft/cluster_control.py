@@ -4,12 +4,12 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
     AssignReplicasToDirs,
     AssignReplicasToDirsReply,
+    BrokerHeartbeat,
+    BrokerHeartbeatReply,
     RegisterBroker,
     RegisterBrokerReply,
     ReportOfflineLogDirs,
     ReportOfflineLogDirsReply,
-    UnfenceBroker,
-    UnfenceBrokerReply,
     UpdateFeatures,
     UpdateFeaturesReply,
 )
@@ -22,8 +22,6 @@ from metadata_raft.partition_control import (
     leaders_after_unfence,
 )
 from metadata_raft.records import (
-    BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     FencingChange,
@@ -51,19 +49,8 @@ def register_broker(image: MetadataImage, command: RegisterBroker) -> Decision:
             broker_id=command.broker_id,
             incarnation_id=command.incarnation_id,
             broker_epoch=broker_epoch,
-            end_points=[
-                BrokerEndpoint(
-                    name=name,
-                    host=point.host,
-                    port=point.port,
-                    security_protocol=point.security_protocol,
-                )
-                for name, point in sorted(command.listeners.items())
-            ],
-            features=[
-                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(command.features.items())
-            ],
+            end_points=list(command.listeners),
+            features=list(command.features),
             rack=command.rack,
             fenced=True,
             log_dirs=list(command.log_dirs),
@@ -72,16 +59,23 @@ def register_broker(image: MetadataImage, command: RegisterBroker) -> Decision:
     return Decision(records=records, reply=RegisterBrokerReply(broker_epoch=broker_epoch))
 
 
-def unfence_broker(image: MetadataImage, command: UnfenceBroker) -> Decision:
-    """A broker may lead from now on; STALE_BROKER_EPOCH from a process that was replaced."""
+def broker_heartbeat(image: MetadataImage, command: BrokerHeartbeat) -> Decision:
+    """A broker that has caught up may lead; STALE_BROKER_EPOCH from a process that was replaced."""
     broker = _living_broker(image, command.broker_id, command.broker_epoch)
-    if not broker.fenced:
-        return Decision(reply=UnfenceBrokerReply(led_partitions=0))
+    is_caught_up = command.current_metadata_offset >= broker.broker_epoch
+    if not broker.fenced or command.want_fence or not is_caught_up:
+        return Decision(
+            reply=BrokerHeartbeatReply(
+                is_caught_up=is_caught_up,
+                is_fenced=broker.fenced,
+                is_in_controlled_shutdown=broker.in_controlled_shutdown,
+            )
+        )
     changes = list(leaders_after_unfence(image, command.broker_id))
     unfence = BrokerRegistrationChangeRecord(
         broker_id=command.broker_id, broker_epoch=command.broker_epoch, fenced=FencingChange.UNFENCE
     )
-    return Decision(records=[unfence, *changes], reply=UnfenceBrokerReply(led_partitions=len(changes)))
+    return Decision(records=[unfence, *changes], reply=BrokerHeartbeatReply(is_caught_up=True))
 
 
 def report_offline_log_dirs(image: MetadataImage, command: ReportOfflineLogDirs) -> Decision:
@@ -105,12 +99,13 @@ def assign_replicas_to_dirs(image: MetadataImage, command: AssignReplicasToDirs)
     """Note where replicas lie; STALE_BROKER_EPOCH from a replaced process. What is gone is passed over."""
     _living_broker(image, command.broker_id, command.broker_epoch)
     changes: list[MetadataRecord] = []
-    for topic_id, index, directory in command.assignments:
+    for place in command.assignments:
+        topic_id, index = place.topic_id, place.partition_index
         topic = image.topics.by_id.get(topic_id)
         if topic is not None and 0 <= index < len(topic.partitions):
             changes.extend(
                 leaders_after_assignment(
-                    image, topic_id, topic.partitions[index], command.broker_id, directory
+                    image, topic_id, topic.partitions[index], command.broker_id, place.directory_id
                 )
             )
     return Decision(records=changes, reply=AssignReplicasToDirsReply(changed_partitions=len(changes)))
@@ -130,7 +125,8 @@ def _living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> B
 
 def update_features(image: MetadataImage, command: UpdateFeatures) -> Decision:
     """INVALID_UPDATE_VERSION for a level that a registered broker does not support."""
-    for name, level in sorted(command.levels.items()):
+    levels = {update.feature: update.max_version_level for update in command.feature_updates}
+    for name, level in sorted(levels.items()):
         for broker in image.brokers.values():
             low, high = broker.features.get(name, (0, 0))
             if level and not low <= level <= high:
@@ -138,11 +134,9 @@ def update_features(image: MetadataImage, command: UpdateFeatures) -> Decision:
                     ErrorCode.INVALID_UPDATE_VERSION,
                     f"Broker {broker.broker_id} does not support level {level} of {name}.",
                 )
-    return Decision(
-        records=[
-            FeatureLevelRecord(name=name, feature_level=level)
-            for name, level in sorted(command.levels.items())
-            if image.features.get(name, 0) != level
-        ],
-        reply=UpdateFeaturesReply(),
-    )
+    records = [
+        FeatureLevelRecord(name=name, feature_level=level)
+        for name, level in sorted(levels.items())
+        if image.features.get(name, 0) != level
+    ]
+    return Decision(records=[] if command.validate_only else records, reply=UpdateFeaturesReply())

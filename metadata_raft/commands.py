@@ -1,108 +1,142 @@
-"""What the controller can be asked, and what it answers.
+"""What the controller can be asked, and what it answers, in the notation of messages.
 
-A command carries everything that its decision needs beside the image: ids are made by the sender, so that
-deciding is a pure function. Each command becomes one batch of records, all or nothing; where a command names
-several topics or resources, each of them has its own result, in the order of the command.
+A command is made on any node and decided on the one that leads, so both travel: `command_codec` turns them
+into bytes and back. Names of commands and fields are those of Kafka's requests where it has one. A command
+carries everything that its decision needs beside the image: ids are made by the sender, so that deciding is a
+pure function. Each command becomes one batch of records, all or nothing; where a command names several topics
+or resources, each of them has its own result, in the order of the command. Ids of topics, directories and
+incarnations are 16 bytes, zero where none is named; an `error_code` is an ErrorCode.
+
+The number of a command (its `api_key`) is also that of its reply and never given to another one.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from logstore.errors import ErrorCode
-from metadata_raft.image import Endpoint
-from metadata_raft.records import ConfigResourceType
+from logstore import schema
+from logstore.schema import ZERO_UUID, message, struct
+from metadata_raft.records import BrokerEndpoint, BrokerFeature
 
-USE_DEFAULT = -1  # partitions or replication factor as the cluster's settings say
+USE_DEFAULT: Final = -1  # partitions or replication factor as the cluster's settings say
 
 # ---- topics ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct
+class ReplicaAssignment:
+    """The brokers of one partition of a new topic, leader first."""
+
+    partition_index: int = schema.int32()
+    broker_ids: Sequence[int] = schema.array(schema.int32)
+
+
+@struct
+class NewTopicConfig:
+    """One setting of a new topic; null is refused, but has to be told."""
+
+    name: str = schema.string()
+    value: str | None = schema.string(nullable_since=0)
+
+
+@struct
 class NewTopic:
-    """One topic to create. `topic_id` is a fresh random uuid, from which placement takes its chance too."""
+    """One topic to create. `topic_id` is a fresh random uuid, from which placement takes its chance too.
 
-    name: str
-    topic_id: bytes
-    num_partitions: int = USE_DEFAULT
-    replication_factor: int = USE_DEFAULT
-    assignments: Sequence[tuple[int, Sequence[int]]] = ()  # (partition, brokers); then the counts are -1
-    configs: Sequence[tuple[str, str | None]] = ()
+    With `assignments` both counts are -1.
+    """
+
+    name: str = schema.string()
+    topic_id: bytes = schema.uuid()
+    num_partitions: int = schema.int32(default=USE_DEFAULT)
+    replication_factor: int = schema.int16(default=USE_DEFAULT)
+    assignments: Sequence[ReplicaAssignment] = schema.array(ReplicaAssignment)
+    configs: Sequence[NewTopicConfig] = schema.array(NewTopicConfig)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=1, versions=(0, 0), flexible_since=0)
 class CreateTopics:
-    topics: Sequence[NewTopic]
-    validate_only: bool = False
+    topics: Sequence[NewTopic] = schema.array(NewTopic)
+    validate_only: bool = schema.boolean()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct
 class TopicCreation:
     """What became of one NewTopic; counts are -1 when it failed."""
 
-    name: str
-    error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    topic_id: bytes = bytes(16)
-    num_partitions: int = -1
-    replication_factor: int = -1
-    configs: Mapping[str, str] | None = None  # those that were given
+    name: str = schema.string()
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
+    topic_id: bytes = schema.uuid()
+    num_partitions: int = schema.int32(default=-1)
+    replication_factor: int = schema.int16(default=-1)
+    # Those that were given.
+    configs: Sequence[NewTopicConfig] | None = schema.array(NewTopicConfig, nullable_since=0, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=1, versions=(0, 0), flexible_since=0)
 class CreateTopicsReply:
-    topics: Sequence[TopicCreation]
+    topics: Sequence[TopicCreation] = schema.array(TopicCreation)
 
 
-class TopicReference(NamedTuple):
+@struct
+class TopicReference:
     """A topic named by exactly one of its name and its id."""
 
-    name: str | None = None
-    topic_id: bytes | None = None
+    name: str | None = schema.string(nullable_since=0, default=None)
+    topic_id: bytes = schema.uuid()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=2, versions=(0, 0), flexible_since=0)
 class DeleteTopics:
-    topics: Sequence[TopicReference]
+    topics: Sequence[TopicReference] = schema.array(TopicReference)
 
 
-class TopicDeletion(NamedTuple):
-    name: str | None
-    topic_id: bytes
-    error: ErrorCode
-    message: str | None
+@struct
+class TopicDeletion:
+    name: str | None = schema.string(nullable_since=0)
+    topic_id: bytes = schema.uuid()
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=2, versions=(0, 0), flexible_since=0)
 class DeleteTopicsReply:
-    topics: Sequence[TopicDeletion]
+    topics: Sequence[TopicDeletion] = schema.array(TopicDeletion)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct
+class NewPartitionAssignment:
+    broker_ids: Sequence[int] = schema.array(schema.int32)
+
+
+@struct
 class NewPartitions:
     """A topic that shall have `count` partitions; `assignments` has the brokers of each new one."""
 
-    name: str
-    count: int
-    assignments: Sequence[Sequence[int]] | None = None
+    name: str = schema.string()
+    count: int = schema.int32()
+    assignments: Sequence[NewPartitionAssignment] | None = schema.array(
+        NewPartitionAssignment, nullable_since=0, default=None
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=3, versions=(0, 0), flexible_since=0)
 class CreatePartitions:
-    topics: Sequence[NewPartitions]
-    validate_only: bool = False
+    topics: Sequence[NewPartitions] = schema.array(NewPartitions)
+    validate_only: bool = schema.boolean()
 
 
-class NamedResult(NamedTuple):
-    name: str
-    error: ErrorCode
-    message: str | None
+@struct
+class NamedResult:
+    name: str = schema.string()
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=3, versions=(0, 0), flexible_since=0)
 class CreatePartitionsReply:
-    topics: Sequence[NamedResult]
+    topics: Sequence[NamedResult] = schema.array(NamedResult)
 
 
 # ---- configs -----------------------------------------------------------------------------------------------
@@ -117,121 +151,372 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-class ConfigChange(NamedTuple):
-    name: str
-    operation: ConfigOperation
-    value: str | None
+@struct
+class ConfigChange:
+    name: str = schema.string()
+    operation: int = schema.int8()  # a ConfigOperation
+    value: str | None = schema.string(nullable_since=0, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct
 class ResourceChanges:
     """Changes of one resource; `replace_all` removes what is not named (the old AlterConfigs)."""
 
-    resource_type: ConfigResourceType
-    resource_name: str
-    changes: Sequence[ConfigChange]
-    replace_all: bool = False
+    resource_type: int = schema.int8()  # a ConfigResourceType
+    resource_name: str = schema.string()
+    changes: Sequence[ConfigChange] = schema.array(ConfigChange)
+    replace_all: bool = schema.boolean()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=4, versions=(0, 0), flexible_since=0)
 class AlterConfigs:
-    resources: Sequence[ResourceChanges]
-    validate_only: bool = False
+    resources: Sequence[ResourceChanges] = schema.array(ResourceChanges)
+    validate_only: bool = schema.boolean()
 
 
-class ResourceResult(NamedTuple):
-    error: ErrorCode
-    message: str | None
+@struct
+class ResourceResult:
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=4, versions=(0, 0), flexible_since=0)
 class AlterConfigsReply:
-    resources: Sequence[ResourceResult]  # one for each of the command, in its order
+    """One result for each resource of the command, in its order."""
+
+    resources: Sequence[ResourceResult] = schema.array(ResourceResult)
 
 
-# ---- brokers, producer ids, features -----------------------------------------------------------------------
+# ---- brokers -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=5, versions=(0, 0), flexible_since=0)
 class RegisterBroker:
-    """A broker process came up. It is fenced until `UnfenceBroker`."""
+    """A broker process came up (KIP-631). It is fenced until a heartbeat shows that it has caught up.
 
-    broker_id: int
-    incarnation_id: bytes
-    listeners: Mapping[str, Endpoint]
-    rack: str | None = None
-    log_dirs: Sequence[bytes] = ()
-    features: Mapping[str, tuple[int, int]]
+    The same incarnation again changes its registration and keeps its epoch.
+    """
+
+    broker_id: int = schema.int32()
+    incarnation_id: bytes = schema.uuid()
+    listeners: Sequence[BrokerEndpoint] = schema.array(BrokerEndpoint)
+    features: Sequence[BrokerFeature] = schema.array(BrokerFeature)
+    rack: str | None = schema.string(nullable_since=0, default=None)
+    log_dirs: Sequence[bytes] = schema.array(schema.uuid)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=5, versions=(0, 0), flexible_since=0)
 class RegisterBrokerReply:
-    broker_epoch: int
+    broker_epoch: int = schema.int64()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfenceBroker:
-    """A broker has caught up with the metadata and can lead; its partitions without a leader get one."""
+@message(api_key=6, versions=(0, 0), flexible_since=0)
+class BrokerHeartbeat:
+    """A broker lives, has applied the metadata up to an offset, and may want to be fenced or to shut down."""
 
-    broker_id: int
-    broker_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfenceBrokerReply:
-    led_partitions: int
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+    current_metadata_offset: int = schema.int64(default=-1)
+    want_fence: bool = schema.boolean()
+    want_shut_down: bool = schema.boolean()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=6, versions=(0, 0), flexible_since=0)
+class BrokerHeartbeatReply:
+    is_caught_up: bool = schema.boolean()
+    is_fenced: bool = schema.boolean()
+    is_in_controlled_shutdown: bool = schema.boolean()
+    should_shut_down: bool = schema.boolean()
+
+
+@message(api_key=7, versions=(0, 0), flexible_since=0)
+class BrokerConnectionLost:
+    """The controller's node lost its connection to a broker, which is fenced soon unless it heartbeats."""
+
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+
+
+@message(api_key=7, versions=(0, 0), flexible_since=0)
+class BrokerConnectionLostReply:
+    pass
+
+
+@message(api_key=8, versions=(0, 0), flexible_since=0)
+class UnregisterBroker:
+    """A broker leaves the cluster for good."""
+
+    broker_id: int = schema.int32()
+
+
+@message(api_key=8, versions=(0, 0), flexible_since=0)
+class UnregisterBrokerReply:
+    pass
+
+
+@message(api_key=9, versions=(0, 0), flexible_since=0)
+class AllocateProducerIds:
+    """A broker wants the next block of producer ids (KIP-730)."""
+
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+
+
+@message(api_key=9, versions=(0, 0), flexible_since=0)
+class AllocateProducerIdsReply:
+    producer_id_start: int = schema.int64()
+    producer_id_len: int = schema.int32()
+
+
+# ---- partitions --------------------------------------------------------------------------------------------
+
+
+@message(api_key=10, versions=(0, 0), flexible_since=0)
 class ReportOfflineLogDirs:
     """Log directories of a broker have failed (KIP-112); Kafka's brokers say so in their heartbeats."""
 
-    broker_id: int
-    broker_epoch: int
-    log_dirs: Sequence[bytes]
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+    log_dirs: Sequence[bytes] = schema.array(schema.uuid)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=10, versions=(0, 0), flexible_since=0)
 class ReportOfflineLogDirsReply:
-    changed_partitions: int
+    changed_partitions: int = schema.int32()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct
+class BrokerState:
+    """A replica that its leader wants in the ISR; broker_epoch -1 skips the check of it."""
+
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64(default=-1)
+
+
+@struct
+class AlteredPartition:
+    partition_index: int = schema.int32()
+    leader_epoch: int = schema.int32()
+    new_isr_with_epochs: Sequence[BrokerState] = schema.array(BrokerState)
+    leader_recovery_state: int = schema.int8()
+    partition_epoch: int = schema.int32()
+
+
+@struct
+class AlteredTopic:
+    topic_id: bytes = schema.uuid()
+    partitions: Sequence[AlteredPartition] = schema.array(AlteredPartition)
+
+
+@message(api_key=11, versions=(0, 0), flexible_since=0)
+class AlterPartition:
+    """A leader changes the ISR of its partitions (KIP-497, KIP-704, KIP-841, KIP-903)."""
+
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+    topics: Sequence[AlteredTopic] = schema.array(AlteredTopic)
+
+
+@struct
+class AlterPartitionResult:
+    """The state of the partition after the change; only the first two fields say something on an error."""
+
+    partition_index: int = schema.int32()
+    error_code: int = schema.int16()
+    leader_id: int = schema.int32()
+    leader_epoch: int = schema.int32()
+    isr: Sequence[int] = schema.array(schema.int32)
+    leader_recovery_state: int = schema.int8()
+    partition_epoch: int = schema.int32()
+
+
+@struct
+class AlterPartitionTopicResult:
+    topic_id: bytes = schema.uuid()
+    partitions: Sequence[AlterPartitionResult] = schema.array(AlterPartitionResult)
+
+
+@message(api_key=11, versions=(0, 0), flexible_since=0)
+class AlterPartitionReply:
+    topics: Sequence[AlterPartitionTopicResult] = schema.array(AlterPartitionTopicResult)
+
+
+class ElectionType(IntEnum):
+    """What ElectLeaders asks for (int8)."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@struct
+class TopicPartitions:
+    topic: str = schema.string()
+    partitions: Sequence[int] = schema.array(schema.int32)
+
+
+@message(api_key=12, versions=(0, 0), flexible_since=0)
+class ElectLeaders:
+    """Elect the preferred replica, or any that lives where nobody leads; None means all partitions."""
+
+    election_type: int = schema.int8()
+    topic_partitions: Sequence[TopicPartitions] | None = schema.array(
+        TopicPartitions, nullable_since=0, default=None
+    )
+
+
+@struct
+class PartitionResult:
+    partition_id: int = schema.int32()
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
+
+
+@struct
+class ReplicaElectionResult:
+    topic: str = schema.string()
+    partition_result: Sequence[PartitionResult] = schema.array(PartitionResult)
+
+
+@message(api_key=12, versions=(0, 0), flexible_since=0)
+class ElectLeadersReply:
+    replica_election_results: Sequence[ReplicaElectionResult] = schema.array(ReplicaElectionResult)
+
+
+@struct
+class ReassignablePartition:
+    """The brokers that shall hold a partition, preferred leader first; None cancels its reassignment."""
+
+    partition_index: int = schema.int32()
+    replicas: Sequence[int] | None = schema.array(schema.int32, nullable_since=0, default=None)
+
+
+@struct
+class ReassignableTopic:
+    name: str = schema.string()
+    partitions: Sequence[ReassignablePartition] = schema.array(ReassignablePartition)
+
+
+@message(api_key=13, versions=(0, 0), flexible_since=0)
+class AlterPartitionReassignments:
+    """Move partitions to other brokers, or cancel that (KIP-455)."""
+
+    topics: Sequence[ReassignableTopic] = schema.array(ReassignableTopic)
+    allow_replication_factor_change: bool = schema.boolean(default=True)
+
+
+@struct
+class ReassignmentResult:
+    partition_index: int = schema.int32()
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
+
+
+@struct
+class ReassignmentTopicResult:
+    name: str = schema.string()
+    partitions: Sequence[ReassignmentResult] = schema.array(ReassignmentResult)
+
+
+@message(api_key=13, versions=(0, 0), flexible_since=0)
+class AlterPartitionReassignmentsReply:
+    responses: Sequence[ReassignmentTopicResult] = schema.array(ReassignmentTopicResult)
+
+
+@struct
+class ReplicaDirectory:
+    topic_id: bytes = schema.uuid()
+    partition_index: int = schema.int32()
+    directory_id: bytes = schema.uuid()
+
+
+@message(api_key=14, versions=(0, 0), flexible_since=0)
 class AssignReplicasToDirs:
     """Where a broker keeps these replicas (KIP-858); one in a directory that is not online has failed."""
 
-    broker_id: int
-    broker_epoch: int
-    assignments: Sequence[tuple[bytes, int, bytes]]  # topic id, partition, directory id
+    broker_id: int = schema.int32()
+    broker_epoch: int = schema.int64()
+    assignments: Sequence[ReplicaDirectory] = schema.array(ReplicaDirectory)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=14, versions=(0, 0), flexible_since=0)
 class AssignReplicasToDirsReply:
-    changed_partitions: int
+    changed_partitions: int = schema.int32()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocateProducerIds:
-    broker_id: int
-    broker_epoch: int
+# ---- features and voters -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocateProducerIdsReply:
-    first_producer_id: int
-    count: int
+class UpgradeType(IntEnum):
+    """Which way UpdateFeatures may move a feature (int8)."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@struct
+class FeatureUpdate:
+    feature: str = schema.string()
+    max_version_level: int = schema.int16()  # 0 removes the feature
+    upgrade_type: int = schema.int8(default=UpgradeType.UPGRADE)
+
+
+@message(api_key=15, versions=(0, 0), flexible_since=0)
 class UpdateFeatures:
-    """Set finalized feature levels; 0 removes one."""
+    """Set finalized feature levels (KIP-584), all of them or none."""
 
-    levels: Mapping[str, int]
+    feature_updates: Sequence[FeatureUpdate] = schema.array(FeatureUpdate)
+    validate_only: bool = schema.boolean()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@message(api_key=15, versions=(0, 0), flexible_since=0)
 class UpdateFeaturesReply:
     pass
+
+
+@struct
+class VoterListener:
+    name: str = schema.string()
+    host: str = schema.string()
+    port: int = schema.uint16()
+
+
+@message(api_key=16, versions=(0, 0), flexible_since=0)
+class AddRaftVoter:
+    """A node, told apart by id and directory, joins the metadata quorum as a voter (KIP-853)."""
+
+    voter_id: int = schema.int32()
+    voter_directory_id: bytes = schema.uuid(default=ZERO_UUID)
+    listeners: Sequence[VoterListener] = schema.array(VoterListener)
+
+
+@message(api_key=16, versions=(0, 0), flexible_since=0)
+class AddRaftVoterReply:
+    pass
+
+
+@message(api_key=17, versions=(0, 0), flexible_since=0)
+class RemoveRaftVoter:
+    """A voter leaves the metadata quorum; the directory tells it from a successor of the same id."""
+
+    voter_id: int = schema.int32()
+    voter_directory_id: bytes = schema.uuid(default=ZERO_UUID)
+
+
+@message(api_key=17, versions=(0, 0), flexible_since=0)
+class RemoveRaftVoterReply:
+    pass
+
+
+class RequestId(NamedTuple):
+    """What tells a command that is sent again from a new one: the process that sends it, and its count.
+
+    The sender never asks again for what came before `oldest_open_sequence`.
+    """
+
+    broker_epoch: int
+    sequence: int
+    oldest_open_sequence: int
 
 
 Command: TypeAlias = (
@@ -240,11 +525,18 @@ Command: TypeAlias = (
     | CreatePartitions
     | AlterConfigs
     | RegisterBroker
-    | UnfenceBroker
-    | ReportOfflineLogDirs
-    | AssignReplicasToDirs
+    | BrokerHeartbeat
+    | BrokerConnectionLost
+    | UnregisterBroker
     | AllocateProducerIds
+    | ReportOfflineLogDirs
+    | AlterPartition
+    | ElectLeaders
+    | AlterPartitionReassignments
+    | AssignReplicasToDirs
     | UpdateFeatures
+    | AddRaftVoter
+    | RemoveRaftVoter
 )
 Reply: TypeAlias = (
     CreateTopicsReply
@@ -252,9 +544,16 @@ Reply: TypeAlias = (
     | CreatePartitionsReply
     | AlterConfigsReply
     | RegisterBrokerReply
-    | UnfenceBrokerReply
-    | ReportOfflineLogDirsReply
-    | AssignReplicasToDirsReply
+    | BrokerHeartbeatReply
+    | BrokerConnectionLostReply
+    | UnregisterBrokerReply
     | AllocateProducerIdsReply
+    | ReportOfflineLogDirsReply
+    | AlterPartitionReply
+    | ElectLeadersReply
+    | AlterPartitionReassignmentsReply
+    | AssignReplicasToDirsReply
     | UpdateFeaturesReply
+    | AddRaftVoterReply
+    | RemoveRaftVoterReply
 )

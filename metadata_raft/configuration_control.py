@@ -15,6 +15,7 @@ from metadata_raft.commands import (
     AlterConfigsReply,
     ConfigChange,
     ConfigOperation,
+    NewTopicConfig,
     ResourceChanges,
     ResourceResult,
 )
@@ -39,24 +40,22 @@ def alter_configs(image: MetadataImage, command: AlterConfigs, config: Controlle
             if name in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             records.extend(_alter_resource(image, resource, config))
-            results.append(ResourceResult(ErrorCode.NONE, None))
+            results.append(ResourceResult())
         except KafkaError as error:
-            results.append(ResourceResult(error.code, error.detail))
+            results.append(ResourceResult(error_code=error.code, error_message=error.detail))
     if command.validate_only:
         records = []
     return Decision(records=records, reply=AlterConfigsReply(resources=results))
 
 
-def checked_topic_configs(
-    configs: Sequence[tuple[str, str | None]], config: ControllerConfig
-) -> dict[str, str]:
+def checked_topic_configs(configs: Sequence[NewTopicConfig], config: ControllerConfig) -> dict[str, str]:
     """The settings of a topic that is being created; INVALID_CONFIG if it may not have them."""
-    without = [name for name, value in configs if value is None]
+    without = [entry.name for entry in configs if entry.value is None]
     if without:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without)}"
         )
-    texts = {name: value for name, value in configs if value is not None}
+    texts = {entry.name: entry.value for entry in configs if entry.value is not None}
     check_topic_configs(texts, config.broker_values)
     return texts
 
@@ -64,14 +63,14 @@ def checked_topic_configs(
 def _alter_resource(
     image: MetadataImage, resource: ResourceChanges, config: ControllerConfig
 ) -> list[ConfigRecord]:
-    kind, name = resource.resource_type, resource.resource_name
+    kind, name = _resource_type(resource.resource_type), resource.resource_name
     changes = resource.changes
     if _repeated([change.name for change in changes]):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [
         change.name
         for change in changes
-        if change.value is None and change.operation is not ConfigOperation.DELETE
+        if change.value is None and change.operation != ConfigOperation.DELETE
     ]
     if nulls:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
@@ -132,7 +131,8 @@ def _definitions_of(
 def _value_after(
     change: ConfigChange, current: str | None, definitions: ConfigDef, config: ControllerConfig
 ) -> str | None:
-    match change.operation:
+    operation = _operation(change.operation)
+    match operation:
         case ConfigOperation.SET:
             return change.value
         case ConfigOperation.DELETE:
@@ -142,16 +142,30 @@ def _value_after(
             if key is None or key.type is not ConfigType.LIST:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,
-                    f"Can't {change.operation.name} to key {change.name} because its type is not LIST.",
+                    f"Can't {operation.name} to key {change.name} because its type is not LIST.",
                 )
             text = current if current is not None else _default_text(key, definitions, config)
             entries = [entry for entry in text.split(",") if entry]
             for entry in (change.value or "").split(","):
-                if change.operation is ConfigOperation.SUBTRACT:
+                if operation is ConfigOperation.SUBTRACT:
                     entries = [other for other in entries if other != entry]
                 elif entry not in entries:
                     entries.append(entry)
             return ",".join(entries)
+
+
+def _resource_type(number: int) -> ConfigResourceType:
+    try:
+        return ConfigResourceType(number)
+    except ValueError:
+        return ConfigResourceType.UNKNOWN
+
+
+def _operation(number: int) -> ConfigOperation:
+    try:
+        return ConfigOperation(number)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {number}") from None
 
 
 def _default_text(key: ConfigKey, definitions: ConfigDef, config: ControllerConfig) -> str:

@@ -5,24 +5,33 @@ records true. The image of a controller runs ahead of what is committed, so that
 each other's commits; if an append fails, it is set back to the last committed image with `reset`.
 """
 
+from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.cluster_control import (
     assign_replicas_to_dirs,
+    broker_heartbeat,
     register_broker,
     report_offline_log_dirs,
-    unfence_broker,
     update_features,
 )
 from metadata_raft.commands import (
+    AddRaftVoter,
     AllocateProducerIds,
     AlterConfigs,
+    AlterPartition,
+    AlterPartitionReassignments,
     AssignReplicasToDirs,
+    BrokerConnectionLost,
+    BrokerHeartbeat,
     Command,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
     RegisterBroker,
+    RemoveRaftVoter,
     ReportOfflineLogDirs,
-    UnfenceBroker,
+    RequestId,
+    UnregisterBroker,
     UpdateFeatures,
 )
 from metadata_raft.configuration_control import alter_configs
@@ -32,6 +41,7 @@ from metadata_raft.delta import MetadataChanges, replay_batch
 from metadata_raft.image import MetadataImage
 from metadata_raft.producer_id_control import allocate_producer_ids
 from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.request_control import known_reply, remembered
 from metadata_raft.topic_control import create_partitions, create_topics, delete_topics
 
 
@@ -42,9 +52,20 @@ class Controller:
         self.image = image
         self.config = config
 
-    def decide(self, command: Command, now_ms: int) -> Decision:
-        """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused."""
-        del now_ms  # The batch carries the time; none of today's records has one of its own.
+    def decide(self, command: Command, now_ms: int, request: RequestId | None = None) -> Decision:
+        """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused.
+
+        `now_ms` is monotonic; no record has a time of its own. With `request`, a command that was carried out
+        before is answered as it was then.
+        """
+        reply = None if request is None else known_reply(self.image, request)
+        if reply is not None:
+            return Decision(reply=reply)
+        decision = self._decide(command, now_ms)
+        return decision if request is None else remembered(command, request, decision)
+
+    def _decide(self, command: Command, now_ms: int) -> Decision:
+        del now_ms  # None of today's decisions depends on it.
         image, config = self.image, self.config
         match command:
             case CreateTopics():
@@ -57,8 +78,8 @@ class Controller:
                 return alter_configs(image, command, config)
             case RegisterBroker():
                 return register_broker(image, command)
-            case UnfenceBroker():
-                return unfence_broker(image, command)
+            case BrokerHeartbeat():
+                return broker_heartbeat(image, command)
             case ReportOfflineLogDirs():
                 return report_offline_log_dirs(image, command)
             case AssignReplicasToDirs():
@@ -67,6 +88,18 @@ class Controller:
                 return allocate_producer_ids(image, command)
             case UpdateFeatures():
                 return update_features(image, command)
+            case (
+                BrokerConnectionLost()
+                | UnregisterBroker()
+                | AlterPartition()
+                | ElectLeaders()
+                | AlterPartitionReassignments()
+                | AddRaftVoter()
+                | RemoveRaftVoter()
+            ):
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION, f"A {type(command).__name__} is not decided by this node."
+                )
 
     def replay(self, batch: MetadataBatch) -> MetadataChanges:
         """Make the records of one decision true."""

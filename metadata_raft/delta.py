@@ -17,8 +17,10 @@ from metadata_raft.image import (
     Endpoint,
     MetadataImage,
     PartitionImage,
+    RequestTable,
     TopicImage,
     TopicsImage,
+    VoterImage,
     normalized_name,
 )
 from metadata_raft.record_codec import MetadataBatch
@@ -35,10 +37,13 @@ from metadata_raft.records import (
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RaftVotersRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RequestRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    Voter,
 )
 
 
@@ -56,6 +61,7 @@ class MetadataChanges(NamedTuple):
     configs: frozenset[tuple[int, str]]  # (ConfigResourceType, resource name)
     brokers: frozenset[int]
     features: bool
+    voters: bool = False
 
 
 class MetadataDelta:
@@ -69,6 +75,8 @@ class MetadataDelta:
         self._brokers: dict[int, BrokerImage | None] = {}
         self._features: dict[str, int] | None = None
         self._next_producer_id = base.next_producer_id
+        self._requests: dict[int, RequestTable] | None = None
+        self._voters = base.voters
 
     def replay(self, record: MetadataRecord) -> None:
         """Take in one record; CORRUPT_MESSAGE if it contradicts what was there before it."""
@@ -84,18 +92,25 @@ class MetadataDelta:
             case ConfigRecord():
                 self._replay_config(record)
             case RegisterBrokerRecord():
+                self._forget_requests(record.broker_id, but=record.broker_epoch)
                 self._brokers[record.broker_id] = _broker_image(record)
             case BrokerRegistrationChangeRecord():
                 self._change_broker(record)
             case UnregisterBrokerRecord():
+                self._forget_requests(record.broker_id)
                 self._brokers[record.broker_id] = None
             case FeatureLevelRecord():
-                features = self._features = dict(self._features or self.base.features)
+                features = dict(self.base.features if self._features is None else self._features)
+                self._features = features
                 features[record.name] = record.feature_level
                 if not record.feature_level:
                     del features[record.name]
             case ProducerIdsRecord():
                 self._next_producer_id = record.next_producer_id
+            case RequestRecord():
+                self._replay_request(record)
+            case RaftVotersRecord():
+                self._voters = tuple(_voter_image(voter) for voter in record.voters)
             case NoOpRecord():
                 pass
 
@@ -111,6 +126,7 @@ class MetadataDelta:
             configs=frozenset(self._configs),
             brokers=frozenset(self._brokers),
             features=self._features is not None,
+            voters=self._voters != self.base.voters,
         )
 
     def apply(self, *, version: int, epoch: int, timestamp_ms: int) -> MetadataImage:
@@ -126,6 +142,8 @@ class MetadataDelta:
             configs=self._next_configs(),
             features=base.features if self._features is None else MappingProxyType(self._features),
             next_producer_id=self._next_producer_id,
+            requests=base.requests if self._requests is None else self._requests,
+            voters=self._voters,
         )
 
     # ---- topics ----------------------------------------------------------------------------------------
@@ -226,6 +244,28 @@ class MetadataDelta:
         if record.log_dirs:
             broker = broker._replace(log_dirs=tuple(record.log_dirs))
         self._brokers[record.broker_id] = broker
+
+    def _replay_request(self, record: RequestRecord) -> None:
+        if self._requests is None:
+            self._requests = dict(self.base.requests)
+        requests = self._requests
+        known = requests.get(record.broker_epoch)
+        oldest = max(record.oldest_open_sequence, known.oldest_open_sequence if known else 0)
+        replies = {record.sequence: record.reply}
+        if known is not None:
+            replies |= known.replies
+        open_ones = {sequence: replies[sequence] for sequence in sorted(replies) if sequence >= oldest}
+        requests.pop(record.broker_epoch, None)
+        if open_ones:
+            requests[record.broker_epoch] = RequestTable(oldest, open_ones)
+
+    def _forget_requests(self, broker_id: int, *, but: int | None = None) -> None:
+        """A process that was replaced never asks again."""
+        broker = self._brokers.get(broker_id, self.base.brokers.get(broker_id))
+        known = self.base.requests if self._requests is None else self._requests
+        if broker is not None and broker.broker_epoch != but and broker.broker_epoch in known:
+            self._requests = dict(known)
+            del self._requests[broker.broker_epoch]
 
     def _next_brokers(self) -> MappingProxyType[int, BrokerImage] | dict[int, BrokerImage]:
         brokers = dict(self.base.brokers)
@@ -333,6 +373,11 @@ def _broker_image(record: RegisterBrokerRecord) -> BrokerImage:
             for feature in record.features
         },
     )
+
+
+def _voter_image(voter: Voter) -> VoterImage:
+    endpoints = {point.name: Endpoint(point.host, point.port) for point in voter.endpoints}
+    return VoterImage(voter.voter_id, voter.voter_directory_id, endpoints)
 
 
 def replay_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataImage, MetadataChanges]:

@@ -102,6 +102,21 @@ class BrokerImage(NamedTuple):
         return directory != LOST_DIRECTORY and (not self.log_dirs or directory in self.log_dirs)
 
 
+class RequestTable(NamedTuple):
+    """The commands of one broker process that were carried out and whose replies may be asked for again."""
+
+    oldest_open_sequence: int
+    replies: Mapping[int, bytes]  # sequence -> encoded reply
+
+
+class VoterImage(NamedTuple):
+    """One voter of the metadata quorum; directory and endpoints are unknown (zero, empty) until it told."""
+
+    voter_id: int
+    directory_id: bytes
+    endpoints: Mapping[str, Endpoint]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsImage:
     """All topics."""
@@ -156,6 +171,8 @@ class MetadataImage:
     configs: ConfigsImage = field(default_factory=ConfigsImage)
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
+    requests: Mapping[int, RequestTable] = field(default_factory=dict)  # by broker epoch
+    voters: tuple[VoterImage, ...] = ()  # empty: those of the configuration
 
     def active_brokers(self) -> list[BrokerImage]:
         """The brokers that are up, by id."""

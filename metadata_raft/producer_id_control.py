@@ -25,5 +25,5 @@ def allocate_producer_ids(image: MetadataImage, command: AllocateProducerIds) ->
         broker_epoch=command.broker_epoch,
         next_producer_id=first + PRODUCER_ID_BLOCK_SIZE,
     )
-    reply = AllocateProducerIdsReply(first_producer_id=first, count=PRODUCER_ID_BLOCK_SIZE)
+    reply = AllocateProducerIdsReply(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
     return Decision(records=[record], reply=reply)

@@ -15,6 +15,7 @@ from logstore.record import build_batch, iterate_records
 from logstore.record_batch import BatchHeader, check_batch
 from logstore.schema import schema_of
 from logstore.schema_compiler import decoder, encoder
+from logstore.schema_encode import uvarint
 from logstore.varint import ByteSource
 from metadata_raft.records import (
     BrokerRegistrationChangeRecord,
@@ -25,8 +26,10 @@ from metadata_raft.records import (
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RaftVotersRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RequestRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     TopicRecord,
@@ -53,10 +56,13 @@ _WRITTEN: dict[type[MetadataRecord], int] = {
     ProducerIdsRecord: 0,
     BrokerRegistrationChangeRecord: 2,
     NoOpRecord: 0,
+    RequestRecord: 0,
+    RaftVotersRecord: 0,
 }
 _CLASS_OF: dict[int, type[MetadataRecord]] = {schema_of(cls).api_key or 0: cls for cls in _WRITTEN}
 _FRAME: dict[type[MetadataRecord], bytes] = {
-    cls: bytes((FRAME_VERSION, schema_of(cls).api_key or 0, version)) for cls, version in _WRITTEN.items()
+    cls: b"".join(uvarint(number) for number in (FRAME_VERSION, schema_of(cls).api_key or 0, version))
+    for cls, version in _WRITTEN.items()
 }
 
 

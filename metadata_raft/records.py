@@ -194,6 +194,44 @@ class NoOpRecord:
     """Says nothing; marks progress."""
 
 
+# ---- records of our own ------------------------------------------------------------------------------------
+# Their types are far beyond Kafka's, whose tools print the rest of a log that has them.
+
+
+@message(api_key=30000, versions=(0, 0), flexible_since=0)
+class RequestRecord:
+    """The command `sequence` of a broker process was carried out by this batch; its reply, for a retry.
+
+    Replies of commands before `oldest_open_sequence` reached the broker and are forgotten.
+    """
+
+    broker_epoch: int = schema.int64()
+    sequence: int = schema.int64()
+    oldest_open_sequence: int = schema.int64()
+    reply: bytes = schema.bytes_()
+
+
+@struct
+class VoterEndpoint:
+    name: str = schema.string()
+    host: str = schema.string()
+    port: int = schema.uint16()
+
+
+@struct
+class Voter:
+    voter_id: int = schema.int32()
+    voter_directory_id: bytes = schema.uuid()
+    endpoints: Sequence[VoterEndpoint] = schema.array(VoterEndpoint)
+
+
+@message(api_key=30001, versions=(0, 0), flexible_since=0)
+class RaftVotersRecord:
+    """From here on these are the voters of the metadata quorum, all of them."""
+
+    voters: Sequence[Voter] = schema.array(Voter)
+
+
 MetadataRecord: TypeAlias = (
     RegisterBrokerRecord
     | UnregisterBrokerRecord
@@ -206,6 +244,8 @@ MetadataRecord: TypeAlias = (
     | ProducerIdsRecord
     | BrokerRegistrationChangeRecord
     | NoOpRecord
+    | RequestRecord
+    | RaftVotersRecord
 )
 
 # ---- what stands around the records in a log or snapshot of Kafka's ---------------------------------------

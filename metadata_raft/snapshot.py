@@ -9,7 +9,7 @@ from itertools import islice
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.delta import MetadataDelta
-from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
+from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, VoterImage
 from metadata_raft.record_codec import (
     SNAPSHOT_FOOTER_TYPE,
     SNAPSHOT_HEADER_TYPE,
@@ -27,10 +27,14 @@ from metadata_raft.records import (
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RaftVotersRecord,
     RegisterBrokerRecord,
+    RequestRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     TopicRecord,
+    Voter,
+    VoterEndpoint,
 )
 
 RECORDS_PER_BATCH = 1_000  # small enough that whoever encodes them can pause in between
@@ -51,6 +55,16 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
             yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
+    for broker_epoch, table in sorted(image.requests.items()):
+        for sequence, reply in table.replies.items():
+            yield RequestRecord(
+                broker_epoch=broker_epoch,
+                sequence=sequence,
+                oldest_open_sequence=table.oldest_open_sequence,
+                reply=reply,
+            )
+    if image.voters:
+        yield RaftVotersRecord(voters=[_voter(voter) for voter in image.voters])
 
 
 def encode_snapshot(image: MetadataImage) -> Iterator[bytearray]:
@@ -115,6 +129,17 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=broker.log_dirs,
+    )
+
+
+def _voter(voter: VoterImage) -> Voter:
+    return Voter(
+        voter_id=voter.voter_id,
+        voter_directory_id=voter.directory_id,
+        endpoints=[
+            VoterEndpoint(name=name, host=point.host, port=point.port)
+            for name, point in sorted(voter.endpoints.items())
+        ],
     )
 
 

@@ -16,9 +16,9 @@ from metadata_raft.commands import (
     NamedResult,
     NewPartitions,
     NewTopic,
+    NewTopicConfig,
     TopicCreation,
     TopicDeletion,
-    TopicReference,
 )
 from metadata_raft.configuration_control import checked_topic_configs
 from metadata_raft.controller_config import MAX_PARTITIONS, MAX_RECORDS_PER_COMMAND, ControllerConfig
@@ -57,7 +57,9 @@ def create_topics(image: MetadataImage, command: CreateTopics, config: Controlle
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
-            results[topic.name] = TopicCreation(name=topic.name, error=error.code, message=error.detail)
+            results[topic.name] = TopicCreation(
+                name=topic.name, error_code=error.code, error_message=error.detail
+            )
             continue
         collision = normalized_name(topic.name)
         if collision is not None:
@@ -75,7 +77,7 @@ def create_topics(image: MetadataImage, command: CreateTopics, config: Controlle
             topic_id=topic.topic_id,
             num_partitions=len(partitions),
             replication_factor=len(partitions[0].replicas),
-            configs=configs,
+            configs=[NewTopicConfig(name=name, value=value) for name, value in configs.items()],
         )
     if command.validate_only:
         records = []
@@ -143,7 +145,8 @@ def _manual_assignments(image: MetadataImage, topic: NewTopic, room: int) -> Seq
     _check_room(image, len(topic.assignments), room)
     by_partition: dict[int, Sequence[int]] = {}
     replication_factor: int | None = None
-    for partition, replicas in topic.assignments:
+    for assignment in topic.assignments:
+        partition, replicas = assignment.partition_index, assignment.broker_ids
         if partition in by_partition:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -213,28 +216,27 @@ def delete_topics(image: MetadataImage, command: DeleteTopics, config: Controlle
     """A topic that is named twice, by name or id or both, stays."""
     if not config.delete_topic_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-    times = Counter(command.topics)
-    found: list[tuple[TopicReference, TopicImage]] = []
+    references = [(topic.name, topic.topic_id) for topic in command.topics]
+    times = Counter(references)
+    found: list[tuple[str | None, TopicImage]] = []
     results: list[TopicDeletion] = []
-    for reference in dict.fromkeys(command.topics):
+    for name, topic_id in dict.fromkeys(references):
         try:
-            if times[reference] > 1:
-                what = "name" if reference.topic_id is None else "id"
+            if times[name, topic_id] > 1:
+                what = "name" if topic_id == ZERO_UUID else "id"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
-            found.append((reference, _resolve(image, reference)))
+            found.append((name, _resolve(image, name, topic_id)))
         except KafkaError as error:
-            results.append(
-                TopicDeletion(reference.name, reference.topic_id or ZERO_UUID, error.code, error.detail)
-            )
+            results.append(_deletion(name, topic_id, error.code, error.detail))
     records: list[MetadataRecord] = []
     named = Counter(topic.topic_id for _, topic in found)
-    for reference, topic in found:
+    for name, topic in found:
         if named[topic.topic_id] > 1:
             problem = "The provided topic name maps to an ID that was already supplied."
-            results.append(TopicDeletion(reference.name, topic.topic_id, ErrorCode.INVALID_REQUEST, problem))
+            results.append(_deletion(name, topic.topic_id, ErrorCode.INVALID_REQUEST, problem))
             continue
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-        results.append(TopicDeletion(topic.name, topic.topic_id, ErrorCode.NONE, None))
+        results.append(_deletion(topic.name, topic.topic_id, ErrorCode.NONE, None))
     if len(records) > MAX_RECORDS_PER_COMMAND:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, f"One request may delete {MAX_RECORDS_PER_COMMAND} topics at most."
@@ -242,11 +244,14 @@ def delete_topics(image: MetadataImage, command: DeleteTopics, config: Controlle
     return Decision(records=records, reply=DeleteTopicsReply(topics=results))
 
 
-def _resolve(image: MetadataImage, reference: TopicReference) -> TopicImage:
-    name, topic_id = reference
-    if name is None and topic_id is None:
+def _deletion(name: str | None, topic_id: bytes, error: ErrorCode, message: str | None) -> TopicDeletion:
+    return TopicDeletion(name=name, topic_id=topic_id, error_code=error, error_message=message)
+
+
+def _resolve(image: MetadataImage, name: str | None, topic_id: bytes) -> TopicImage:
+    if name is None and topic_id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if name is not None and topic_id is not None:
+    if name is not None and topic_id != ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if name is not None:
         topic = image.topics.by_name.get(name)
@@ -255,7 +260,7 @@ def _resolve(image: MetadataImage, reference: TopicReference) -> TopicImage:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
             )
         return topic
-    topic = image.topics.by_id.get(topic_id or b"")
+    topic = image.topics.by_id.get(topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     return topic
@@ -276,11 +281,13 @@ def create_partitions(image: MetadataImage, command: CreatePartitions) -> Decisi
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             records.extend(_grow(image, topic, MAX_RECORDS_PER_COMMAND - len(records)))
-            results[topic.name] = NamedResult(topic.name, ErrorCode.NONE, None)
+            results[topic.name] = NamedResult(name=topic.name)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
-            results[topic.name] = NamedResult(topic.name, error.code, error.detail)
+            results[topic.name] = NamedResult(
+                name=topic.name, error_code=error.code, error_message=error.detail
+            )
     if command.validate_only:
         records = []
     return Decision(records=records, reply=CreatePartitionsReply(topics=list(results.values())))
@@ -311,9 +318,10 @@ def _grow(image: MetadataImage, topic: NewPartitions, room: int) -> list[Partiti
     _check_room(image, additional, room)
     replication_factor = len(known.partitions[0].replicas)
     if topic.assignments is not None:
-        for replicas in topic.assignments:
+        manual = [assignment.broker_ids for assignment in topic.assignments]
+        for replicas in manual:
             check_manual_assignment(image, replicas, replication_factor)
-        return _partition_records(image, known.topic_id, first, topic.assignments, is_manual=True)
+        return _partition_records(image, known.topic_id, first, manual, is_manual=True)
     assignments = place_replicas(
         list(image.brokers.values()),
         first_partition=first,

@@ -295,8 +295,8 @@ class Broker:
         topic = offsets_topic(self.metadata.image, self.config)
         reply = await self.metadata.submit(CreateTopics(topics=[topic]))
         for created in reply.topics:
-            if created.error is not ErrorCode.NONE:
-                raise KafkaError(created.error, created.message or "")
+            if created.error_code != ErrorCode.NONE:
+                raise KafkaError(ErrorCode(created.error_code), created.error_message or "")
 
     # ---- stop ------------------------------------------------------------------------------------
 

@@ -26,9 +26,12 @@ async def handle(
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=error, error_message=message, resource_type=number, resource_name=name
+                error_code=result.error_code,
+                error_message=result.error_message,
+                resource_type=number,
+                resource_name=name,
             )
-            for (number, name, _), (error, message) in zip(resources, results, strict=True)
+            for (number, name, _), result in zip(resources, results, strict=True)
         ]
     )
 
@@ -36,4 +39,7 @@ async def handle(
 def _changes(resource: AlterConfigsResource) -> list[ConfigChange] | KafkaError:
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
-    return [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
+    return [
+        ConfigChange(name=config.name, operation=ConfigOperation.SET, value=config.value)
+        for config in resource.configs
+    ]

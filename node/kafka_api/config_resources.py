@@ -54,7 +54,7 @@ async def alter_resources(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             kind = checked_resource_type(broker, number, name)
         except KafkaError as error:
-            results.append(ResourceResult(error.code, error.detail))
+            results.append(ResourceResult(error_code=error.code, error_message=error.detail))
             continue
         accepted.append(
             ResourceChanges(resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all)
@@ -73,4 +73,4 @@ async def _submit(
     try:
         return (await broker.metadata.submit(command)).resources
     except KafkaError as error:
-        return [ResourceResult(error.code, error.detail)] * len(accepted)
+        return [ResourceResult(error_code=error.code, error_message=error.detail)] * len(accepted)

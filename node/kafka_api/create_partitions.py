@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logstore.errors import KafkaError
-from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitions
+from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -26,7 +26,7 @@ async def handle(
                 count=topic.count,
                 assignments=None
                 if topic.assignments is None
-                else [assignment.broker_ids for assignment in topic.assignments],
+                else [NewPartitionAssignment(broker_ids=one.broker_ids) for one in topic.assignments],
             )
             for topic in request.topics
         ],
@@ -36,10 +36,15 @@ async def handle(
     try:
         results = (await broker.metadata.submit(command)).topics
     except KafkaError as error:
-        results = [NamedResult(topic.name, error.code, error.detail) for topic in request.topics]
+        results = [
+            NamedResult(name=topic.name, error_code=error.code, error_message=error.detail)
+            for topic in request.topics
+        ]
     return CreatePartitionsResponse(
         results=[
-            CreatePartitionsTopicResult(name=name, error_code=error, error_message=message)
-            for name, error, message in results
+            CreatePartitionsTopicResult(
+                name=result.name, error_code=result.error_code, error_message=result.error_message
+            )
+            for result in results
         ]
     )

@@ -3,10 +3,11 @@
 The answer leaves when this node hosts the topic, so that a client finds it at once.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logstore.errors import KafkaError
-from metadata_raft.commands import CreateTopics, NewTopic, TopicCreation
+from metadata_raft.commands import CreateTopics, NewTopic, NewTopicConfig, ReplicaAssignment, TopicCreation
 from node.kafka_api.config_entries import topic_entries
 from node.kafka_api.request_context import RequestContext
 from node.runtime.topic_creation import random_uuid
@@ -30,11 +31,14 @@ async def handle(
     command = CreateTopics(
         topics=[_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
     )
+    results: Sequence[TopicCreation]
     try:
         results = (await broker.metadata.submit(command)).topics
     except KafkaError as error:
         names = dict.fromkeys(topic.name for topic in request.topics)
-        results = [TopicCreation(name=name, error=error.code, message=error.detail) for name in names]
+        results = [
+            TopicCreation(name=name, error_code=error.code, error_message=error.detail) for name in names
+        ]
     return CreateTopicsResponse(topics=[_result(broker, context, result) for result in results])
 
 
@@ -44,15 +48,21 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
         topic_id=random_uuid(),
         num_partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments=[(one.partition_index, one.broker_ids) for one in topic.assignments],
-        configs=[(config.name, config.value) for config in topic.configs],
+        assignments=[
+            ReplicaAssignment(partition_index=one.partition_index, broker_ids=one.broker_ids)
+            for one in topic.assignments
+        ],
+        configs=[NewTopicConfig(name=config.name, value=config.value) for config in topic.configs],
     )
 
 
 def _result(broker: "Broker", context: RequestContext, result: TopicCreation) -> CreatableTopicResult:
     if result.configs is None:
-        return CreatableTopicResult(name=result.name, error_code=result.error, error_message=result.message)
+        return CreatableTopicResult(
+            name=result.name, error_code=result.error_code, error_message=result.error_message
+        )
     configs: list[CreatableTopicConfigs] = []
+    given = {config.name: config.value or "" for config in result.configs}
     if context.api_version >= SHOWS_CONFIGS_SINCE:
         configs = [
             CreatableTopicConfigs(
@@ -62,7 +72,7 @@ def _result(broker: "Broker", context: RequestContext, result: TopicCreation) ->
                 config_source=entry.source,
                 is_sensitive=entry.key.sensitive,
             )
-            for entry in topic_entries(broker.config, result.configs)
+            for entry in topic_entries(broker.config, given)
         ]
     return CreatableTopicResult(
         name=result.name,

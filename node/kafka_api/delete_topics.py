@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
 from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.delete_topics import (
@@ -32,7 +31,12 @@ async def handle(
         if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < DELETION_DISABLED_SINCE:
             code = ErrorCode.INVALID_REQUEST
         results = [
-            TopicDeletion(reference.name, reference.topic_id or ZERO_UUID, code, error.detail)
+            TopicDeletion(
+                name=reference.name,
+                topic_id=reference.topic_id,
+                error_code=code,
+                error_message=error.detail,
+            )
             for reference in references
         ]
     return DeleteTopicsResponse(
@@ -40,8 +44,8 @@ async def handle(
             DeletableTopicResult(
                 name=result.name if context.api_version >= BY_ID_SINCE else result.name or "",
                 topic_id=result.topic_id,
-                error_code=result.error,
-                error_message=result.message,
+                error_code=result.error_code,
+                error_message=result.error_message,
             )
             for result in results
         ]
@@ -50,8 +54,5 @@ async def handle(
 
 def _references(context: RequestContext, request: DeleteTopicsRequest) -> list[TopicReference]:
     if context.api_version < BY_ID_SINCE:
-        return [TopicReference(name, None) for name in request.topic_names]
-    return [
-        TopicReference(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id)
-        for topic in request.topics
-    ]
+        return [TopicReference(name=name) for name in request.topic_names]
+    return [TopicReference(name=topic.name, topic_id=topic.topic_id) for topic in request.topics]

@@ -25,9 +25,12 @@ async def handle(
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=error, error_message=message, resource_type=number, resource_name=name
+                error_code=result.error_code,
+                error_message=result.error_message,
+                resource_type=number,
+                resource_name=name,
             )
-            for (number, name, _), (error, message) in zip(resources, results, strict=True)
+            for (number, name, _), result in zip(resources, results, strict=True)
         ]
     )
 
@@ -38,6 +41,6 @@ def _changes(resource: AlterConfigsResource) -> list[ConfigChange] | KafkaError:
         if config.config_operation not in known:
             return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}")
     return [
-        ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
+        ConfigChange(name=config.name, operation=config.config_operation, value=config.value)
         for config in resource.configs
     ]

@@ -12,7 +12,7 @@ from itertools import islice
 
 from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
-from metadata_raft.commands import AssignReplicasToDirs, ReportOfflineLogDirs
+from metadata_raft.commands import AssignReplicasToDirs, ReplicaDirectory, ReportOfflineLogDirs
 from metadata_raft.records import LOST_DIRECTORY
 from node.runtime.metadata_runtime import MetadataRuntime
 
@@ -81,7 +81,12 @@ class AssignmentsManager:
                     AssignReplicasToDirs(
                         broker_id=metadata.broker_id,
                         broker_epoch=metadata.broker_epoch,
-                        assignments=[(*place, directory_id) for place, directory_id in told],
+                        assignments=[
+                            ReplicaDirectory(
+                                topic_id=topic_id, partition_index=index, directory_id=directory_id
+                            )
+                            for (topic_id, index), directory_id in told
+                        ],
                     )
                 )
                 for place, directory_id in told:

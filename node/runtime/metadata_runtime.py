@@ -19,6 +19,8 @@ from metadata_raft.commands import (
     AlterConfigsReply,
     AssignReplicasToDirs,
     AssignReplicasToDirsReply,
+    BrokerHeartbeat,
+    BrokerHeartbeatReply,
     Command,
     CreatePartitions,
     CreatePartitionsReply,
@@ -31,8 +33,6 @@ from metadata_raft.commands import (
     Reply,
     ReportOfflineLogDirs,
     ReportOfflineLogDirsReply,
-    UnfenceBroker,
-    UnfenceBrokerReply,
     UpdateFeatures,
     UpdateFeaturesReply,
 )
@@ -42,7 +42,7 @@ from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum import Quorum
 from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import MetadataRecord
+from metadata_raft.records import BrokerEndpoint, BrokerFeature, MetadataRecord
 from node.clock import Clock
 from node.runtime.encoded_answers import EncodedAnswers
 
@@ -124,7 +124,7 @@ class MetadataRuntime:
     @overload
     async def submit(self, command: RegisterBroker) -> RegisterBrokerReply: ...
     @overload
-    async def submit(self, command: UnfenceBroker) -> UnfenceBrokerReply: ...
+    async def submit(self, command: BrokerHeartbeat) -> BrokerHeartbeatReply: ...
     @overload
     async def submit(self, command: ReportOfflineLogDirs) -> ReportOfflineLogDirsReply: ...
     @overload
@@ -220,17 +220,34 @@ class MetadataRuntime:
             RegisterBroker(
                 broker_id=broker_id,
                 incarnation_id=incarnation_id,
-                listeners=listeners,
+                listeners=[
+                    BrokerEndpoint(
+                        name=name,
+                        host=point.host,
+                        port=point.port,
+                        security_protocol=point.security_protocol,
+                    )
+                    for name, point in sorted(listeners.items())
+                ],
                 rack=rack,
                 log_dirs=log_dirs,
-                features=features,
+                features=[
+                    BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                    for name, (low, high) in sorted(features.items())
+                ],
             )
         )
         self.broker_id, self.broker_epoch = broker_id, reply.broker_epoch
 
     async def unfence(self) -> None:
         """Lead whatever this broker may lead: its logs are open and its listeners ready."""
-        await self.submit(UnfenceBroker(broker_id=self.broker_id, broker_epoch=self.broker_epoch))
+        await self.submit(
+            BrokerHeartbeat(
+                broker_id=self.broker_id,
+                broker_epoch=self.broker_epoch,
+                current_metadata_offset=self._image.version,
+            )
+        )
 
     async def next_producer_id(self) -> int:
         """A producer id that nobody has; one commit serves a block of them, however many ask at once."""
@@ -250,4 +267,4 @@ class MetadataRuntime:
     async def _take_producer_ids(self) -> None:
         command = AllocateProducerIds(broker_id=self.broker_id, broker_epoch=self.broker_epoch)
         reply = await self.submit(command)
-        self._producer_ids = range(reply.first_producer_id, reply.first_producer_id + reply.count)
+        self._producer_ids = range(reply.producer_id_start, reply.producer_id_start + reply.producer_id_len)

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 
-from metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic
+from metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic, NewTopicConfig
 from metadata_raft.image import MetadataImage
 from node.config import BrokerConfig
 
@@ -43,9 +43,9 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig) -> NewTopic:
         num_partitions=config.offsets_topic_num_partitions,
         replication_factor=max(1, min(config.offsets_topic_replication_factor, len(image.active_brokers()))),
         configs=[
-            ("cleanup.policy", "compact"),
-            ("segment.bytes", str(config.offsets_topic_segment_bytes)),
+            NewTopicConfig(name="cleanup.policy", value="compact"),
+            NewTopicConfig(name="segment.bytes", value=str(config.offsets_topic_segment_bytes)),
             # The codec of offsets.topic.compression.codec is the coordinator's, batch by batch.
-            ("compression.type", "producer"),
+            NewTopicConfig(name="compression.type", value="producer"),
         ],
     )

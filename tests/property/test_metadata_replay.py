@@ -15,6 +15,7 @@ from metadata_raft.commands import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    FeatureUpdate,
     NewPartitions,
     ResourceChanges,
     TopicReference,
@@ -47,14 +48,14 @@ def play(world: MetadataWorld, step: tuple[Any, ...]) -> None:
         case ("create", name, partitions, factor, configs):
             world.submit(CreateTopics(topics=[world.topic(name, partitions, factor, configs=configs)]))
         case ("delete", name):
-            world.submit(DeleteTopics(topics=[TopicReference(name)]))
+            world.submit(DeleteTopics(topics=[TopicReference(name=name)]))
         case ("recreate", name):
-            world.submit(DeleteTopics(topics=[TopicReference(name)]))
+            world.submit(DeleteTopics(topics=[TopicReference(name=name)]))
             world.submit(CreateTopics(topics=[world.topic(name, 2, configs=[("retention.ms", "7")])]))
         case ("grow", name, count):
             world.submit(CreatePartitions(topics=[NewPartitions(name=name, count=count)]))
         case ("alter", name, (key, value), operation, replace_all):
-            change = ConfigChange(key, operation, value)
+            change = ConfigChange(name=key, operation=operation, value=value)
             resource = ResourceChanges(
                 resource_type=ConfigResourceType.TOPIC,
                 resource_name=name,
@@ -67,7 +68,11 @@ def play(world: MetadataWorld, step: tuple[Any, ...]) -> None:
         case ("ids",):
             world.submit(AllocateProducerIds(broker_id=0, broker_epoch=world.image.brokers[0].broker_epoch))
         case ("feature", level):
-            world.submit(UpdateFeatures(levels={"some.feature": level}))
+            world.submit(
+                UpdateFeatures(
+                    feature_updates=[FeatureUpdate(feature="some.feature", max_version_level=level)]
+                )
+            )
 
 
 @pytest.mark.slow

@@ -73,35 +73,37 @@ class Teller:
             configs=list(options.items()),
         )
         (result,) = self.world.submit(CreateTopics(topics=[topic])).topics  # type: ignore[union-attr]
-        return _outcome(result.error, result.message)
+        return _outcome(result.error_code, result.error_message)
 
     def _grow(self, name: str, count: str) -> str:
         command = CreatePartitions(topics=[NewPartitions(name=name, count=int(count))])
         (result,) = self.world.submit(command).topics  # type: ignore[union-attr]
-        return _outcome(result.error, result.message)
+        return _outcome(result.error_code, result.error_message)
 
     def _delete(self, name: str) -> str:
-        (result,) = self.world.submit(DeleteTopics(topics=[TopicReference(name)])).topics  # type: ignore[union-attr]
-        return _outcome(result.error, result.message)
+        (result,) = self.world.submit(DeleteTopics(topics=[TopicReference(name=name)])).topics  # type: ignore[union-attr]
+        return _outcome(result.error_code, result.error_message)
 
     def _alter(self, name: str, *words: str) -> str:
         changes = [
-            ConfigChange(word[1:], ConfigOperation.DELETE, None)
+            ConfigChange(name=word[1:], operation=ConfigOperation.DELETE)
             if word.startswith("-")
-            else ConfigChange(word.split("=")[0], ConfigOperation.SET, word.split("=", 1)[1])
+            else ConfigChange(
+                name=word.split("=")[0], operation=ConfigOperation.SET, value=word.split("=", 1)[1]
+            )
             for word in words
         ]
         resource = ResourceChanges(
             resource_type=ConfigResourceType.TOPIC, resource_name=name, changes=changes
         )
         (result,) = self.world.submit(AlterConfigs(resources=[resource])).resources  # type: ignore[union-attr]
-        return _outcome(result.error, result.message)
+        return _outcome(result.error_code, result.error_message)
 
     def _ids(self, broker_id: str) -> str:
         broker = self.world.image.brokers[int(broker_id)]
         command = AllocateProducerIds(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
         reply = self.world.submit(command)
-        return f"{reply.count} from {reply.first_producer_id}"  # type: ignore[union-attr]
+        return f"{reply.producer_id_len} from {reply.producer_id_start}"  # type: ignore[union-attr]
 
     def _restart(self) -> str:
         image = EMPTY
@@ -137,8 +139,8 @@ def _joined(replicas: tuple[int, ...]) -> str:
     return ",".join(map(str, replicas))
 
 
-def _outcome(error: ErrorCode, message: str | None) -> str:
-    return "ok" if error is ErrorCode.NONE else f"{error.name}: {message}"
+def _outcome(error: int, message: str | None) -> str:
+    return "ok" if error == ErrorCode.NONE else f"{ErrorCode(error).name}: {message}"
 
 
 @pytest.mark.parametrize("path", STORIES, ids=[path.stem for path in STORIES])

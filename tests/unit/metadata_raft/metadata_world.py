@@ -2,13 +2,25 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from logstore.config_def import ConfigDef
-from metadata_raft.commands import Command, NewTopic, RegisterBroker, Reply, UnfenceBroker
+from metadata_raft.commands import (
+    BrokerHeartbeat,
+    BrokerHeartbeatReply,
+    Command,
+    NewTopic,
+    NewTopicConfig,
+    RegisterBroker,
+    ReplicaAssignment,
+    Reply,
+    RequestId,
+)
 from metadata_raft.controller import Controller
 from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.image import Endpoint, MetadataImage, check_invariants
+from metadata_raft.image import MetadataImage, check_invariants
 from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
+from metadata_raft.records import BrokerEndpoint, BrokerFeature
 from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
 
 CLUSTER_ID = b"cluster-id-16-by"
@@ -36,6 +48,7 @@ class MetadataWorld:
     def __init__(self, config: ControllerConfig = CONFIG, brokers: int = 1, seed: int = 0) -> None:
         self.controller = Controller(EMPTY, config)
         self.log: list[bytes] = []
+        self.now_ms = 1_000  # monotonic
         self._chance = random.Random(seed)
         for broker_id in range(brokers):
             self.start_broker(broker_id)
@@ -47,9 +60,9 @@ class MetadataWorld:
     def uuid(self) -> bytes:
         return self._chance.randbytes(16)
 
-    def submit(self, command: Command) -> Reply:
-        decision = self.controller.decide(command, NOW_MS)
-        again = self.controller.decide(command, NOW_MS)
+    def submit(self, command: Command, request: RequestId | None = None) -> Reply:
+        decision = self.controller.decide(command, self.now_ms, request)
+        again = self.controller.decide(command, self.now_ms, request)
         assert decision == again, "deciding is not pure"
         if decision.records:
             batch = MetadataBatch(self.image.version + 1, 1, NOW_MS, list(decision.records))
@@ -67,15 +80,25 @@ class MetadataWorld:
             RegisterBroker(
                 broker_id=broker_id,
                 incarnation_id=self.uuid(),
-                listeners={"PLAINTEXT": Endpoint(f"host{broker_id}", 9092)},
+                listeners=[BrokerEndpoint(name="PLAINTEXT", host=f"host{broker_id}", port=9092)],
                 rack=rack,
                 log_dirs=[log_dir_id(broker_id, number) for number in range(log_dirs)],
-                features={"some.feature": (1, 3)},
+                features=[
+                    BrokerFeature(name="some.feature", min_supported_version=1, max_supported_version=3)
+                ],
             )
         )
         if unfence:
-            self.submit(UnfenceBroker(broker_id=broker_id, broker_epoch=reply.broker_epoch))
+            self.heartbeat(broker_id)
         return reply.broker_epoch
+
+    def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatReply:
+        """A heartbeat of a broker that knows all metadata."""
+        fields = {"current_metadata_offset": self.image.version, **fields}
+        epoch = self.image.brokers[broker_id].broker_epoch
+        reply = self.submit(BrokerHeartbeat(broker_id=broker_id, broker_epoch=epoch, **fields))
+        assert isinstance(reply, BrokerHeartbeatReply)
+        return reply
 
     def topic(
         self,
@@ -91,6 +114,9 @@ class MetadataWorld:
             topic_id=self.uuid(),
             num_partitions=partitions,
             replication_factor=replication_factor,
-            configs=configs,
-            assignments=assignments,
+            configs=[NewTopicConfig(name=key, value=value) for key, value in configs],
+            assignments=[
+                ReplicaAssignment(partition_index=index, broker_ids=broker_ids)
+                for index, broker_ids in assignments
+            ],
         )

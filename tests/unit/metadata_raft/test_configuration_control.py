@@ -37,7 +37,9 @@ def alter(
     resource = ResourceChanges(
         resource_type=kind,
         resource_name=name,
-        changes=[ConfigChange(*change) for change in changes],
+        changes=[
+            ConfigChange(name=name, operation=operation, value=value) for name, operation, value in changes
+        ],
         replace_all=replace_all,
     )
     reply = world.submit(AlterConfigs(resources=[resource], validate_only=validate_only))
@@ -98,21 +100,24 @@ def test_one_change(
 ) -> None:
     result = alter(world, kind, name, change)
 
-    assert result.error is error and (result.message is None) == (error is ErrorCode.NONE)
+    assert result.error_code == error and (result.error_message is None) == (error is ErrorCode.NONE)
     assert dict(world.image.configs.of(kind, name)) == after
 
 
 def test_the_old_alter_configs_replaces_the_whole_set(world: MetadataWorld) -> None:
     result = alter(world, TOPIC, "t", ("segment.ms", SET, "60000"), replace_all=True)
 
-    assert result.error is ErrorCode.NONE
+    assert result.error_code == ErrorCode.NONE
     assert world.image.configs.topic("t") == {"segment.ms": "60000"}
 
 
 def test_validate_only_changes_nothing(world: MetadataWorld) -> None:
     before = world.image
 
-    assert alter(world, TOPIC, "t", ("segment.ms", SET, "60000"), validate_only=True).error is ErrorCode.NONE
+    assert (
+        alter(world, TOPIC, "t", ("segment.ms", SET, "60000"), validate_only=True).error_code
+        == ErrorCode.NONE
+    )
     assert world.image is before
 
 
@@ -120,31 +125,36 @@ def test_one_bad_setting_spoils_its_resource_and_no_other(world: MetadataWorld) 
     good = ResourceChanges(
         resource_type=BROKER,
         resource_name="",
-        changes=[ConfigChange("log.retention.ms", SET, "7")],
+        changes=[ConfigChange(name="log.retention.ms", operation=SET, value="7")],
     )
     bad = ResourceChanges(
         resource_type=TOPIC,
         resource_name="t",
-        changes=[ConfigChange("segment.ms", SET, "60000"), ConfigChange("foo", SET, "1")],
+        changes=[
+            ConfigChange(name="segment.ms", operation=SET, value="60000"),
+            ConfigChange(name="foo", operation=SET, value="1"),
+        ],
     )
 
     reply = world.submit(AlterConfigs(resources=[bad, good]))
 
-    assert [one.error for one in reply.resources] == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
+    assert [one.error_code for one in reply.resources] == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
     assert world.image.configs.topic("t") == {"retention.ms": "5"}
     assert world.image.configs.broker(None) == {"log.retention.ms": "7"}
 
 
 def test_a_resource_or_a_key_that_is_named_twice_is_refused(world: MetadataWorld) -> None:
     once = ResourceChanges(
-        resource_type=TOPIC, resource_name="t", changes=[ConfigChange("segment.ms", SET, "60000")]
+        resource_type=TOPIC,
+        resource_name="t",
+        changes=[ConfigChange(name="segment.ms", operation=SET, value="60000")],
     )
 
     reply = world.submit(AlterConfigs(resources=[once, once]))
     twice = alter(world, TOPIC, "t", ("segment.ms", SET, "1"), ("segment.ms", SET, "2"))
 
-    assert [one.error for one in reply.resources] == [ErrorCode.INVALID_REQUEST] * 2
-    assert twice.error is ErrorCode.INVALID_REQUEST
+    assert [one.error_code for one in reply.resources] == [ErrorCode.INVALID_REQUEST] * 2
+    assert twice.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_setting_a_brokers_value_again_is_recorded_again(world: MetadataWorld) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import AssignReplicasToDirs, CreateTopics, ReportOfflineLogDirs
+from metadata_raft.commands import AssignReplicasToDirs, CreateTopics, ReplicaDirectory, ReportOfflineLogDirs
 from metadata_raft.image import PartitionImage, TopicImage
 from metadata_raft.records import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIRECTORY
 from tests.unit.metadata_raft.metadata_world import MetadataWorld, log_dir_id
@@ -33,7 +33,10 @@ def assign(world: MetadataWorld, *places: tuple[int, bytes], topic_id: bytes | N
         AssignReplicasToDirs(
             broker_id=0,
             broker_epoch=world.image.brokers[0].broker_epoch,
-            assignments=[(topic_id, partition, directory) for partition, directory in places],
+            assignments=[
+                ReplicaDirectory(topic_id=topic_id, partition_index=index, directory_id=directory)
+                for index, directory in places
+            ],
         )
     )
     return reply.changed_partitions  # type: ignore[union-attr]

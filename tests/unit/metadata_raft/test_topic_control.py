@@ -13,6 +13,7 @@ from metadata_raft.commands import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    NewPartitionAssignment,
     NewPartitions,
     ResourceChanges,
     TopicReference,
@@ -29,7 +30,7 @@ def world() -> MetadataWorld:
 
 
 def errors(reply: object) -> list[ErrorCode]:
-    return [topic.error for topic in reply.topics]  # type: ignore[attr-defined]
+    return [topic.error_code for topic in reply.topics]  # type: ignore[attr-defined]
 
 
 CREATIONS = [
@@ -102,7 +103,7 @@ def test_a_topic_is_created_or_refused(
     assert (topic["name"] in world.image.topics.by_name) == (
         error is ErrorCode.NONE or topic["name"] == "old"
     )
-    assert error is ErrorCode.NONE or (world.image is before and reply.topics[0].message)
+    assert error is ErrorCode.NONE or (world.image is before and reply.topics[0].error_message)
 
 
 def test_defaults_fill_in_what_is_minus_one(world: MetadataWorld) -> None:
@@ -132,7 +133,7 @@ def test_validate_only_answers_and_changes_nothing(world: MetadataWorld) -> None
 def test_a_name_given_twice_is_refused_and_the_others_are_made(world: MetadataWorld) -> None:
     reply = world.submit(CreateTopics(topics=[world.topic("a"), world.topic("b"), world.topic("a")]))
 
-    assert [(topic.name, topic.error) for topic in reply.topics] == [
+    assert [(topic.name, topic.error_code) for topic in reply.topics] == [
         ("a", ErrorCode.INVALID_REQUEST),
         ("b", ErrorCode.NONE),
     ]
@@ -185,17 +186,17 @@ def test_topics_are_deleted_by_name_and_by_id(world: MetadataWorld) -> None:
     reply = world.submit(
         DeleteTopics(
             topics=[
-                TopicReference(None, topic_id),
-                TopicReference("dotted.name", None),
-                TopicReference("nobody", None),
-                TopicReference(None, b"?" * 16),
-                TopicReference(None, None),
-                TopicReference("both", topic_id),
+                TopicReference(topic_id=topic_id),
+                TopicReference(name="dotted.name"),
+                TopicReference(name="nobody"),
+                TopicReference(topic_id=b"?" * 16),
+                TopicReference(),
+                TopicReference(name="both", topic_id=topic_id),
             ]
         )
     )
 
-    assert {topic.name: topic.error for topic in reply.topics if topic.name} == {
+    assert {topic.name: topic.error_code for topic in reply.topics if topic.name} == {
         "old": ErrorCode.NONE,
         "dotted.name": ErrorCode.NONE,
         "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -209,7 +210,7 @@ def test_topics_are_deleted_by_name_and_by_id(world: MetadataWorld) -> None:
 def test_a_topic_named_by_name_and_by_id_stays(world: MetadataWorld) -> None:
     topic_id = world.image.topics.by_name["old"].topic_id
 
-    reply = world.submit(DeleteTopics(topics=[TopicReference("old"), TopicReference(None, topic_id)]))
+    reply = world.submit(DeleteTopics(topics=[TopicReference(name="old"), TopicReference(topic_id=topic_id)]))
 
     assert errors(reply) == [ErrorCode.INVALID_REQUEST] * 2
     assert "old" in world.image.topics.by_name
@@ -219,7 +220,7 @@ def test_deleting_a_topic_removes_its_configs(world: MetadataWorld) -> None:
     world.submit(CreateTopics(topics=[world.topic("t", configs=[("retention.ms", "5")])]))
     assert world.image.configs.topic("t") == {"retention.ms": "5"}
 
-    world.submit(DeleteTopics(topics=[TopicReference("t")]))
+    world.submit(DeleteTopics(topics=[TopicReference(name="t")]))
     world.submit(CreateTopics(topics=[world.topic("t")]))
 
     assert world.image.configs.topic("t") == {}
@@ -229,7 +230,7 @@ def test_deletion_can_be_turned_off() -> None:
     world = MetadataWorld(replace(CONFIG, delete_topic_enable=False))
 
     with pytest.raises(KafkaError) as refused:
-        world.submit(DeleteTopics(topics=[TopicReference("t")]))
+        world.submit(DeleteTopics(topics=[TopicReference(name="t")]))
 
     assert refused.value.code is ErrorCode.TOPIC_DELETION_DISABLED
 
@@ -240,15 +241,19 @@ GROWTHS = [
     ("fewer", NewPartitions(name="old", count=1), ErrorCode.INVALID_PARTITIONS),
     ("negative", NewPartitions(name="old", count=-1), ErrorCode.INVALID_PARTITIONS),
     ("unknown", NewPartitions(name="nobody", count=5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ("assigned", NewPartitions(name="old", count=3, assignments=[[2, 1]]), ErrorCode.NONE),
+    (
+        "assigned",
+        NewPartitions(name="old", count=3, assignments=[NewPartitionAssignment(broker_ids=[2, 1])]),
+        ErrorCode.NONE,
+    ),
     (
         "too few assignments",
-        NewPartitions(name="old", count=4, assignments=[[2, 1]]),
+        NewPartitions(name="old", count=4, assignments=[NewPartitionAssignment(broker_ids=[2, 1])]),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     ),
     (
         "another factor",
-        NewPartitions(name="old", count=3, assignments=[[2]]),
+        NewPartitions(name="old", count=3, assignments=[NewPartitionAssignment(broker_ids=[2])]),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     ),
 ]
@@ -279,14 +284,14 @@ def test_an_old_image_stays_as_it_was(world: MetadataWorld) -> None:
 
     world.submit(CreateTopics(topics=[world.topic("new", configs=[("retention.ms", "1")])]))
     world.submit(CreatePartitions(topics=[NewPartitions(name="old", count=9)]))
-    world.submit(DeleteTopics(topics=[TopicReference("dotted.name")]))
+    world.submit(DeleteTopics(topics=[TopicReference(name="dotted.name")]))
     world.submit(
         AlterConfigs(
             resources=[
                 ResourceChanges(
                     resource_type=ConfigResourceType.TOPIC,
                     resource_name="old",
-                    changes=[ConfigChange("retention.ms", ConfigOperation.SET, "9")],
+                    changes=[ConfigChange(name="retention.ms", operation=ConfigOperation.SET, value="9")],
                 )
             ]
         )

@@ -42,7 +42,7 @@ def test_a_command_is_answered_when_it_is_committed_and_published() -> None:
 
         node.quorum.commit()
 
-        assert (await asked).topics[0].error is ErrorCode.NONE
+        assert (await asked).topics[0].error_code == ErrorCode.NONE
         assert "a" in node.metadata.image.topics.by_name and told == [False]
 
     asyncio.run(scene())
@@ -62,7 +62,7 @@ def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
         assert first.done() and not second.done() and not third.done()
         node.quorum.commit(1)
 
-        assert (await third).topics[0].error is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert (await third).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
     asyncio.run(scene())
 
@@ -79,7 +79,7 @@ def test_one_that_gives_up_does_not_fail_the_others_who_wait_for_the_same_commit
         await turns()
         node.quorum.commit()
 
-        assert (await first).topics[0].error is ErrorCode.NONE
+        assert (await first).topics[0].error_code == ErrorCode.NONE
         assert second.cancelled()
 
     asyncio.run(scene())
@@ -102,7 +102,7 @@ def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() 
         again = asyncio.ensure_future(node.metadata.submit(create("a")))
         await turns()
         node.quorum.commit()
-        assert (await again).topics[0].error is ErrorCode.NONE
+        assert (await again).topics[0].error_code == ErrorCode.NONE
 
     asyncio.run(scene())
 

@@ -1,0 +1,83 @@
+"""Commands that are sent again: each is carried out once, however often its answer is lost on the way.
+
+A command that could do something else the second time leaves a RequestRecord with its reply in the batch of
+its own records, so that whoever leads next knows it too. The sender names the oldest command that it still
+waits for; what came before is forgotten, so the table holds what is under way and no more.
+"""
+
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.command_codec import decode_reply, encode_reply
+from metadata_raft.commands import (
+    AddRaftVoter,
+    AlterConfigs,
+    AlterPartitionReassignments,
+    Command,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    RemoveRaftVoter,
+    Reply,
+    RequestId,
+    UnregisterBroker,
+    UpdateFeatures,
+)
+from metadata_raft.decision import Decision
+from metadata_raft.image import MetadataImage
+from metadata_raft.records import RequestRecord
+
+# A node that has more than so many commands under way at once gets no further ones through.
+MAX_OPEN_REQUESTS: Final = 1_000
+
+# The others say the same when they are decided again, or are guarded by epochs.
+REMEMBERED: Final = (
+    CreateTopics,
+    DeleteTopics,
+    CreatePartitions,
+    AlterConfigs,
+    UnregisterBroker,
+    ElectLeaders,
+    AlterPartitionReassignments,
+    UpdateFeatures,
+    AddRaftVoter,
+    RemoveRaftVoter,
+)
+
+
+def known_reply(image: MetadataImage, request: RequestId) -> Reply | None:
+    """The reply of a command that was carried out before; None for a new one.
+
+    DUPLICATE_SEQUENCE_NUMBER for one that nobody waits for any more, THROTTLING_QUOTA_EXCEEDED for one too
+    many.
+    """
+    table = image.requests.get(request.broker_epoch)
+    if table is None:
+        return None
+    reply = table.replies.get(request.sequence)
+    if reply is not None:
+        return decode_reply(reply)
+    if request.sequence < table.oldest_open_sequence:
+        raise KafkaError(
+            ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+            f"Command {request.sequence} of the broker epoch {request.broker_epoch} was answered before.",
+        )
+    if sum(sequence >= request.oldest_open_sequence for sequence in table.replies) >= MAX_OPEN_REQUESTS:
+        raise KafkaError(
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"More than {MAX_OPEN_REQUESTS} commands are under way."
+        )
+    return None
+
+
+def remembered(command: Command, request: RequestId, decision: Decision) -> Decision:
+    """The decision, with the record by which its reply is found again if that is needed."""
+    if not decision.records or not isinstance(command, REMEMBERED):
+        return decision
+    record = RequestRecord(
+        broker_epoch=request.broker_epoch,
+        sequence=request.sequence,
+        oldest_open_sequence=request.oldest_open_sequence,
+        reply=encode_reply(decision.reply),
+    )
+    return Decision(records=[*decision.records, record], reply=decision.reply)

@@ -1,0 +1,60 @@
+"""Any command and reply survives its bytes; bytes of anybody are taken or refused, never more."""
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
+from metadata_raft.commands import Command, CreateTopics, Reply
+from tests.property.random_messages import messages
+
+COMMANDS = st.sampled_from(get_args(Command)).flatmap(lambda cls: messages(cls, 0))
+REPLIES = st.sampled_from(get_args(Reply)).flatmap(lambda cls: messages(cls, 0))
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(COMMANDS, REPLIES)
+def test_commands_and_replies_survive_their_bytes(command: Any, reply: Any) -> None:
+    assert decode_command(encode_command(command)) == command
+    assert decode_reply(memoryview(encode_reply(reply))) == reply
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(COMMANDS, st.data())
+def test_bytes_that_were_damaged_are_refused_or_mean_something_else(command: Any, data: Any) -> None:
+    content = bytearray(encode_command(command))
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(content)))
+
+    for hostile in (bytes(content), bytes(content[:cut]), bytes(content) + b"x"):
+        for decode in (decode_command, decode_reply):
+            try:
+                decode(hostile)
+            except KafkaError as error:
+                assert error.code in (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def test_what_a_newer_node_says_is_not_guessed_at() -> None:
+    content = bytearray(encode_command(CreateTopics()))
+
+    for position in (0, 2):  # the number, the version
+        newer = bytearray(content)
+        newer[position] = 3
+        with pytest.raises(KafkaError) as refused:
+            decode_command(newer)
+        assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_tail_and_a_giant_are_refused() -> None:
+    content = encode_command(CreateTopics())
+
+    for hostile in (b"", content[:3], content + b"\0", content + bytes(2**25)):
+        with pytest.raises(KafkaError) as refused:
+            decode_command(hostile)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST

@@ -1,0 +1,79 @@
+"""A command that is sent again is carried out once, and answered as it was then."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft import request_control
+from metadata_raft.commands import CreateTopics, CreateTopicsReply, DeleteTopics, RequestId, TopicReference
+from metadata_raft.controller import Controller
+from metadata_raft.delta import MetadataDelta
+from metadata_raft.snapshot import image_records
+from tests.unit.metadata_raft.metadata_world import CONFIG, EMPTY, MetadataWorld
+
+
+def create(world: MetadataWorld, name: str, sequence: int, oldest: int = 0) -> CreateTopicsReply:
+    request = RequestId(world.image.brokers[0].broker_epoch, sequence, oldest)
+    reply = world.submit(CreateTopics(topics=[world.topic(name, 1)]), request)
+    assert isinstance(reply, CreateTopicsReply)
+    return reply
+
+
+def test_a_repeated_command_is_answered_and_does_nothing() -> None:
+    world = MetadataWorld()
+    first = create(world, "t", 0)
+    world.submit(DeleteTopics(topics=[TopicReference(name="t")]))
+    version = world.image.version
+
+    again = create(world, "t", 0)
+
+    assert again == first and again.topics[0].error_code == ErrorCode.NONE
+    assert world.image.version == version and "t" not in world.image.topics.by_name
+
+
+def test_the_next_leader_knows_it_from_the_log_and_from_a_snapshot() -> None:
+    world = MetadataWorld()
+    first = create(world, "t", 0)
+    delta = MetadataDelta(EMPTY)
+    for record in image_records(world.image):
+        delta.replay(record)
+
+    image = delta.apply(version=world.image.version, epoch=2, timestamp_ms=0)
+    world.controller = Controller(image, CONFIG)
+
+    assert create(world, "t", 0) == first
+
+
+def test_what_was_answered_is_forgotten_and_a_late_copy_refused() -> None:
+    world = MetadataWorld()
+    create(world, "a", 0)
+    create(world, "b", 1)
+
+    create(world, "c", 2, oldest=2)
+
+    (table,) = world.image.requests.values()
+    assert (table.oldest_open_sequence, list(table.replies)) == (2, [2])
+    with pytest.raises(KafkaError) as refused:
+        create(world, "a", 0)
+    assert refused.value.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_a_process_that_was_replaced_leaves_nothing_behind() -> None:
+    world = MetadataWorld()
+    create(world, "t", 0)
+
+    world.start_broker(0)
+
+    assert not world.image.requests
+
+
+def test_one_command_too_many_under_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_control, "MAX_OPEN_REQUESTS", 2)
+    world = MetadataWorld()
+    create(world, "a", 0)
+    create(world, "b", 1)
+
+    with pytest.raises(KafkaError) as refused:
+        create(world, "c", 2)
+
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    create(world, "c", 2, oldest=1)
