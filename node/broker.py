@@ -9,10 +9,12 @@ import asyncio
 import gc
 import logging
 import os
+import random
 import resource
 import signal
 import socket
 import sys
+import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -21,13 +23,14 @@ import uvloop
 
 from groupcoord.coordinator_config import CoordinatorConfig
 from logstore.compression import Compression
-from logstore.disk import OsDisk
+from logstore.disk import Disk, OsDisk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.log_dir import LogDir
 from logstore.log_manager import LogManager
 from logstore.partition_log import PartitionLog
 from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from logstore.volume import DirectoryLock
 from metadata_raft.commands import CreateTopics
 from metadata_raft.delta import ChangedTopic, MetadataChanges
 from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
@@ -62,16 +65,35 @@ log = logging.getLogger(__name__)
 
 
 class Broker:
-    """One node. `start`, use, `stop`; all three in the same task, which owns the node's tasks."""
+    """One node. `start`, use, `stop`; all three in the same task, which owns the node's tasks.
 
-    def __init__(self, config: BrokerConfig, *, clock: Clock | None = None) -> None:
+    Its world can be handed in, and a simulation does: the wall clock, the files, chance (of session ids and
+    pauses) and `unique(n)`, n bytes that nobody can guess. Time that passes, sockets and threads are those of
+    the running loop.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        chance: random.Random | None = None,
+        unique: Callable[[int], bytes] = os.urandom,
+    ) -> None:
         self.config = config
+        self.chance = chance if chance is not None else random.SystemRandom()
+        self.unique = unique
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.cluster_id = ZERO_UUID
         self.supported_features: Mapping[str, tuple[int, int]] = {}
-        self.disk = OsDisk()
+        self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
-            log_dirs=config.log_dirs, disk=self.disk, now_ms=self.clock.now_ms, unique=lambda: os.urandom(16)
+            log_dirs=config.log_dirs,
+            disk=self.disk,
+            now_ms=self.clock.now_ms,
+            unique=lambda: self.unique(16),
+            lock=DirectoryLock if disk is None else None,
         )
         self.log_manager.on_offline = self._dir_went_offline
         self.assignments = AssignmentsManager(lambda: self.metadata)
@@ -82,12 +104,13 @@ class Broker:
             log_config=self._log_config,
             on_placed=self._replica_placed,
             session_slots=config.max_incremental_fetch_session_cache_slots,
+            chance=self.chance,
         )
         limit_bytes = config.queued_max_request_bytes
         self.receive_memory = ReceiveMemory(limit_bytes if limit_bytes > 0 else DEFAULT_LIMIT_BYTES)
         self.peer_gate: PeerGate | None = None
         if config.cluster_secret is not None:
-            self.peer_gate = PeerGate(config.cluster_secret.encode(), self._identity, os.urandom)
+            self.peer_gate = PeerGate(config.cluster_secret.encode(), self._identity, unique)
         self.connection_quota = ConnectionQuota(_connection_limits(config))
         self.listeners: list[Listener] = []
         self.metadata: MetadataRuntime
@@ -108,7 +131,7 @@ class Broker:
         raise_open_file_limit()
         for warning in self.config.warnings:
             log.warning("%s", warning)
-        self._open_listeners()
+        await self._open_listeners()
         try:
             await self._start_parts()
         except BaseException:
@@ -117,7 +140,7 @@ class Broker:
             self.log_manager.release()
             raise
 
-    def _open_listeners(self) -> None:
+    async def _open_listeners(self) -> None:
         """Bind all addresses, so that a port that is taken shows before anything is written."""
         config = self.config
         limits = ListenerLimits(
@@ -138,7 +161,7 @@ class Broker:
                     start_task=self.start_task,
                 )
                 self.listeners.append(listener)
-                listener.bind(address.host, address.port)
+                await listener.bind(address.host, address.port)
         except OSError:
             for listener in self.listeners:
                 listener.stop_accepting()
@@ -159,6 +182,7 @@ class Broker:
             image=lambda: self.metadata.image,
             create_offsets_topic=self._create_offsets_topic,
             clock=self.clock,
+            new_uuid=lambda: str(uuid.UUID(bytes=self.unique(16), version=4)),
             offsets_topic_num_partitions=config.offsets_topic_num_partitions,
             offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
             offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
@@ -176,7 +200,7 @@ class Broker:
         # Nobody is let in yet, so the broker may call itself ready before its partitions are told to lead.
         await self.metadata.register(
             broker_id=config.node_id,
-            incarnation_id=os.urandom(16),
+            incarnation_id=self.unique(16),
             listeners=self._registered_listeners(),
             rack=config.broker_rack,
             log_dirs=[one.directory_id for one in self.log_manager.online_dirs if one.directory_id],
@@ -199,9 +223,6 @@ class Broker:
         self.start_task(self.maintenance.run())
         for listener in self.listeners:
             await listener.start()
-        # What is there now stays: the collector need not look at it again and again.
-        gc.collect()
-        gc.freeze()
 
     def _read_metadata(self) -> tuple[LocalQuorum, MetadataImage]:
         """Lock and claim the log directories and read the metadata log. Blocks."""
@@ -211,7 +232,7 @@ class Broker:
         if owner is not None:
             self.cluster_id = owner.cluster_id
         else:
-            self.cluster_id = config.cluster_id or os.urandom(16)
+            self.cluster_id = config.cluster_id or self.unique(16)
         if config.cluster_id not in (None, self.cluster_id):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -240,8 +261,11 @@ class Broker:
         """Open all logs, reading again what an unclean shutdown left unsure. Blocks."""
         manager, config = self.log_manager, self.config
         threads = max(1, config.num_recovery_threads_per_data_dir * len(config.log_dirs))
-        with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
-            manager.load(lambda topic: log_config_of(config, image, topic), parallel=pool.map)
+        if threads == 1:
+            manager.load(lambda topic: log_config_of(config, image, topic))
+        else:
+            with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+                manager.load(lambda topic: log_config_of(config, image, topic), parallel=pool.map)
         if image.version < 0 and manager.logs:
             # To go on would set every partition apart as one that no topic has.
             raise KafkaError(
@@ -292,7 +316,7 @@ class Broker:
         }
 
     async def _create_offsets_topic(self) -> None:
-        topic = offsets_topic(self.metadata.image, self.config)
+        topic = offsets_topic(self.metadata.image, self.config, self.unique)
         reply = await self.metadata.submit(CreateTopics(topics=[topic]))
         for created in reply.topics:
             if created.error_code != ErrorCode.NONE:
@@ -480,6 +504,9 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await broker.start()
+    # What is there now stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     try:
         if ready is not None:
             ready(broker)

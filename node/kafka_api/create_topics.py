@@ -3,7 +3,7 @@
 The answer leaves when this node hosts the topic, so that a client finds it at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from logstore.errors import KafkaError
@@ -29,7 +29,8 @@ async def handle(
     broker: "Broker", context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     command = CreateTopics(
-        topics=[_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+        topics=[_new_topic(topic, broker.unique) for topic in request.topics],
+        validate_only=request.validate_only,
     )
     results: Sequence[TopicCreation]
     try:
@@ -42,10 +43,10 @@ async def handle(
     return CreateTopicsResponse(topics=[_result(broker, context, result) for result in results])
 
 
-def _new_topic(topic: CreatableTopic) -> NewTopic:
+def _new_topic(topic: CreatableTopic, unique: Callable[[int], bytes]) -> NewTopic:
     return NewTopic(
         name=topic.name,
-        topic_id=random_uuid(),
+        topic_id=random_uuid(unique),
         num_partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments=[

@@ -165,7 +165,7 @@ async def _create(broker: "Broker", names: Sequence[str]) -> None:
     """Ask for these topics. In this answer they are unknown whatever comes of it, as in Apache Kafka."""
     # No leader of the quorum at the moment: the client asks again.
     with suppress(KafkaError):
-        await broker.metadata.submit(auto_created(names, broker.metadata.image, broker.config))
+        await broker.metadata.submit(auto_created(names, broker.metadata.image, broker.config, broker.unique))
 
 
 def _response(

@@ -74,7 +74,6 @@ class Listener:
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._accepted = 0
         self._complaints = 0
-        self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         # The kernel gives out the lowest free number, so a high one says that few are left.
@@ -87,23 +86,32 @@ class Listener:
         self._sweep_seconds = min(MAX_SWEEP_SECONDS, idle_seconds / 8)
         self._idle_ticks = max(1, idle_seconds / self._sweep_seconds)
 
-    def bind(self, host: str, port: int) -> None:
+    async def bind(self, host: str, port: int) -> None:
         """Take the address, so that its port is known; nobody is let in before `start`.
 
         `host` "" is every address of the machine, port 0 any free one. OSError if the address is taken.
         """
-        self._socket = _bound_socket(host, port)
-        self._socket.setblocking(False)
-        self.host, self.port = host, self._socket.getsockname()[1]
+        self.loop = asyncio.get_running_loop()
+        backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
+        if not host and socket.has_dualstack_ipv6():
+            self._server = await self.loop.create_server(
+                lambda: Connection(self), sock=_dual_stack_socket(port), backlog=backlog, start_serving=False
+            )
+        else:
+            found = await self.loop.getaddrinfo(
+                host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            # The first only: with port 0 each address of a name would get a port of its own.
+            address = str(found[0][4][0])
+            self._server = await self.loop.create_server(
+                lambda: Connection(self), address, port, backlog=backlog, start_serving=False
+            )
+        self.host, self.port = host, self._server.sockets[0].getsockname()[1]
 
     async def start(self) -> None:
         """Let clients in."""
-        assert self._socket is not None
-        self.loop = asyncio.get_running_loop()
-        backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
-        self._server = await self.loop.create_server(
-            lambda: Connection(self), sock=self._socket, backlog=backlog
-        )
+        assert self._server is not None
+        await self._server.start_serving()
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
 
     def stop_accepting(self) -> None:
@@ -111,9 +119,6 @@ class Listener:
         if self._server is not None:
             self._server.close()
             self._server = None
-        elif self._socket is not None:
-            self._socket.close()
-        self._socket = None
 
     def close_connections(self) -> None:
         """Close every connection after its last answer is sent."""
@@ -205,19 +210,14 @@ class Listener:
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
 
 
-def _bound_socket(host: str, port: int) -> socket.socket:
-    """A TCP socket bound to `host`; every address of both families where IPv6 is there, else of IPv4."""
-    if not host and socket.has_dualstack_ipv6():
-        sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        address: tuple[Any, ...] = ("::", port)
-    else:
-        found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        sock = socket.socket(family, kind, protocol)
+def _dual_stack_socket(port: int) -> socket.socket:
+    """A TCP socket bound to every address of both families."""
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setblocking(False)
     try:
-        sock.bind(address)
+        sock.bind(("::", port))
     except OSError:
         sock.close()
         raise

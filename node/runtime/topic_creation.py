@@ -1,7 +1,7 @@
 """Topics that come into being because somebody needs them: auto-created and internal ones."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic, NewTopicConfig
 from metadata_raft.image import MetadataImage
@@ -10,28 +10,32 @@ from node.config import BrokerConfig
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def random_uuid() -> bytes:
+def random_uuid(unique: Callable[[int], bytes]) -> bytes:
     """A fresh id whose text does not begin with '-', which tools would take for an option."""
     while True:
-        made = uuid.uuid4().bytes
+        made = uuid.UUID(bytes=unique(16), version=4).bytes
         if made[0] >> 2 != 62:  # what base64url writes as '-'
             return made
 
 
-def auto_created(names: Sequence[str], image: MetadataImage, config: BrokerConfig) -> CreateTopics:
+def auto_created(
+    names: Sequence[str], image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]
+) -> CreateTopics:
     """The command that creates the topics that a client asked for by name."""
-    return CreateTopics(topics=[_auto_created(name, image, config) for name in names])
+    return CreateTopics(topics=[_auto_created(name, image, config, unique) for name in names])
 
 
-def _auto_created(name: str, image: MetadataImage, config: BrokerConfig) -> NewTopic:
+def _auto_created(
+    name: str, image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]
+) -> NewTopic:
     if name == OFFSETS_TOPIC:
-        return offsets_topic(image, config)
+        return offsets_topic(image, config, unique)
     return NewTopic(
-        name=name, topic_id=random_uuid(), num_partitions=USE_DEFAULT, replication_factor=USE_DEFAULT
+        name=name, topic_id=random_uuid(unique), num_partitions=USE_DEFAULT, replication_factor=USE_DEFAULT
     )
 
 
-def offsets_topic(image: MetadataImage, config: BrokerConfig) -> NewTopic:
+def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]) -> NewTopic:
     """`__consumer_offsets` as `offsets.topic.*` want it, with as many replicas as there are nodes for.
 
     Apache Kafka refuses to create it while there are fewer brokers than offsets.topic.replication.factor,
@@ -39,7 +43,7 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig) -> NewTopic:
     """
     return NewTopic(
         name=OFFSETS_TOPIC,
-        topic_id=random_uuid(),
+        topic_id=random_uuid(unique),
         num_partitions=config.offsets_topic_num_partitions,
         replication_factor=max(1, min(config.offsets_topic_replication_factor, len(image.active_brokers()))),
         configs=[

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import random
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -44,6 +45,7 @@ class MetadataNode:
 
     def __init__(self, settings: Mapping[str, str] | None = None, *, by_hand: bool = False) -> None:
         self.config: BrokerConfig = parse_config(settings or {})
+        self.unique = random.Random(0).randbytes
         self.quorum = MemoryQuorum(by_hand=by_hand)
         self.metadata = MetadataRuntime(
             quorum=self.quorum,

@@ -54,7 +54,6 @@ class PeerNode(MetadataNode):
             start_task=self._start_task,
             on_peer_lost=self.lost.append,
         )
-        self.listener.bind("127.0.0.1", 0)
 
     def _start_task(self, work: Any) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)
@@ -80,6 +79,7 @@ def network(node_id: int, *nodes: PeerNode, own_gate: PeerGate | None = None) ->
 
 @asynccontextmanager
 async def serving(node: PeerNode) -> AsyncIterator[PeerNode]:
+    await node.listener.bind("127.0.0.1", 0)
     await node.listener.start()
     try:
         yield node

@@ -184,6 +184,7 @@ def test_a_proof_that_was_overheard_is_worth_nothing() -> None:
 def test_who_asks_while_a_dial_fails_shares_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         node = PeerNode(0)
+        await node.listener.bind("127.0.0.1", 0)
         node.listener.stop_accepting()
         peers = network(1, node)
         dials = 0
