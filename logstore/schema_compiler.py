@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
-from logstore.schema_decode import build_decoder
+from logstore.schema_decode import MAX_ELEMENTS, build_decoder
 from logstore.schema_encode import build_encoder
 
 T = TypeVar("T")
@@ -20,10 +20,12 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 class Decoder(Protocol[T_co]):
     """Reads the message at a position, returns it and the position behind it; records are views of the
-    buffer.
+    buffer. `TooManyElements` if its arrays have more than `max_elements` in all.
     """
 
-    def __call__(self, buffer: Buffer, position: int = 0, /) -> tuple[T_co, int]: ...
+    def __call__(
+        self, buffer: Buffer, position: int = 0, max_elements: int = MAX_ELEMENTS, /
+    ) -> tuple[T_co, int]: ...
 
 
 class Encoder(Protocol[T_contra]):

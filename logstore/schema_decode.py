@@ -28,8 +28,14 @@ MAX_ELEMENTS = 2**19
 VARINT_MAX_BYTES = 5
 
 
+class TooManyElements(KafkaError):
+    """A message has more elements than its reader allows: INVALID_REQUEST, or a reader with more patience."""
+
+
 def build_decoder(cls: type, version: int) -> Callable[..., Any]:
-    """The function `decode(buffer, position=0) -> (object, position)` for one version of a message class."""
+    """The function `decode(buffer, position=0, left=MAX_ELEMENTS) -> (object, position)` for one version of a
+    message class; `left` elements are allowed.
+    """
     schema = schema_of(cls)
     writer = _DecoderWriter(schema, version)
     writer.write_struct(2, cls, schema, "o")
@@ -44,9 +50,8 @@ def build_decoder(cls: type, version: int) -> Callable[..., Any]:
         faults=(IndexError, ValueError, struct.error),
     )
     head = [
-        "def decode(b, p=0):",
+        f"def decode(b, p=0, left={MAX_ELEMENTS}):",
         "    end = len(b)",
-        f"    left = {MAX_ELEMENTS}",
         "    view = memoryview(b)" if writer.has_records else "",
         "    try:",
     ]
@@ -85,7 +90,10 @@ def read_string_length(b: Buffer, p: int) -> tuple[int, int]:
     return value, p
 
 
-def too_many(name: str, count: int) -> ValueError:
+def too_many(name: str, count: int, is_there: bool) -> Exception:
+    """More elements than were allowed, or than the bytes that are left can hold."""
+    if is_there:
+        return TooManyElements(ErrorCode.INVALID_REQUEST, f"{name} has {count} elements, too many in all")
     return ValueError(f"{name} cannot have {count} elements in so few bytes")
 
 
@@ -209,7 +217,7 @@ class _DecoderWriter:
         source.line(depth, f"left -= {count} >> 2" if is_number(field.kind) else f"left -= {count}")
         room = "end - p" if least == 1 else f"(end - p) // {least}"
         source.line(depth, f"if {count} > {room} or left < 0:")
-        source.line(depth + 1, f"raise too_many('{field.name}', {count})")
+        source.line(depth + 1, f"raise too_many('{field.name}', {count}, {count} <= {room})")
         if is_number(field.kind):
             code = field.kind.value
             ready = source.bind_array_packers("unpack_from", code)
@@ -257,8 +265,9 @@ class _DecoderWriter:
         count, tag, size, stop = (source.variable() for _ in range(4))
         source.line(depth, "if b[p]:")
         source.line(depth + 1, f"{count}, p = read_uvarint(b, p)")
-        source.line(depth + 1, f"if {count} > (end - p) // 2:")  # a tag takes two bytes at least
-        source.line(depth + 2, f"raise too_many('the tagged section', {count})")
+        source.line(depth + 1, f"left -= {count}")
+        source.line(depth + 1, f"if {count} > (end - p) // 2 or left < 0:")  # a tag takes two bytes at least
+        source.line(depth + 2, f"raise too_many('the tagged section', {count}, {count} <= (end - p) // 2)")
         source.line(depth + 1, f"for _ in range({count}):")
         source.line(depth + 2, f"{tag}, p = read_uvarint(b, p)")
         source.line(depth + 2, f"{size}, p = read_uvarint(b, p)")

@@ -35,7 +35,7 @@ from metadata_raft.commands import (
     UpdateFeatures,
 )
 from metadata_raft.configuration_control import alter_configs
-from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
 from metadata_raft.decision import Decision
 from metadata_raft.delta import MetadataChanges, replay_batch
 from metadata_raft.image import MetadataImage
@@ -67,6 +67,7 @@ class Controller:
     def _decide(self, command: Command, now_ms: int) -> Decision:
         del now_ms  # None of today's decisions depends on it.
         image, config = self.image, self.config
+        _check_size(command)
         match command:
             case CreateTopics():
                 return create_topics(image, command, config)
@@ -110,3 +111,19 @@ class Controller:
     def reset(self, image: MetadataImage) -> None:
         """Forget what was decided after the committed `image`."""
         self.image = image
+
+
+def _check_size(command: Command) -> None:
+    """POLICY_VIOLATION before anything is looked at if a command names more than it may have records."""
+    match command:
+        case CreateTopics() | DeleteTopics() | CreatePartitions():
+            named = len(command.topics)
+        case AlterConfigs():
+            named = len(command.resources)
+        case _:
+            return
+    if named > MAX_RECORDS_PER_COMMAND:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may name {MAX_RECORDS_PER_COMMAND} topics or resources at most.",
+        )

@@ -4,11 +4,12 @@ The answer says that a move has begun. The copy is made in the background and ta
 has caught up; DescribeLogDirs shows it as a future replica until then.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import Steps, in_turns
 from node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 
-def handle(
-    broker: "Broker", context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsResponse:
+def handle(broker: "Broker", context: RequestContext, request: AlterReplicaLogDirsRequest) -> Any:
+    return in_turns(_answer(broker, request), is_large=context.is_large)
+
+
+def _answer(broker: "Broker", request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -33,6 +36,7 @@ def handle(
                         error_code=_move(broker, TopicPartition(topic.name, index), directory.path),
                     )
                 )
+                yield
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)

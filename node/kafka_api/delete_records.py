@@ -10,6 +10,7 @@ from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.internal_topics import is_internal_topic
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import Steps, take_turns
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -27,21 +28,21 @@ NO_LOW_WATERMARK = -1
 async def handle(
     broker: "Broker", context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                # The last wish counts for a partition that is named twice.
-                partitions=[
-                    _delete(broker, topic.name, wanted)
-                    for wanted in {one.partition_index: one for one in topic.partitions}.values()
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = await take_turns(_answer(broker, request))
     await broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
     return response
+
+
+def _answer(broker: "Broker", request: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        # The last wish counts for a partition that is named twice.
+        for wanted in {one.partition_index: one for one in topic.partitions}.values():
+            partitions.append(_delete(broker, topic.name, wanted))
+            yield
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
+    return DeleteRecordsResponse(topics=topics)
 
 
 def _delete(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

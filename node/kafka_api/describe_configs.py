@@ -4,10 +4,14 @@ Synonyms if asked (KIP-226), types and, if asked, documentation since 3. A broke
 clients send such a request to the broker that it names.
 """
 
+import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer, schema_of
+from logstore.schema_compiler import encode
+from logstore.schema_encode import uvarint
 from logstore.topic_partition import check_topic_name
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
@@ -18,7 +22,8 @@ from node.kafka_api.config_entries import (
     group_entries,
     topic_entries,
 )
-from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_context import EncodedBody, RequestContext
+from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -33,17 +38,47 @@ if TYPE_CHECKING:
 
 # Each costs some 20 kB of answer; admin tools ask for the topics of a page.
 MAX_RESOURCES: Final = 2_000
+RESOURCES_PER_TURN: Final = 4  # a broker's settings take 1.5 ms of the loop
 
 
-def handle(
-    broker: "Broker", context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[
-            _describe(broker, request, resource, is_too_much=index >= MAX_RESOURCES)
-            for index, resource in enumerate(request.resources)
-        ]
-    )
+def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRequest) -> Any:
+    steps = _answer(broker, context.api_version, request)
+    if len(request.resources) <= RESOURCES_PER_TURN:
+        return at_once(steps)
+    return take_turns(steps, RESOURCES_PER_TURN)
+
+
+def _answer(broker: "Broker", version: int, request: DescribeConfigsRequest) -> Steps[EncodedBody]:
+    """Apache Kafka answers a resource as often as it is named; here that takes no more than one answer."""
+    known: dict[tuple[int, str, frozenset[str]], bytes] = {}
+    pieces: list[Buffer] = []
+    for index, resource in enumerate(request.resources):
+        key = (resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ()))
+        piece = known.get(key) if index < MAX_RESOURCES else None
+        if piece is None:
+            result = _describe(broker, request, resource, is_too_much=index >= MAX_RESOURCES)
+            piece = known[key] = _encoded(version, result)
+            yield
+        pieces.append(piece)
+    return EncodedBody([_head(version, len(pieces)), *pieces, bytes(_tail_bytes(version))])
+
+
+def _encoded(version: int, result: DescribeConfigsResult) -> bytes:
+    """One result as it stands in the array of an answer."""
+    body = encode(DescribeConfigsResponse(results=[result]), version)
+    return body[len(_head(version, 1)) : len(body) - _tail_bytes(version)]
+
+
+def _head(version: int, count: int) -> bytes:
+    """What stands before the results: a throttle time of 0 and their count."""
+    if schema_of(DescribeConfigsResponse).is_flexible(version):
+        return bytes(4) + uvarint(count + 1)
+    return struct.pack(">ii", 0, count)
+
+
+def _tail_bytes(version: int) -> int:
+    """How long the empty section of tags is, which stands behind the results."""
+    return 1 if schema_of(DescribeConfigsResponse).is_flexible(version) else 0
 
 
 def _describe(

@@ -1,11 +1,12 @@
 """DescribeProducers: the producers that are active in partitions, as their leader knows them (KIP-664). 0."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logstore.errors import KafkaError
 from logstore.producer_state import ProducerEntry
 from logstore.topic_partition import check_topic_name
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import Steps, in_turns
 from node.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -18,18 +19,19 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 
-def handle(
-    broker: "Broker", context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(broker: "Broker", context: RequestContext, request: DescribeProducersRequest) -> Any:
+    return in_turns(_answer(broker, request), is_large=context.is_large)
+
+
+def _answer(broker: "Broker", request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(_describe(broker, topic.name, index))
+            yield
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
 
 
 def _describe(broker: "Broker", topic: str, index: int) -> PartitionResponse:

@@ -4,13 +4,14 @@ A page has at most the partitions that the request and `max.request.partition.si
 says where the next one begins, a topic's name and a partition. Topics come in the order of their names.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import check_topic_name
 from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
 from node.kafka_api.authorized_operations import TOPIC_OPERATIONS
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import Steps, in_turns
 from node.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 
-def handle(
-    broker: "Broker", context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+def handle(broker: "Broker", context: RequestContext, request: DescribeTopicPartitionsRequest) -> Any:
+    return in_turns(_answer(broker, request), is_large=context.is_large)
+
+
+def _answer(
+    broker: "Broker", request: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse]:
     image, cursor = broker.metadata.image, request.cursor
     # An empty list stands for all topics.
     is_all = not request.topics
@@ -41,6 +46,7 @@ def handle(
     room = max(1, min(broker.config.max_request_partition_size_limit, request.response_partition_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
+        yield
         if room == 0:
             return DescribeTopicPartitionsResponse(
                 topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)

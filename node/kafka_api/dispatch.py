@@ -8,17 +8,19 @@ import importlib
 import logging
 import struct
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
 from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
+from logstore.schema_decode import TooManyElements
 from node.kafka_api import api_versions
 from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
 from node.net.connection_info import NO_PEER
 from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
+from node.runtime.turns import ThreadLane
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.headers import decode_client_id
@@ -44,6 +46,10 @@ Handler = Callable[["Broker", RequestContext, Any], Result]
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
 _PREFIX = struct.Struct(">ii")  # size, correlation_id
 
+# A request with more elements is read and answered beside the loop, in turns with others: to read these takes
+# some 5 ms, which is more than any client's usual request has.
+SMALL_REQUEST_ELEMENTS = 4_096
+
 log = logging.getLogger(__name__)
 
 
@@ -64,6 +70,7 @@ class Dispatcher:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._routes: dict[tuple[int, int], Route] = {}
+        self._lane = ThreadLane()
         self.service = Service(serve=self.serve, fail=self.fail)
 
     def serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
@@ -81,10 +88,14 @@ class Dispatcher:
             self._check_peer(connection, api_key)
         try:
             client_id, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
-            request, _ = route.decode(frame, position)
+            request, _ = route.decode(frame, position, SMALL_REQUEST_ELEMENTS)
+        except TooManyElements as error:
+            if api_key == PeerApi.PEER_HANDSHAKE:
+                raise _unreadable(api_key, version, error) from None
+            context = RequestContext(api_key, version, correlation_id, client_id, connection.info, True)
+            return Pending(self._serve_large(route, context, frame, position), _as_it_is)
         except KafkaError as error:
-            name = api_of(api_key).api_name
-            raise CloseConnection(f"{name} of version {version} does not parse: {error.detail}") from None
+            raise _unreadable(api_key, version, error) from None
         if api_key == PeerApi.PEER_HANDSHAKE:
             return self._answer(route, correlation_id, self._shake_hands(connection, request))
         context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
@@ -122,6 +133,29 @@ class Dispatcher:
                 for key, (first, last) in sorted(SERVED_TO_PEERS.items())
             ]
         )
+
+    async def _serve_large(
+        self, route: Route, context: RequestContext, frame: memoryview, position: int
+    ) -> Answer:
+        """The same for a request with so many elements that to read them would hold up the loop."""
+        try:
+            request, _ = await self._lane.run(lambda: route.decode(frame, position))
+        except KafkaError as error:
+            raise _unreadable(context.api_key, context.api_version, error) from None
+        result = route.handle(self._broker, context, request)
+        del request
+        while type(result) is not route.response_class:
+            if result is None:
+                return None
+            if isinstance(result, Delayed):
+                result = result.answer(await result.future)
+            elif isinstance(result, EncodedBody):
+                return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
+            else:
+                result = await cast(Awaitable[Any], result)
+        response = result
+        buffers = await self._lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
+        return _finish(buffers, context.correlation_id)
 
     def _answer(self, route: Route, correlation_id: int, result: Result) -> Answer | Pending:
         if type(result) is route.response_class:
@@ -179,6 +213,15 @@ class Dispatcher:
 
 def _no_handler(broker: "Broker", context: RequestContext, request: Any) -> Result:
     raise AssertionError("a handshake concerns the connection, which handlers do not see")
+
+
+def _unreadable(api_key: int, version: int, error: KafkaError) -> CloseConnection:
+    name = api_of(api_key).api_name
+    return CloseConnection(f"{name} of version {version} does not parse: {error.detail}")
+
+
+def _as_it_is(answer: Answer) -> Answer:
+    return answer
 
 
 def _refuse_api_versions(correlation_id: int) -> Answer:

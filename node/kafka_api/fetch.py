@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.fetch_answer import FetchAnswer, failure
+from node.kafka_api.fetch_answer import FetchAnswer, Located, failure
 from node.kafka_api.request_context import RequestContext
 from node.replica.fetch_session import (
     FINAL_EPOCH,
@@ -18,6 +18,7 @@ from node.replica.fetch_session import (
     FetchItem,
     FetchSession,
 )
+from node.runtime.turns import take_turns
 from node.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -44,7 +45,18 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> 
     if session is not None:
         items = [cached.item for cached in session.partitions.values()]
     fetch = FetchAnswer(broker, context, request, session, is_incremental)
-    located = fetch.locate(items)
+    if context.is_large:
+        return _handle_in_turns(request, fetch, items)
+    return _handle_located(request, fetch, items, fetch.locate(items))
+
+
+async def _handle_in_turns(request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]) -> Any:
+    return _handle_located(request, fetch, items, await take_turns(fetch.steps_to_locate(items)))
+
+
+def _handle_located(
+    request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem], located: Sequence[Located]
+) -> Any:
     if request.max_wait_ms <= 0 or not items or fetch.is_enough(located):
         return fetch.answer(located)
     return fetch.wait(items, located)

@@ -18,6 +18,7 @@ from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
 from node.replica.fetch_session import NO_SESSION, FetchItem, FetchSession, TopicKey
 from node.replica.partition import Partition
+from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -121,6 +122,10 @@ class FetchAnswer:
         The first batch of the first partition that has any goes out however large it is, so that a reader
         always gets on.
         """
+        return at_once(self.steps_to_locate(items))
+
+    def steps_to_locate(self, items: Iterable[FetchItem]) -> Steps[list[Located]]:
+        """The same, partition by partition."""
         remaining_bytes = self._max_bytes
         minimum_one_batch = True
         answers = []
@@ -130,6 +135,7 @@ class FetchAnswer:
                 minimum_one_batch = False
                 remaining_bytes = max(0, remaining_bytes - one.size_bytes)
             answers.append(one)
+            yield
         return answers
 
     def _locate_one(self, item: FetchItem, remaining_bytes: int, minimum_one_batch: bool) -> Located:
@@ -223,7 +229,15 @@ class FetchAnswer:
             partition, wanted = one.partition, one.item.wanted
             assert partition is not None  # `is_enough` saw to it
             delayed.watch(partition, one.size_bytes, self._measure(partition, wanted))
-        return Delayed(future, lambda _: self.answer(self.locate(items)))
+        return Delayed(future, lambda _: self._answer_again(items))
+
+    def _answer_again(self, items: Sequence[FetchItem]) -> Any:
+        if self._context.is_large:
+            return self._answer_in_turns(items)
+        return self.answer(self.locate(items))
+
+    async def _answer_in_turns(self, items: Sequence[FetchItem]) -> Any:
+        return self.answer(await take_turns(self.steps_to_locate(items)))
 
     def _measure(self, partition: Partition, wanted: FetchPartition) -> Callable[[], int | None]:
         max_bytes = max(0, min(self._max_bytes, wanted.partition_max_bytes))

@@ -6,8 +6,9 @@ then every topic of the request is looked up so. A topic that is created because
 with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and it is there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -18,6 +19,7 @@ from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, 
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from node.kafka_api.request_context import EncodedBody, RequestContext
 from node.runtime.topic_creation import auto_created
+from node.runtime.turns import Steps, take_turns
 from node.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -37,6 +39,8 @@ LISTENER_NOT_FOUND_SINCE = 6
 MAX_REQUESTED_TOPICS = 100_000
 # What one request may bring into being: a misspelt subscription must not fill the cluster.
 MAX_AUTO_CREATED_TOPICS = 100
+# To encode these takes some 10 ms of the loop; a larger answer is encoded in a thread.
+MAX_PARTITIONS_AT_ONCE = 4_096
 # Of answers with more topics than these only the one for all topics is kept encoded.
 MAX_CACHED_NAMES = 16
 
@@ -79,23 +83,23 @@ async def handle(
     topics: list[MetadataResponseTopic] = []
     is_complete = True
     if is_all:
-        topics = [_topic(view, topic) for topic in image.topics.by_name.values()]
+        topics = await take_turns(_topics(view, image.topics.by_name.values()))
     elif topic_ids:
-        topics = [_topic_by_id(view, topic_id) for topic_id in sorted(topic_ids)]
+        topics = await take_turns(_topics_by_id(view, sorted(topic_ids)))
     else:
         missing = [name for name in dict.fromkeys(names) if name not in image.topics.by_name]
         errors = await _missing(broker, request, missing)
         is_complete = not missing
-        topics = [
-            _unknown(name, errors[name]) if name in errors else _topic(view, image.topics.by_name[name])
-            for name in dict.fromkeys(names)
-        ]
+        topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
     if request.include_topic_authorized_operations:
         topics = [replace(topic, topic_authorized_operations=TOPIC_OPERATIONS) for topic in topics]
     response = _response(broker, context, request, image, topics)
     if cache_key is not None and is_complete and image is broker.metadata.image:
-        body = encoder(MetadataResponse, version)(response, bytearray())
-        answers.put(cache_key, body)
+        encode = partial(encoder(MetadataResponse, version), response, bytearray())
+        is_large = is_all and image.topics.partition_count > MAX_PARTITIONS_AT_ONCE
+        body = await broker.in_thread(encode) if is_large else encode()
+        if image is broker.metadata.image:
+            answers.put(cache_key, body)
         return EncodedBody(body)
     return response
 
@@ -149,16 +153,21 @@ def _cache_key(
 async def _missing(broker: "Broker", request: MetadataRequest, names: Sequence[str]) -> dict[str, ErrorCode]:
     """The error of each topic that does not exist, after creating what may be created."""
     errors: dict[str, ErrorCode] = {}
+    await take_turns(_judge_names(names, errors))
+    wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    if wanted and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        await _create(broker, wanted[:MAX_AUTO_CREATED_TOPICS])
+    return errors
+
+
+def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[None]:
     for name in names:
         try:
             check_topic_name(name)
             errors[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         except KafkaError as error:
             errors[name] = error.code
-    wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    if wanted and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        await _create(broker, wanted[:MAX_AUTO_CREATED_TOPICS])
-    return errors
+        yield
 
 
 async def _create(broker: "Broker", names: Sequence[str]) -> None:
@@ -198,6 +207,34 @@ def _response(
 
 def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _topics(view: _View, topics: Iterable[TopicImage]) -> Steps[list[MetadataResponseTopic]]:
+    answers = []
+    for topic in topics:
+        answers.append(_topic(view, topic))
+        yield
+    return answers
+
+
+def _topics_by_id(view: _View, topic_ids: Sequence[bytes]) -> Steps[list[MetadataResponseTopic]]:
+    answers = []
+    for topic_id in topic_ids:
+        answers.append(_topic_by_id(view, topic_id))
+        yield
+    return answers
+
+
+def _topics_by_name(
+    view: _View, names: Sequence[str], errors: Mapping[str, ErrorCode]
+) -> Steps[list[MetadataResponseTopic]]:
+    by_name = view.image.topics.by_name
+    answers = []
+    for name in names:
+        error = errors.get(name)
+        answers.append(_topic(view, by_name[name]) if error is None else _unknown(name, error))
+        yield
+    return answers
 
 
 def _topic_by_id(view: _View, topic_id: bytes) -> MetadataResponseTopic:

@@ -3,10 +3,11 @@
 2 to 4. Only the leader answers. An epoch that it never saw is answered with -1, -1 and no error.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logstore.errors import KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import Steps, in_turns
 from node.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -19,18 +20,19 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 
-def handle(
-    broker: "Broker", context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_of_epoch(broker, topic.topic, wanted) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(broker: "Broker", context: RequestContext, request: OffsetForLeaderEpochRequest) -> Any:
+    return in_turns(_answer(broker, request), is_large=context.is_large)
+
+
+def _answer(broker: "Broker", request: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            partitions.append(_end_of_epoch(broker, topic.topic, wanted))
+            yield
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _end_of_epoch(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:

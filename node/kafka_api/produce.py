@@ -6,7 +6,7 @@ acks=0 is never answered: an error closes the connection, so that the client not
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import TRANSACTIONAL_BIT
@@ -16,6 +16,7 @@ from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
 from node.net.connection import CloseConnection
 from node.replica.partition import Partition
+from node.runtime.turns import Steps, take_turns
 from node.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -23,6 +24,7 @@ from node.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -34,19 +36,15 @@ _ATTRIBUTES_LOW_BYTE = 22
 _ZERO_RESPONSE = PartitionProduceResponse()
 
 
-def handle(
-    broker: "Broker", context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Delayed | None:
-    acks = request.acks
+def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> Any:
     append = _Append(broker, context, request)
+    if context.is_large:
+        return take_turns(_handle_in_steps(broker, request, append))
     responses = []
     for topic in request.topic_data:
         if not topic.partition_data:
             continue  # Kafka keeps partitions, so a topic without any is lost
-        name: str | None = topic.name
-        if context.api_version >= 13:
-            topic_image = broker.metadata.image.topics.by_id.get(topic.topic_id)
-            name = topic_image.name if topic_image is not None else None
+        name = append.name_of(topic)
         responses.append(
             TopicProduceResponse(
                 name=topic.name,
@@ -56,7 +54,29 @@ def handle(
                 ],
             )
         )
-    if acks == 0:
+    return _finish(broker, request, append, responses)
+
+
+def _handle_in_steps(broker: "Broker", request: ProduceRequest, append: "_Append") -> Steps[Any]:
+    """The same for a request with so many partitions that others must have their turn meanwhile."""
+    responses = []
+    for topic in request.topic_data:
+        name = append.name_of(topic)
+        partitions = []
+        for data in topic.partition_data:
+            partitions.append(append.partition(name, data.index, data.records))
+            yield
+        if partitions:
+            responses.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+            )
+    return _finish(broker, request, append, responses)
+
+
+def _finish(
+    broker: "Broker", request: ProduceRequest, append: "_Append", responses: list[TopicProduceResponse]
+) -> ProduceResponse | Delayed | None:
+    if request.acks == 0:
         if append.first_error is not None:
             raise CloseConnection(f"Produce with acks=0 failed: {append.first_error}")
         return None
@@ -93,6 +113,13 @@ class _Append:
         # Where acks=all has to wait: the offset behind the last record, by partition.
         self.places: dict[Partition, int] = {}
         self.located: list[tuple[Partition, PartitionProduceResponse]] = []
+
+    def name_of(self, topic: TopicProduceData) -> str | None:
+        """The name of a topic of the request, None if its id is unknown."""
+        if self._context.api_version < 13:
+            return topic.name
+        topic_image = self._broker.metadata.image.topics.by_id.get(topic.topic_id)
+        return topic_image.name if topic_image is not None else None
 
     def partition(self, topic: str | None, index: int, records: Buffer | None) -> PartitionProduceResponse:
         acks = self._acks

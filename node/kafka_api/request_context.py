@@ -19,6 +19,7 @@ class RequestContext:
     correlation_id: int
     client_id: str | None
     connection: ConnectionInfo
+    is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
 
 
 class Delayed(NamedTuple):

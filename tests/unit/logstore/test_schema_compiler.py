@@ -16,7 +16,7 @@ from logstore.schema_compiler import (
     encode_versioned,
     encoder,
 )
-from logstore.schema_decode import MAX_ELEMENTS
+from logstore.schema_decode import MAX_ELEMENTS, TooManyElements
 from logstore.schema_encode import uvarint
 
 
@@ -270,7 +270,7 @@ def test_a_count_of_numbers_that_the_rest_cannot_hold_is_refused(count: int) -> 
 def test_all_arrays_of_a_message_together_have_a_limit() -> None:
     frame = bytes.fromhex("01 2384 01 01 01") + uvarint(MAX_ELEMENTS + 2) + b"\x01" * (MAX_ELEMENTS + 100)
 
-    assert f"names cannot have {MAX_ELEMENTS + 1} elements" in refusal(2, frame)
+    assert f"names has {MAX_ELEMENTS + 1} elements, too many" in refusal(2, frame)
 
 
 def test_four_numbers_count_as_one_element() -> None:
@@ -280,7 +280,29 @@ def test_four_numbers_count_as_one_element() -> None:
     received = decode(Everything, 2, start + uvarint(most + 1) + bytes(4 * most) + bytes(3))
 
     assert len(received.numbers) == most
-    assert "numbers cannot have" in refusal(2, start + uvarint(more + 1) + bytes(4 * more) + bytes(3))
+    frame = start + uvarint(more + 1) + bytes(4 * more) + bytes(3)
+    assert f"numbers has {more} elements" in refusal(2, frame)
+
+
+def test_tags_that_nobody_knows_count_as_elements() -> None:
+    # Each takes two bytes, so a frame of 100 MiB may have fifty million.
+    empty = encode(Everything(), 2)
+    assert empty.endswith(b"\0")
+    frame = empty[:-1] + bytes.fromhex("02 64 00 65 00")
+
+    assert decoder(Everything, 2)(frame, 0, 2)[1] == len(frame)
+    with pytest.raises(TooManyElements):
+        decoder(Everything, 2)(frame, 0, 1)
+
+
+def test_a_reader_may_allow_fewer_elements() -> None:
+    read = decoder(Everything, 2)
+    frame = bytes.fromhex("01 2384 01 01 01") + uvarint(11) + b"\x01" * 10
+
+    with pytest.raises(TooManyElements) as refused:
+        read(frame, 0, 9)
+
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.slow

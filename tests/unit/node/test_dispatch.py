@@ -1,5 +1,6 @@
 """From frames to handlers and back: routes, headers, and what closes a connection."""
 
+import asyncio
 import struct
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,11 +14,17 @@ from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import Delayed, EncodedBody
 from node.kafka_api.served_apis import SERVED
 from node.net.connection import CloseConnection, Connection, Pending
+from node.runtime.turns import STEPS_PER_TURN
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from node.wire.messages.metadata import MetadataRequest
+from node.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 
 PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
@@ -201,6 +208,48 @@ def test_a_body_that_is_kept_ready_gets_its_header(
     monkeypatch.setattr(list_groups, "handle", lambda *_: EncodedBody([kept]))
 
     assert answer(dispatcher, frame(16, 4, ListGroupsRequest()), 16, 4).error_code == 5
+
+
+def test_a_request_with_very_many_elements_gives_way_to_others(dispatcher: Dispatcher) -> None:
+    count = 2 * dispatch.SMALL_REQUEST_ELEMENTS
+    topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()] * count)]
+    request = frame(23, 4, OffsetForLeaderEpochRequest(topics=topics))
+    others = 0
+
+    async def other() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    async def ask() -> bytes:
+        running = asyncio.create_task(other())
+        pending = dispatcher.serve(PEER, request)
+        assert isinstance(pending, Pending)
+        buffers = pending.encode(await pending.awaitable)
+        running.cancel()
+        assert isinstance(buffers, list)
+        return b"".join(buffers)
+
+    response = response_of(asyncio.run(ask()), 23, 4)
+
+    assert len(response.topics[0].partitions) == count
+    assert others >= count // STEPS_PER_TURN
+
+
+def test_a_frame_with_very_many_elements_that_does_not_parse_closes_the_connection(
+    dispatcher: Dispatcher,
+) -> None:
+    topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()] * 5_000)]
+    request = frame(23, 4, OffsetForLeaderEpochRequest(topics=topics))[:-20]
+
+    async def ask() -> object:
+        pending = dispatcher.serve(PEER, request)
+        assert isinstance(pending, Pending)
+        return await pending.awaitable
+
+    with pytest.raises(CloseConnection, match="does not parse"):
+        asyncio.run(ask())
 
 
 def test_the_table_is_apache_kafkas_range_by_range() -> None:

@@ -230,6 +230,25 @@ def described(kind: int, name: str, *keys: str, documentation: bool = False) -> 
     )
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_resource_is_answered_as_often_as_it_is_named(version: int) -> None:
+    one = described(TOPIC, "a", "segment.bytes").resources[0]
+    other = described(TOPIC, "a", "retention.ms").resources[0]
+    unknown = described(TOPIC, "unknown").resources[0]
+
+    _, answer = ask(
+        (7, creation("a")), (version, DescribeConfigsRequest(resources=[one, other, unknown] * 500))
+    )
+
+    assert len(answer.results) == 1500
+    assert [[config.name for config in result.configs] for result in answer.results[-3:]] == [
+        ["segment.bytes"],
+        ["retention.ms"],
+        [],
+    ]
+    assert answer.results[2].error_code == answer.results[-1].error_code == 3
+
+
 def test_synonyms_come_in_kafkas_order() -> None:
     changes = [
         IncrementalResource(
