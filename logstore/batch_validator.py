@@ -42,6 +42,7 @@ MAGIC_POSITION: Final = 16
 MAX_RECORD_ERRORS: Final = 100
 MAX_OFFSET: Final = 2**63 - 2  # the log end offset after it must fit in 64 bits
 _NO_LIMIT_MS: Final = 2**63 - 1
+_ZSTD: Final = int(Compression.ZSTD)
 _TARGETS = {
     "uncompressed": Compression.NONE,
     "gzip": Compression.GZIP,
@@ -89,31 +90,29 @@ def validate_batch(
     and are not held to topic settings.
     """
     header, view = _read_batch(records)
-    size_bytes = LOG_OVERHEAD + header.batch_length
-    if header.magic != MAGIC:
-        raise _invalid(f"Message format {header.magic} is not supported, 2 is.")
-    if is_client and header.base_offset != 0:
-        raise _invalid(f"The base offset of a batch to append must be 0, it is {header.base_offset}.")
+    # Every batch comes by here: one step takes the header apart, where 13 attributes cost six times that.
+    base_offset, batch_length, _, magic, crc, attributes, last_offset_delta, *_ = header
+    size_bytes = LOG_OVERHEAD + batch_length
+    if magic != MAGIC:
+        raise _invalid(f"Message format {magic} is not supported, 2 is.")
+    if is_client and base_offset != 0:
+        raise _invalid(f"The base offset of a batch to append must be 0, it is {base_offset}.")
     if size_bytes > config.max_message_bytes:
         raise _too_large(size_bytes, config)
-    if crc32c(view[CRC_START:size_bytes]) != header.crc:
+    if crc32c(view[CRC_START:]) != crc:
         raise _corrupt("The CRC of the batch does not match.")
-    if header.records_count < 1 or header.last_offset_delta != header.records_count - 1:
+    if last_offset_delta < 0 or last_offset_delta != header.records_count - 1:
         raise _invalid(
-            f"{header.records_count} records do not agree with a last offset delta of"
-            f" {header.last_offset_delta}."
+            f"{header.records_count} records do not agree with a last offset delta of {last_offset_delta}."
         )
     if not is_client:
         return ValidBatch(header, view)
-    attributes = header.attributes
     if attributes & CONTROL_BIT:
         raise _invalid("Clients must not write control batches.")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise _invalid(f"Producer {header.producer_id} sent sequence {header.base_sequence}.")
     codec = attributes & COMPRESSION_MASK
-    if codec >= Compression.ZSTD and (
-        codec > Compression.ZSTD or produce_version < FIRST_ZSTD_PRODUCE_VERSION
-    ):
+    if codec >= _ZSTD and (codec > _ZSTD or produce_version < FIRST_ZSTD_PRODUCE_VERSION):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Compression {codec} is not supported in Produce version {produce_version}.",
@@ -158,7 +157,7 @@ def _apply_settings(header: BatchHeader, view: memoryview, config: LogConfig, no
     target = _TARGETS.get(config.compression_type)
     if target is not None and target != header.attributes & COMPRESSION_MASK:
         header, view = _recompress(header, view, target, config)
-    if config.compact or config.validate_records:
+    if config.validate_records or config.compact:
         header, view = _check_records(header, view, config, now_ms)
     if config.message_timestamp_type == "LogAppendTime":
         if header.attributes & LOG_APPEND_TIME_BIT:
@@ -167,13 +166,14 @@ def _apply_settings(header: BatchHeader, view: memoryview, config: LogConfig, no
                 "A producer must not send batches of timestamp type LogAppendTime.",
             )
         return _stamped(view, TimestampType.LOG_APPEND_TIME, now_ms)
-    if not _is_in_window(header.max_timestamp, config, now_ms) or not _is_in_window(
-        header.base_timestamp, config, now_ms
+    base_timestamp, max_timestamp = header.base_timestamp, header.max_timestamp
+    if not _is_in_window(max_timestamp, config, now_ms) or (
+        base_timestamp != max_timestamp and not _is_in_window(base_timestamp, config, now_ms)
     ):
         raise _out_of_window(header, view, config, now_ms)
     if header.attributes & LOG_APPEND_TIME_BIT:
-        return _stamped(view, TimestampType.CREATE_TIME, header.max_timestamp)
-    return ValidBatch(header, view)
+        return _stamped(view, TimestampType.CREATE_TIME, max_timestamp)
+    return tuple.__new__(ValidBatch, (header, view))  # without the detour over its keywords
 
 
 def _stamped(view: memoryview, timestamp_type: TimestampType, max_timestamp: int) -> ValidBatch:

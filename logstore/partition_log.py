@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from logstore.batch_validator import LATEST_PRODUCE_VERSION, check_follower_batches, validate_batch
+from logstore.config_def import LONG_MAX
 from logstore.disk import EMPTY_SLICE, Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.flush_target import FlushTarget
@@ -83,6 +84,18 @@ class AppendResult(NamedTuple):
     duplicate: bool = False
 
 
+class Room(NamedTuple):
+    """What fits into the active segment as it is now: found once, not for each batch.
+
+    It is forgotten when an index grows by a row, and when settings or segments change.
+    """
+
+    end_position: int
+    last_offset: int
+    last_timestamp: int
+    last_clock_ms: int
+
+
 class PartitionLog:
     """One ordered log. Offsets: start <= last stable <= high watermark <= end."""
 
@@ -93,6 +106,7 @@ class PartitionLog:
         "_failure",
         "_first_unstable",
         "_producers",
+        "_room",
         "_snapshots",
         "config",
         "deleted_paths",
@@ -139,6 +153,7 @@ class PartitionLog:
         self.last_flush_ms = now_ms
         self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
         self._failure: OSError | None = None
+        self._room: Room | None = None
         self._first_unstable: int | None = self._producers.first_unstable_offset
 
     @classmethod
@@ -241,9 +256,11 @@ class PartitionLog:
         header, batch = validate_batch(
             records, config=config, now_ms=now_ms, produce_version=produce_version, is_client=is_client
         )
+        # As in `validate_batch`: every batch comes by here.
+        _, batch_length, _, _, _, _, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = header
         offset = self.log_end_offset
         marker: EndTransactionMarker | None = None
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             if header.is_control:
                 marker = marker_of_batch(batch)
                 if marker is None:
@@ -256,32 +273,35 @@ class PartitionLog:
                 duplicate = self._producers.check_batch(header, is_client=is_client)
                 if duplicate is not None:
                     return self._duplicate_result(duplicate)
-        size_bytes = LOG_OVERHEAD + header.batch_length
-        last_offset = offset + header.last_offset_delta
+        size_bytes = LOG_OVERHEAD + batch_length
+        last_offset = offset + last_offset_delta
         if size_bytes > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"A batch of {size_bytes} bytes does not fit in a segment of {config.segment_bytes}.",
             )
         try:
-            segment = self._segment_for(size_bytes, offset, last_offset, header.max_timestamp, now_ms)
+            segment = self._segment_for(size_bytes, offset, last_offset, max_timestamp, now_ms)
             if leader_epoch > self._epochs.latest_epoch >= -1:
                 self._epochs.assign(leader_epoch, offset)
             position = segment.size_bytes
-            segment.append(_patched(batch, offset, leader_epoch), size_bytes)
-            segment.index_batch(last_offset, header.max_timestamp, position, config.index_interval_bytes)
-            self.log_end_offset = last_offset + 1
-            if header.producer_id >= 0:
-                placed = BatchHeader(offset, *header[1:])
+            segment.append(_patched(batch, offset, batch_length, leader_epoch), size_bytes)
+            if segment.index_batch(last_offset, max_timestamp, position, config.index_interval_bytes):
+                self._room = None
+            self.log_end_offset = next_offset = last_offset + 1
+            if producer_id >= 0:
+                placed = tuple.__new__(BatchHeader, (offset, *header[1:]))
                 self._add_to_producers(segment, placed, batch if marker is not None else None, now_ms)
-            self._producers.map_end_offset = last_offset + 1
+            self._producers.map_end_offset = next_offset
         except OSError as error:
             raise self._fail(error) from error
         # As Kafka: who asks for flush.messages gets no acknowledgement before the fsync.
-        if self.log_end_offset - self.recovery_point >= config.flush_messages:
+        if next_offset - self.recovery_point >= config.flush_messages:
             self.flush(now_ms=now_ms)
-        return AppendResult(
-            offset, last_offset, now_ms if config.log_append_time and is_client else -1, self.log_start_offset
+        log_append_time_ms = now_ms if is_client and config.log_append_time else NO_TIMESTAMP
+        # Without the detour over its keywords.
+        return tuple.__new__(
+            AppendResult, (offset, last_offset, log_append_time_ms, self.log_start_offset, False)
         )
 
     def append_as_follower(self, records: ByteSource, *, now_ms: int = -1) -> AppendResult:
@@ -357,7 +377,16 @@ class PartitionLog:
     def _segment_for(
         self, size_bytes: int, first_offset: int, last_offset: int, timestamp: int, now_ms: int
     ) -> Segment:
+        """The segment for a batch: the active one, or a new one where that is full or too old."""
         segment = self.segments[-1]
+        room = self._room
+        if room is not None and (
+            segment.size_bytes + size_bytes <= room.end_position
+            and last_offset <= room.last_offset
+            and timestamp <= room.last_timestamp
+            and now_ms <= room.last_clock_ms
+        ):
+            return segment
         config = self.config
         if segment.size_bytes:
             longest_ms = config.max_segment_ms
@@ -370,6 +399,8 @@ class PartitionLog:
                 or segment.age_ms(timestamp, now_ms) > longest_ms
             ):
                 segment = self._roll(first_offset, now_ms)
+            else:
+                self._room = _room_in(segment, config, longest_ms)
         elif first_offset > segment.base_offset and (last_offset - segment.base_offset > MAX_RELATIVE_OFFSET):
             segment = self._roll(first_offset, now_ms)
         return segment
@@ -387,6 +418,7 @@ class PartitionLog:
             raise self._fail(error) from error
 
     def _roll(self, next_offset: int, now_ms: int) -> Segment:
+        self._room = None
         active = self.segments[-1]
         base_offset = max(next_offset, self.log_end_offset)
         if active.size_bytes == 0:
@@ -490,11 +522,15 @@ class PartitionLog:
 
     def update_high_watermark(self, offset: int) -> int:
         """Move the high watermark to `offset`, within the log; the new one."""
-        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
-        self._producers.on_high_watermark(self.high_watermark)
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        if offset < self.log_start_offset:
+            offset = self.log_start_offset
+        self.high_watermark = offset
+        self._producers.on_high_watermark(offset)
         if self._first_unstable is not None:
             self._update_first_unstable()
-        return self.high_watermark
+        return offset
 
     def increment_log_start_offset(self, offset: int) -> bool:
         """Hide the records below `offset` (DeleteRecords, retention); whether anything changed.
@@ -533,6 +569,7 @@ class PartitionLog:
         return True
 
     def _truncate(self, offset: int, now_ms: int) -> None:
+        self._room = None
         keep = max(1, bisect_right(self._base_offsets, offset))
         doomed = self.segments[keep:]
         del self.segments[keep:], self._base_offsets[keep:]
@@ -571,6 +608,7 @@ class PartitionLog:
             self.log_start_offset = log_start_offset
 
     def _truncate_fully(self, offset: int, now_ms: int) -> None:
+        self._room = None
         doomed = self.segments
         self.segments, self._base_offsets = [], []
         for segment in doomed:
@@ -727,6 +765,7 @@ class PartitionLog:
     def update_config(self, config: LogConfig) -> None:
         """The topic's settings changed; they hold from the next append on."""
         self.config = config
+        self._room = None
 
     def move_to(self, directory: Path) -> None:
         """The directory of the log was renamed (deletion of a topic, move to another log dir)."""
@@ -768,14 +807,26 @@ class PartitionLog:
         self._producers.check_invariants()
 
 
-def _patched(batch: ByteSource, offset: int, leader_epoch: int) -> list[ByteSource]:
-    view = memoryview(batch)
+def _patched(batch: ByteSource, offset: int, batch_length: int, leader_epoch: int) -> list[ByteSource]:
+    view = batch if type(batch) is memoryview else memoryview(batch)
     if not view.readonly:
-        patch_offset_and_epoch(view, offset, leader_epoch)
+        patch_offset_and_epoch(view, offset, batch_length, leader_epoch)
         return [view]
     head = bytearray(view[:HEADER_SIZE])
-    patch_offset_and_epoch(head, offset, leader_epoch)
+    patch_offset_and_epoch(head, offset, batch_length, leader_epoch)
     return [head, view[HEADER_SIZE:]]
+
+
+def _room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
+    """The bounds within which `_segment_for` finds a segment that has batches neither full nor too old."""
+    first_timestamp = segment.first_timestamp
+    has_time = first_timestamp >= 0  # else its age is told by the clock
+    return Room(
+        end_position=config.segment_bytes,
+        last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
+        last_timestamp=first_timestamp + longest_ms if has_time else LONG_MAX,
+        last_clock_ms=LONG_MAX if has_time else segment.created_ms + longest_ms,
+    )
 
 
 def _storage_error(directory: Path, error: OSError) -> KafkaError:

@@ -111,8 +111,9 @@ class ProducerState:
             return None
         if header.producer_epoch == entry.epoch:
             if is_client:
-                expected = (entry.last_sequence + 1) & MAX_SEQUENCE
-                if header.base_sequence != expected:
+                batches = entry.batches
+                last_sequence = batches[-1][0] if batches else NO_SEQUENCE
+                if header.base_sequence != (last_sequence + 1) & MAX_SEQUENCE:
                     return self._duplicate_of(entry, header)
         elif header.producer_epoch < entry.epoch:
             raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)

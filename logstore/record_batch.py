@@ -43,6 +43,7 @@ HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC = struct.Struct(">I")
 _OFFSET = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
+_PLACE = struct.Struct(">qii")  # base offset, batch length, leader epoch
 _MAX_TIMESTAMP_POSITION = 35
 _ATTRIBUTES = struct.Struct(">h")
 
@@ -197,11 +198,13 @@ def iterate_headers(buffer: ByteSource) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def patch_offset_and_epoch(
-    batch: bytearray | memoryview, base_offset: int, leader_epoch: int, position: int = 0
+    batch: bytearray | memoryview, base_offset: int, batch_length: int, leader_epoch: int
 ) -> None:
-    """Put the batch at its place in the log; the CRC covers neither field."""
-    _OFFSET.pack_into(batch, position, base_offset)
-    _INT32.pack_into(batch, position + 12, leader_epoch)
+    """Put the batch at its place in the log; the CRC covers neither field.
+
+    The length, which stands between the two, is what it was: so one call writes all three.
+    """
+    _PLACE.pack_into(batch, 0, base_offset, batch_length, leader_epoch)
 
 
 def patch_timestamp(

@@ -174,12 +174,16 @@ class Segment:
 
     def index_batch(
         self, last_offset: int, max_timestamp: int, position: int, index_interval_bytes: int
-    ) -> None:
-        """Note a batch of the log file: the only way that rows come into the indexes, now or in recovery."""
+    ) -> bool:
+        """Note a batch of the log file: the only way that rows come into the indexes, now or in recovery.
+
+        Says whether the indexes grew by a row.
+        """
         largest = self._largest
-        if largest is None or max_timestamp > largest.timestamp:
+        if largest is None or max_timestamp > largest[0]:
             self._largest = largest = TimestampOffset(max_timestamp, last_offset)
-        if position - self._last_indexed_position > index_interval_bytes:
+        is_row_due = position - self._last_indexed_position > index_interval_bytes
+        if is_row_due:
             self.offset_index.append(last_offset, position)
             self.time_index.append_if_later(largest.timestamp, largest.offset)
             self._last_indexed_position = position
@@ -190,6 +194,7 @@ class Segment:
             del recent[:half], self._recent_positions[:half]
         recent.append(last_offset)
         self._recent_positions.append(position)
+        return is_row_due
 
     def seal(self) -> None:
         """The segment is complete: write its indexes and keep nothing open or in memory."""

@@ -15,6 +15,7 @@ from logstore.schema import Buffer, schema_of
 from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
 from logstore.schema_decode import TooManyElements
 from node.kafka_api import api_versions
+from node.kafka_api.repeated_produce import RepeatedProduces
 from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
@@ -32,6 +33,7 @@ from node.wire.messages.peer_handshake import (
     PeerHandshakeRequest,
     PeerHandshakeResponse,
 )
+from node.wire.messages.produce import ProduceResponse
 from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class Route(NamedTuple):
     handle: Handler
     response_class: type
     header_version: int  # of the request
+    repeated: RepeatedProduces | None  # of Produce: the requests that need not be decoded again
     prefix_bytes: int  # of the response: size, correlation id and, in flexible headers, the empty tag section
 
 
@@ -84,6 +87,13 @@ class Dispatcher:
             if api_key == ApiKey.API_VERSIONS and not is_advertised(ApiKey.API_VERSIONS, version):
                 return _refuse_api_versions(correlation_id)
             route = self._load_route(api_key, version)
+        repeated = route.repeated
+        if repeated is not None:
+            known = repeated.serve(frame, correlation_id, connection.info)
+            if type(known) is bytearray:
+                return [known]
+            if known is not None:
+                return self._answer(route, correlation_id, known)
         if api_key >= FIRST_PEER_API:
             self._check_peer(connection, api_key)
         try:
@@ -99,7 +109,10 @@ class Dispatcher:
         if api_key == PeerApi.PEER_HANDSHAKE:
             return self._answer(route, correlation_id, self._shake_hands(connection, request))
         context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
-        return self._answer(route, correlation_id, route.handle(self._broker, context, request))
+        result = route.handle(self._broker, context, request)
+        if repeated is not None and isinstance(result, ProduceResponse):
+            repeated.learn(frame, position, context, request, result, route.prefix_bytes)
+        return self._answer(route, correlation_id, result)
 
     def _check_peer(self, connection: Connection, api_key: int) -> None:
         """Where nobody has proven to be a node of the cluster there is no such API."""
@@ -206,6 +219,7 @@ class Dispatcher:
             handle=handle,
             response_class=response_class,
             header_version=codec.request_header_version(key, version),
+            repeated=RepeatedProduces(self._broker, version) if key is ApiKey.PRODUCE else None,
             prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
         )
         return route

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import AppendResult
 from logstore.record_batch import TRANSACTIONAL_BIT
 from logstore.schema import Buffer
 from node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 NO_OFFSET = -1
-_ATTRIBUTES_LOW_BYTE = 22
+ATTRIBUTES_LOW_BYTE = 22
 _ZERO_RESPONSE = PartitionProduceResponse()
 
 
 def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> Any:
-    append = _Append(broker, context, request)
+    append = Append(broker, context, request)
     if context.is_large:
-        return take_turns(_handle_in_steps(broker, request, append))
+        return take_turns(_handle_in_steps(request, append))
     responses = []
     for topic in request.topic_data:
         if not topic.partition_data:
@@ -54,10 +55,10 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -
                 ],
             )
         )
-    return _finish(broker, request, append, responses)
+    return append.answer(responses)
 
 
-def _handle_in_steps(broker: "Broker", request: ProduceRequest, append: "_Append") -> Steps[Any]:
+def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
     """The same for a request with so many partitions that others must have their turn meanwhile."""
     responses = []
     for topic in request.topic_data:
@@ -70,49 +71,37 @@ def _handle_in_steps(broker: "Broker", request: ProduceRequest, append: "_Append
             responses.append(
                 TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
             )
-    return _finish(broker, request, append, responses)
+    return append.answer(responses)
 
 
-def _finish(
-    broker: "Broker", request: ProduceRequest, append: "_Append", responses: list[TopicProduceResponse]
-) -> ProduceResponse | Delayed | None:
-    if request.acks == 0:
-        if append.first_error is not None:
-            raise CloseConnection(f"Produce with acks=0 failed: {append.first_error}")
-        return None
-    response = ProduceResponse(responses=responses, node_endpoints=[*append.endpoints.values()])
-    if append.places:
-        future = broker.replica_manager.delay_produce(append.places, request.timeout_ms)
-        return Delayed(future, lambda codes: _with_codes(response, append.located, codes))
-    return response
-
-
-class _Append:
+class Append:
     """One produce request while its partitions are appended to."""
 
     __slots__ = (
         "_acks",
         "_broker",
         "_context",
+        "_endpoints",
+        "_first_error",
+        "_located",
         "_now_ms",
+        "_places",
+        "_timeout_ms",
         "_transactional_id",
-        "endpoints",
-        "first_error",
-        "located",
-        "places",
     )
 
     def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
         self._broker = broker
         self._context = context
         self._acks = request.acks
+        self._timeout_ms = request.timeout_ms
         self._transactional_id = request.transactional_id
         self._now_ms = broker.clock.now_ms()
-        self.first_error: KafkaError | None = None
-        self.endpoints: dict[int, NodeEndpoint] = {}
+        self._first_error: KafkaError | None = None
+        self._endpoints: dict[int, NodeEndpoint] = {}
         # Where acks=all has to wait: the offset behind the last record, by partition.
-        self.places: dict[Partition, int] = {}
-        self.located: list[tuple[Partition, PartitionProduceResponse]] = []
+        self._places: dict[Partition, int] = {}
+        self._located: list[tuple[Partition, PartitionProduceResponse]] = []
 
     def name_of(self, topic: TopicProduceData) -> str | None:
         """The name of a topic of the request, None if its id is unknown."""
@@ -122,6 +111,7 @@ class _Append:
         return topic_image.name if topic_image is not None else None
 
     def partition(self, topic: str | None, index: int, records: Buffer | None) -> PartitionProduceResponse:
+        """Append one batch, or find out why not."""
         acks = self._acks
         try:
             if not -1 <= acks <= 1:
@@ -133,25 +123,42 @@ class _Append:
             partition = self._broker.replica_manager.partition((topic, index))
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "The records of the partition are null.")
-            if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+            if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
                 self._check_transaction()
-            base_offset, last_offset, log_append_time_ms, log_start_offset, _ = partition.append_as_leader(
+            result = partition.append_as_leader(
                 records,
                 required_acks=acks,
                 now_ms=self._now_ms,
                 produce_version=self._context.api_version,
             )
         except KafkaError as error:
-            return self._failed(topic, index, error)
+            return self.failed(topic, index, error)
+        return self.done(partition, index, result)
+
+    def done(self, partition: Partition, index: int, result: AppendResult) -> PartitionProduceResponse:
+        """The part of the answer for a partition whose batch is in the log."""
+        base_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
         response = PartitionProduceResponse(
             index=index,
             base_offset=base_offset,
             log_append_time_ms=log_append_time_ms,
             log_start_offset=log_start_offset,
         )
-        if acks == -1 and partition.log.high_watermark <= last_offset:
-            self.places[partition] = last_offset + 1
-            self.located.append((partition, response))
+        if self._acks == -1 and partition.log.high_watermark <= last_offset:
+            self._places[partition] = last_offset + 1
+            self._located.append((partition, response))
+        return response
+
+    def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Delayed | None:
+        """What the handler answers when all partitions were tried."""
+        if self._acks == 0:
+            if self._first_error is not None:
+                raise CloseConnection(f"Produce with acks=0 failed: {self._first_error}")
+            return None
+        response = ProduceResponse(responses=responses, node_endpoints=[*self._endpoints.values()])
+        if self._places:
+            future = self._broker.replica_manager.delay_produce(self._places, self._timeout_ms)
+            return Delayed(future, lambda codes: _with_codes(response, self._located, codes))
         return response
 
     def _check_transaction(self) -> None:
@@ -167,15 +174,16 @@ class _Append:
             f"The partition was not added to a transaction of {self._transactional_id!r}.",
         )
 
-    def _failed(self, topic: str | None, index: int, error: KafkaError) -> PartitionProduceResponse:
-        if self.first_error is None:
-            self.first_error = error
+    def failed(self, topic: str | None, index: int, error: KafkaError) -> PartitionProduceResponse:
+        """The part of the answer for a partition whose batch is refused."""
+        if self._first_error is None:
+            self._first_error = error
         current_leader = _ZERO_RESPONSE.current_leader
         if error.code in WRONG_LEADER and topic is not None:
             hint = leader_hint(self._broker, self._context.connection, topic, index)
             if hint is not None:
                 current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
-                self.endpoints[hint.leader_id] = NodeEndpoint(
+                self._endpoints[hint.leader_id] = NodeEndpoint(
                     node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack
                 )
         record_errors = [

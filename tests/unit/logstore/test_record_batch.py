@@ -7,6 +7,7 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import build_batch
 from logstore.record_batch import (
+    LOG_OVERHEAD,
     MAX_SEQUENCE,
     TimestampType,
     check_batch,
@@ -23,7 +24,7 @@ BATCH = build_batch([(None, b"v", 10 + index, ()) for index in range(3)], base_o
 def test_the_crc_covers_neither_base_offset_nor_leader_epoch() -> None:
     batch = bytearray(BATCH)
 
-    patch_offset_and_epoch(batch, 1 << 40, 77)
+    patch_offset_and_epoch(batch, 1 << 40, len(BATCH) - LOG_OVERHEAD, 77)
 
     header = check_batch(batch)
     assert (header.base_offset, header.partition_leader_epoch) == (1 << 40, 77)

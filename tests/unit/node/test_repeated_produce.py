@@ -1,0 +1,236 @@
+"""Produce requests whose head is known are answered as the general way answers them, byte for byte."""
+
+import struct
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from logstore.log_config import LogConfig
+from logstore.record import build_batch
+from logstore.record_batch import TRANSACTIONAL_BIT
+from node.kafka_api import repeated_produce
+from node.kafka_api.dispatch import Dispatcher
+from node.net.connection import CloseConnection, Connection, Pending
+from node.wire import codec
+from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.unit.node.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld
+
+PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
+VERSIONS = range(3, 14)
+NOW_MS = ReplicaWorld().clock.now_ms()
+
+
+class Node:
+    """A node whose dispatcher remembers heads of requests, or (`is_general`) never does."""
+
+    def __init__(self, version: int, *, is_general: bool, **topic: Any) -> None:
+        self.world = ReplicaWorld()
+        self.world.create_topic(partitions=2, **topic)
+        self.dispatcher = Dispatcher(cast(Any, self.world))
+        self.route = self.dispatcher._load_route(0, version)
+        if is_general:
+            self.dispatcher._routes[0, version] = self.route._replace(repeated=None)
+
+    @property
+    def heads(self) -> dict[bytes, Any]:
+        assert self.route.repeated is not None
+        return self.route.repeated._heads
+
+    def send(self, frame: bytes) -> Any:
+        """The answer's bytes, or why the connection is closed."""
+        try:
+            answer = self.dispatcher.serve(PEER, memoryview(bytearray(frame)))
+        except CloseConnection as refusal:
+            return str(refusal)
+        assert not isinstance(answer, Pending)
+        return None if answer is None else b"".join(cast(Any, answer))
+
+
+def batch(count: int = 1, *, timestamp: int = NOW_MS, **fields: Any) -> bytes:
+    return build_batch([(None, b"v", timestamp, ()) for _ in range(count)], **fields)
+
+
+def frame(
+    version: int, records: bytes | None, *, correlation_id: int = 7, index: int = 0, **fields: Any
+) -> bytes:
+    data = PartitionProduceData(index=index, records=records)
+    topic = TopicProduceData(name="t", topic_id=b"t".ljust(16, b"."), partition_data=[data])
+    request = ProduceRequest(**{"acks": 1, "timeout_ms": 1000, "topic_data": [topic], **fields})
+    return b"".join(codec.encode_request(0, version, correlation_id, "test", request))[4:]
+
+
+def both(version: int, frames: list[bytes], change: Callable[[ReplicaWorld], Any] | None = None) -> list[Any]:
+    """What both ways answer to the same frames; `change` happens to their worlds after the first."""
+    quick, general = Node(version, is_general=False), Node(version, is_general=True)
+    answers = []
+    for number, one in enumerate(frames):
+        answers.append(quick.send(one))
+        assert answers[-1] == general.send(one), (version, number)
+        if number == 0:
+            assert len(quick.heads) == 1
+            if change is not None:
+                change(quick.world)
+                change(general.world)
+    return answers
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_repeated_request_is_answered_as_the_first(version: int, acks: int) -> None:
+    frames = [
+        frame(version, batch(count), correlation_id=count, acks=acks, index=count % 2)
+        for count in (1, 2, 300, 4)
+    ]
+    answers = both(version, [frame(version, batch(), acks=acks), *frames])
+
+    assert len(set(answers)) == 5
+    _, response = codec.decode_response(0, version, answers[3], 4)
+    assert response.responses[0].partition_responses[0].base_offset == 3
+
+
+def test_a_known_head_is_not_decoded_again() -> None:
+    node = Node(9, is_general=False)
+    node.send(frame(9, batch()))
+
+    def never(*_: object) -> Any:
+        raise AssertionError("decoded")
+
+    node.dispatcher._routes[0, 9] = node.route._replace(decode=never)
+    node.send(frame(9, batch()))
+
+    assert node.world.partition().log.log_end_offset == 2
+
+
+def with_bits(records: bytes, bits: int) -> bytes:
+    return records[:22] + bytes([records[22] | bits]) + records[23:]
+
+
+@pytest.mark.parametrize("version", [3, 4, 7, 8, 9, 12, 13])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda version: frame(version, None),
+        lambda version: frame(version, b""),
+        lambda version: frame(version, batch()[:60]),
+        lambda version: frame(version, batch()[:-1] + b"?"),
+        lambda version: frame(version, batch() + batch()),
+        lambda version: frame(version, batch() + batch()[:30]),
+        lambda version: frame(version, with_bits(batch(), TRANSACTIONAL_BIT)),
+        lambda version: frame(version, batch(), transactional_id="x"),
+        lambda version: frame(version, batch(), acks=2),
+        lambda version: frame(version, batch(), acks=0),
+        lambda version: frame(version, batch(), index=9),
+        lambda version: frame(version, batch(), topic_data=[]),
+        lambda version: frame(version, batch()) + b"trailing",
+        lambda version: frame(version, batch())[:-1],
+        lambda version: frame(version, batch())[:20],
+        lambda version: frame(version, batch())[:9],
+        lambda version: frame(version, batch())[:8] + struct.pack(">h", -1) + frame(version, batch())[14:],
+        lambda version: frame(version, batch(timestamp=NOW_MS + 10**9)),
+        lambda version: frame(version, batch(producer_id=5, producer_epoch=0, base_sequence=7)),
+    ],
+)
+def test_what_follows_a_known_head_may_be_anything(version: int, spoil: Callable[[int], bytes]) -> None:
+    known = frame(version, batch())
+
+    both(version, [known, spoil(version), known])
+
+
+@pytest.mark.parametrize("version", [3, 8, 11, 13])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: world.delete_topic("t"),
+        lambda world: world.create_topic(partitions=2, leader=OTHER_ID, replicas=(OTHER_ID,)),
+        lambda world: world.create_topic(
+            partitions=2, leader=OTHER_ID, leader_epoch=3, replicas=(NODE_ID, OTHER_ID)
+        ),
+        lambda world: (world.delete_topic("t"), world.create_topic(partitions=2, topic_id=b"u" * 16)),
+        lambda world: world.clock.advance(5),
+    ],
+)
+def test_the_topic_may_have_changed_since(version: int, change: Callable[[ReplicaWorld], Any]) -> None:
+    known = frame(version, batch())
+
+    both(version, [known, known, known], change)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_topic_may_stamp_its_batches(version: int) -> None:
+    config = LogConfig(message_timestamp_type="LogAppendTime")
+    quick = Node(version, is_general=False, config=config)
+    general = Node(version, is_general=True, config=config)
+
+    for _ in range(3):
+        assert quick.send(frame(version, batch())) == general.send(frame(version, batch()))
+        quick.world.clock.advance(3)
+        general.world.clock.advance(3)
+
+    assert len(quick.heads) == 1
+
+
+@pytest.mark.parametrize("version", [8, 13])
+def test_a_duplicate_is_known_as_one(version: int) -> None:
+    first = frame(version, batch(2, producer_id=5, producer_epoch=0, base_sequence=0))
+    second = frame(version, batch(2, producer_id=5, producer_epoch=0, base_sequence=2))
+
+    answers = both(version, [first, second, first, second])
+
+    found = [codec.decode_response(0, version, answer, 4)[1] for answer in answers]
+    assert [one.responses[0].partition_responses[0].base_offset for one in found] == [0, 2, 0, 2]
+
+
+def test_with_acks_all_the_followers_are_waited_for() -> None:
+    node = Node(9, is_general=False)
+    node.send(frame(9, batch(), acks=-1))
+    node.world.create_topic(partitions=2, replicas=(NODE_ID, OTHER_ID))
+    waiting: list[Any] = []
+    node.world.replica_manager.delay_produce = (  # type: ignore[method-assign]
+        lambda places, timeout_ms: waiting.append((places, timeout_ms))
+    )
+
+    answer = node.dispatcher.serve(PEER, memoryview(bytearray(frame(9, batch(), acks=-1))))
+
+    assert isinstance(answer, Pending)
+    assert waiting == [({node.world.partition(): 2}, 1000)]
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_a_request_that_is_written_in_an_unusual_way_is_not_remembered(version: int) -> None:
+    usual = frame(version, batch())
+    # The empty tags of the header (after the client id) become one tag of 40 bytes with a body in it.
+    body = usual[15:]
+    fake = (b"\0" + body)[:40]
+    node = Node(version, is_general=False)
+
+    answer = node.send(usual[:14] + bytes([1, 99, len(fake)]) + fake + body)
+
+    assert isinstance(answer, bytes) and not node.heads
+
+
+def test_internal_topics_and_requests_for_several_partitions_are_not_remembered() -> None:
+    node = Node(8, is_general=False)
+    node.world.create_topic("__consumer_offsets")
+    two = [PartitionProduceData(index=index, records=batch()) for index in (0, 1)]
+    internal = [TopicProduceData(name="__consumer_offsets", partition_data=two[:1])]
+
+    node.send(frame(8, None, topic_data=[TopicProduceData(name="t", partition_data=two)]))
+    node.send(frame(8, None, topic_data=internal).replace(b"\0\4test", b"\0\x0e__admin_client"))
+
+    assert not node.heads
+    assert node.world.partition("__consumer_offsets").log.log_end_offset == 1
+
+
+def test_the_table_of_heads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_produce, "MAX_HEADS", 2)
+    node = Node(8, is_general=False)
+
+    for timeout_ms in range(5):
+        node.send(frame(8, batch(), timeout_ms=timeout_ms))
+        node.send(frame(8, batch(), timeout_ms=timeout_ms))
+    node.send(frame(8, batch()).replace(b"\0\4test", struct.pack(">h", 600) + b"x" * 600))
+
+    assert len(node.heads) == 1
+    assert node.world.partition().log.log_end_offset == 11
