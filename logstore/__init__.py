@@ -12,6 +12,7 @@ compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch
 record              records inside a batch: build, iterate; transaction markers
 disk                the door to files, the operating system's or one in memory
+checkpoint          small text files: offsets of partitions, epochs, topic ids
 batch_validator     what a leader checks before it appends a batch
 offset_index        offset -> position, every few kilobytes
 time_index          timestamp -> offset
@@ -24,7 +25,6 @@ recovery            opening a directory: leftovers, lost indexes, torn tails
 log_reader          where a read begins and ends; offsets by time
 flush_target        what to fsync before the recovery point moves
 partition_log       one ordered log: append, read, look up, cut at both ends
-checkpoint          small text files: offsets of partitions, epochs, topic ids
 meta_properties     which cluster and node a log directory belongs to
 schema              the notation of wire messages and records: field functions, @struct, @message
 schema_source       Python source under construction

@@ -55,19 +55,21 @@ def encode_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_epochs(content: bytes, path: Path) -> list[tuple[int, int]]:
-    """(epoch, start offset) of each line of a leader-epoch-checkpoint."""
+    """(epoch, start offset) of each line of a leader-epoch-checkpoint; an empty one is broken, for nobody
+    writes it.
+    """
+    if content.count(b"\n") < 2:
+        raise _corrupt(path, "is cut off")
     epochs: list[tuple[int, int]] = []
     for number, line in _decode(content, path):
         fields = line.split()
         if len(fields) != 2:
             raise _malformed(path, number)
-        epochs.append((_integer(fields[0], path, number), _integer(fields[1], path, number)))
+        epoch, start_offset = _integer(fields[0], path, number), _integer(fields[1], path, number)
+        if epoch < 0 or start_offset < 0:
+            raise _malformed(path, number)
+        epochs.append((epoch, start_offset))
     return epochs
-
-
-def write_offsets(disk: Disk, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace the offset checkpoint at `path` and force it to disk; OSError when that fails."""
-    disk.write_file(path, encode_offsets(offsets), sync=True)
 
 
 def read_offsets(disk: Disk, path: Path) -> dict[TopicPartition, int]:

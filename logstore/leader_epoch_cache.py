@@ -1,9 +1,9 @@
 """Which leader epoch began at which offset: where a follower, or a consumer after a failover, must cut
 (KIP-101).
 
-The entries are in `leader-epoch-checkpoint`, in Kafka's format: version 0, the count, then "epoch offset"
-lines. The file is replaced at each change without waiting for the disk: what a power cut takes from it is in
-the headers of batches above the recovery point, which recovery reads again.
+The entries are in `leader-epoch-checkpoint`, whose format `checkpoint` has. The file is replaced at each
+change without waiting for the disk: what a power cut takes from it is in the headers of batches above the
+recovery point, which recovery reads again.
 """
 
 from bisect import bisect_right
@@ -11,11 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, decode_epochs, encode_epochs
 from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
 
-FILE_NAME: Final = "leader-epoch-checkpoint"
-VERSION: Final = 0
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
 
@@ -43,26 +41,26 @@ class LeaderEpochCache:
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._disk = disk
-        self.path = directory / FILE_NAME
+        self.path = directory / LEADER_EPOCH_CHECKPOINT
         self._entries: list[EpochEntry] = []
         self.latest_epoch = UNDEFINED_EPOCH
 
     def load(self) -> None:
-        """Read the file, if there is one; CORRUPT_MESSAGE when it is not what this class writes."""
+        """Read the file, if there is one; KAFKA_STORAGE_ERROR when it is not what this class writes."""
         try:
             content = self._disk.read_file(self.path)
         except FileNotFoundError:
             return
-        for entry in parse(content, str(self.path)):
-            self._assign(entry.epoch, entry.start_offset)
+        for epoch, start_offset in decode_epochs(content, self.path):
+            self._assign(epoch, start_offset)
 
     def write(self, *, sync: bool = False) -> None:
         """Replace the file by what is in memory."""
-        self._disk.write_file(self.path, encode(self._entries), sync=sync)
+        self._disk.write_file(self.path, encode_epochs(self._entries), sync=sync)
 
     def move_to(self, directory: Path) -> None:
         """The directory of the log was renamed."""
-        self.path = directory / FILE_NAME
+        self.path = directory / LEADER_EPOCH_CHECKPOINT
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -141,26 +139,3 @@ class LeaderEpochCache:
         for one, other in pairwise(self._entries):
             assert one.epoch < other.epoch and one.start_offset < other.start_offset, self._entries
         assert self.latest_epoch == (self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH)
-
-
-def encode(entries: list[EpochEntry]) -> bytes:
-    """The text of the file."""
-    lines = [str(VERSION), str(len(entries)), *(f"{entry.epoch} {entry.start_offset}" for entry in entries)]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def parse(content: bytes, name: str) -> list[EpochEntry]:
-    """The inverse of `encode`; CORRUPT_MESSAGE for anything else."""
-    try:
-        if not content.endswith(b"\n"):
-            raise ValueError("it is cut off")
-        lines = content.decode("ascii").splitlines()
-        if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
-            raise ValueError("version or count")
-        entries = [EpochEntry(*map(int, line.split())) for line in lines[2:]]
-        if any(entry.epoch < 0 or entry.start_offset < 0 for entry in entries):
-            raise ValueError("negative number")
-    except (ValueError, IndexError, TypeError) as error:
-        problem = f"{name} is not a leader epoch checkpoint: {error}."
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
-    return entries

@@ -21,7 +21,7 @@ from logstore.config_def import LONG_MAX
 from logstore.disk import EMPTY_SLICE, Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.flush_target import FlushTarget
-from logstore.leader_epoch_cache import EpochEndOffset, EpochEntry
+from logstore.leader_epoch_cache import EpochEndOffset
 from logstore.log_config import LogConfig
 from logstore.log_reader import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -218,10 +218,6 @@ class PartitionLog:
     def latest_epoch(self) -> int:
         """The newest leader epoch in the log; -1 without one."""
         return self._epochs.latest_epoch
-
-    @property
-    def epoch_entries(self) -> tuple[EpochEntry, ...]:
-        return self._epochs.entries
 
     @property
     def failure(self) -> OSError | None:

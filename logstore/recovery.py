@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
-from logstore.leader_epoch_cache import FILE_NAME as EPOCH_FILE_NAME
 from logstore.leader_epoch_cache import LeaderEpochCache
 from logstore.log_config import LogConfig
 from logstore.producer_snapshots import ProducerSnapshots
@@ -51,7 +51,7 @@ _FILE_NAME = re.compile(
     r"(?P<state>\.deleted|\.cleaned|\.swap)?"
 )
 _TEMPORARY = ".tmp"
-KNOWN_FILES: Final = frozenset({EPOCH_FILE_NAME, "partition.metadata"})
+KNOWN_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 # The largest batch that recovery takes into memory; larger ones are summed up in pieces.
 MAX_BUFFERED_BATCH_BYTES: Final = RECOVERY_SCAN_BYTES
 
@@ -94,7 +94,7 @@ def load_log(
     _remove_orphans(disk, directory, names, notes)
     snapshots = ProducerSnapshots(disk, directory, names.get(SNAPSHOT_SUFFIX, frozenset()))
     epochs = LeaderEpochCache(disk, directory)
-    epochs_lost = _load_epochs(epochs, EPOCH_FILE_NAME in names, bool(segments), notes)
+    epochs_lost = _load_epochs(epochs, LEADER_EPOCH_CHECKPOINT in names, bool(segments), notes)
     loader = _Loader(config, segments, epochs, snapshots, notes, now_ms, log_start_offset)
     if segments:
         unclean_from = None if clean_shutdown else recovery_point

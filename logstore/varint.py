@@ -25,11 +25,6 @@ def append_varint(target: bytearray, number: int) -> None:
     target.append(folded)
 
 
-def varint_size(number: int) -> int:
-    """How many bytes `append_varint` spends on `number`."""
-    return max(1, (((number << 1) ^ (number >> 63)).bit_length() + 6) // 7)
-
-
 def read_varint(source: ByteSource, position: int, *, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
     """The number at `position` and the position after it; INVALID_RECORD when it is cut off or too long."""
     try:

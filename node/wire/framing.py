@@ -33,11 +33,6 @@ class FrameSplitter:
         self._pieces_bytes = 0
         self._wanted_bytes = LENGTH_BYTES  # fewer than this, and there is no need to look
 
-    @property
-    def buffered_bytes(self) -> int:
-        """How much of an unfinished frame has arrived."""
-        return self._pieces_bytes
-
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that these bytes complete, in order."""
         self._pieces.append(data)

@@ -17,6 +17,8 @@ _START = struct.Struct(">hhi")  # the same without the last
 _LENGTH = struct.Struct(">h")
 _RESPONSE = struct.Struct(">i")  # correlation id
 _NO_LENGTH = -1
+# None is known. A frame of 100 MiB could have fifty million, each of which takes a microsecond to skip.
+MAX_HEADER_TAGS = 1_000
 
 
 class RequestHeader(NamedTuple):
@@ -96,7 +98,9 @@ def _skip_tags(frame: Buffer, position: int) -> int:
     if not frame[position]:
         return position + 1
     count, position = read_uvarint(frame, position)
-    for _ in range(count):  # ends with an IndexError at the end of the frame, whatever the count
+    if count > MAX_HEADER_TAGS:
+        raise ValueError(f"{count} tags are too many")
+    for _ in range(count):
         _, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)
         position += size

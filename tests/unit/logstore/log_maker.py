@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from logstore.disk import MemoryDisk
+from logstore.leader_epoch_cache import EpochEntry
 from logstore.log_config import LogConfig
 from logstore.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
 from logstore.record import (
@@ -20,6 +21,11 @@ from logstore.topic_partition import ZERO_UUID, TopicPartition
 
 DIRECTORY = Path("/data/t-0")
 NOW_MS = 1_000_000
+
+
+def epochs_of(log: PartitionLog) -> tuple[EpochEntry, ...]:
+    """The leader epochs that a log knows, each with its first offset."""
+    return log._epochs.entries
 
 
 def open_log(

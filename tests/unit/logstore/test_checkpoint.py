@@ -13,7 +13,6 @@ from logstore.checkpoint import (
     encode_partition_metadata,
     read_offsets,
     read_partition_metadata,
-    write_offsets,
     write_partition_metadata,
 )
 from logstore.disk import MemoryDisk, OsDisk
@@ -36,6 +35,28 @@ def test_epochs_stand_in_kafkas_format() -> None:
 
     assert content == b"0\n2\n0 0\n3 120\n"
     assert decode_epochs(content, PATH) == [(0, 0), (3, 120)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",  # what a power cut may leave, for the file is replaced without a sync
+        b"0\n",
+        b"1\n0\n",
+        b"0\n2\n1 5\n",
+        b"0\n1\n1\n",
+        b"0\n1\nx 5\n",
+        b"0\n1\n-1 5\n",
+        b"\xff",
+        b"0\n1\n1 2 3\n",
+        b"0\n1\n3 12",  # of 3 120: a number without its last digits is still a number
+    ],
+)
+def test_epochs_that_are_not_whole_are_refused(content: bytes) -> None:
+    with pytest.raises(KafkaError, match=str(PATH)) as refused:
+        decode_epochs(content, PATH)
+
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n", b"0\n0\n"])
@@ -80,11 +101,11 @@ def test_a_checkpoint_cut_anywhere_is_whole_or_refused() -> None:
 def test_a_failed_write_leaves_the_old_checkpoint() -> None:
     disk = MemoryDisk()
     disk.make_directory(PATH.parent)
-    write_offsets(disk, PATH, OFFSETS)
+    disk.write_file(PATH, encode_offsets(OFFSETS), sync=True)
     disk.fail_at = disk.steps + 1
 
     with pytest.raises(OSError):
-        write_offsets(disk, PATH, {})
+        disk.write_file(PATH, encode_offsets({}), sync=True)
 
     disk.repair()
     assert read_offsets(disk, PATH) == OFFSETS

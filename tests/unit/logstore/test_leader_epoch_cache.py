@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.leader_epoch_cache import LeaderEpochCache, parse
+from logstore.leader_epoch_cache import LeaderEpochCache
 
 DIRECTORY = Path("/data/t-0")
 
@@ -77,24 +76,3 @@ def test_the_file_is_kafkas_and_comes_back() -> None:
     again = LeaderEpochCache(disk, DIRECTORY)
     again.load()
     assert again.entries == cache.entries
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"1\n0\n",
-        b"0\n2\n1 5\n",
-        b"0\n1\n1\n",
-        b"0\n1\nx 5\n",
-        b"0\n1\n-1 5\n",
-        b"\xff",
-        b"0\n1\n1 2 3\n",
-        b"0\n1\n3 12",  # of 3 120: a number without its last digits is still a number
-    ],
-)
-def test_another_file_is_refused(content: bytes) -> None:
-    with pytest.raises(KafkaError) as refused:
-        parse(content, "leader-epoch-checkpoint")
-
-    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE

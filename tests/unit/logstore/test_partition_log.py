@@ -16,6 +16,7 @@ from tests.unit.logstore.log_maker import (
     append,
     batch_of,
     end_transaction,
+    epochs_of,
     files,
     open_log,
     records_of_log,
@@ -39,7 +40,7 @@ def test_offsets_and_epochs_are_given_by_the_leader(log: PartitionLog) -> None:
     assert (result.base_offset, result.last_offset, result.log_append_time_ms) == (2, 4, -1)
     header = check_batch(buffer)  # patched in the caller's buffer, CRC still right
     assert (header.base_offset, header.partition_leader_epoch) == (2, 5)
-    assert log.epoch_entries == ((4, 0), (5, 2))
+    assert epochs_of(log) == ((4, 0), (5, 2))
     log.check_invariants()
 
 
@@ -64,7 +65,7 @@ def test_a_refused_batch_leaves_no_trace(log: PartitionLog) -> None:
         with pytest.raises(KafkaError):
             log.append_as_leader(refused, leader_epoch=0, now_ms=NOW_MS)
 
-    assert (log.log_end_offset, log.size_bytes, log.epoch_entries) == (0, 0, ())
+    assert (log.log_end_offset, log.size_bytes, epochs_of(log)) == (0, 0, ())
 
 
 def test_a_batch_larger_than_a_segment_is_refused() -> None:
@@ -275,7 +276,7 @@ def test_a_follower_holds_the_leaders_bytes(log: PartitionLog) -> None:
 
     assert (result.base_offset, result.last_offset) == (0, 4)
     assert follower.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice.read() == fetched
-    assert follower.epoch_entries == log.epoch_entries
+    assert epochs_of(follower) == epochs_of(log)
     follower.update_high_watermark(5)
     assert follower.last_stable_offset == 5
     follower.check_invariants()

@@ -15,6 +15,7 @@ from tests.unit.logstore.log_maker import (
     append,
     batch_of,
     end_transaction,
+    epochs_of,
     files,
     open_log,
     records_of_log,
@@ -178,14 +179,14 @@ def test_a_broken_snapshot_is_removed_and_the_older_one_serves() -> None:
 def test_lost_epochs_are_found_in_the_batches(content: bytes | None) -> None:
     disk = MemoryDisk()
     log = filled(disk)
-    epochs = log.epoch_entries
+    epochs = epochs_of(log)
     log.close(now_ms=NOW_MS)
     if content is None:
         disk.remove(DIRECTORY / "leader-epoch-checkpoint")
     else:
         disk.write_file(DIRECTORY / "leader-epoch-checkpoint", content, sync=True)
 
-    assert open_log(disk, config=CONFIG, clean_shutdown=True).epoch_entries == epochs
+    assert epochs_of(open_log(disk, config=CONFIG, clean_shutdown=True)) == epochs
 
 
 def test_preallocated_zeros_are_cut() -> None:

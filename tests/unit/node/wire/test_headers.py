@@ -48,8 +48,10 @@ def test_tags_of_a_header_are_skipped(section: str) -> None:
     assert decode_response_header(bytes(4) + tags, header_version=1) == (0, 4 + len(tags))
 
 
-@pytest.mark.parametrize("section", ["01 05 02 61", "ffffffff0f 00", "01 8080808080 01", "80"])
-def test_tags_of_a_header_that_leave_the_frame_are_refused(section: str) -> None:
+@pytest.mark.parametrize(
+    "section", ["01 05 02 61", "ffffffff0f 00", "01 8080808080 01", "80", "e907" + 1001 * "0000"]
+)
+def test_tags_of_a_header_that_leave_the_frame_or_are_too_many_are_refused(section: str) -> None:
     tags = bytes.fromhex(section)
 
     with pytest.raises(KafkaError):
