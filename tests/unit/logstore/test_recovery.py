@@ -67,7 +67,15 @@ def test_zeros_behind_an_older_segment_stay_and_hide_nothing_as_in_kafka() -> No
     path, size = log.segments[0].path, log.segments[0].size_bytes
     disk.open(path).write_at(size, (bytes(500),))
 
-    log = open_log(disk, config=CONFIG, clean_shutdown=True)
+    log = PartitionLog.open(
+        disk=disk,
+        directory=DIRECTORY,
+        topic_partition=log.topic_partition,
+        topic_id=log.topic_id,
+        config=CONFIG,
+        now_ms=NOW_MS,
+        clean_shutdown=True,
+    )
 
     def read(offset: int) -> bytes:
         return log.read(offset, 10**6, isolation=FetchIsolation.LOG_END, minimum_one_batch=True).slice.read()
