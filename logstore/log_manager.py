@@ -163,6 +163,10 @@ class LogManager:
             log_dir.properties = properties
         self._check_any_online()
 
+    def holds_logs(self) -> bool:
+        """Whether there is a partition in any of the directories. Blocks."""
+        return any(self._holds_logs(log_dir) for log_dir in self.online_dirs)
+
     def _holds_logs(self, log_dir: LogDir) -> bool:
         """Whether a node has used the directory before: its name alone makes no directory a log."""
         return any(

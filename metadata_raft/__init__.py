@@ -6,6 +6,7 @@ records                TopicRecord, PartitionRecord, ConfigRecord ... in Kafka's
 record_codec           records and their batches as bytes
 image                  MetadataImage: what brokers see, immutable
 delta                  what records change: image, records -> next image
+image_changes          what differs between two images
 commands               CreateTopics, DeleteTopics, AlterConfigs, RegisterBroker ... and their replies
 command_codec          commands and replies as bytes
 decision               Decision(records, reply)

@@ -4,6 +4,7 @@ What is not in `served_apis` is neither advertised nor answered: unknown keys, v
 parse close the connection, as in Apache Kafka. Handlers and codecs are loaded when they are first needed.
 """
 
+import asyncio
 import importlib
 import logging
 import struct
@@ -73,6 +74,8 @@ class Dispatcher:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._routes: dict[tuple[int, int], Route] = {}
+        # Requests of clients that came before the node serves them; None: it does.
+        self._held: list[asyncio.Future[None]] | None = None
         self._lane = ThreadLane()
         self.service = Service(serve=self.serve, fail=self.fail)
 
@@ -96,6 +99,8 @@ class Dispatcher:
                 return self._answer(route, correlation_id, known)
         if api_key >= FIRST_PEER_API:
             self._check_peer(connection, api_key)
+        elif self._held is not None and api_key != ApiKey.API_VERSIONS:
+            return self._hold(connection, frame)
         try:
             client_id, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
             request, _ = route.decode(frame, position, SMALL_REQUEST_ELEMENTS)
@@ -113,6 +118,23 @@ class Dispatcher:
         if repeated is not None and isinstance(result, ProduceResponse):
             repeated.learn(frame, position, context, request, result, route.prefix_bytes)
         return self._answer(route, correlation_id, result)
+
+    def hold_clients(self) -> None:
+        """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""
+        self._held = []
+
+    def serve_clients(self) -> None:
+        """Serve everybody."""
+        held, self._held = self._held or [], None
+        for future in held:
+            if not future.done():
+                future.set_result(None)
+
+    def _hold(self, connection: Connection, frame: memoryview) -> Pending:
+        assert self._held is not None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held.append(future)
+        return Pending(future, lambda _: self.serve(connection, frame))
 
     def _check_peer(self, connection: Connection, api_key: int) -> None:
         """Where nobody has proven to be a node of the cluster there is no such API."""

@@ -27,7 +27,7 @@ async def handle(
         # As FindCoordinator answers for such a key; a retriable error would keep the client waiting in vain.
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     try:
-        return InitProducerIdResponse(producer_id=await broker.metadata.next_producer_id(), producer_epoch=0)
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
     except KafkaError as error:
         # Clients know this one as "ask again".
         if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED):

@@ -1,24 +1,35 @@
 """The metadata of this node: commands in, committed images out.
 
-Owns the controller and the quorum. A command is decided against the controller's image, which runs ahead;
-its records go to the quorum; when they are committed the image is published to the listeners of this node,
-and only then is the command answered. So whoever was told that a topic exists finds it here.
+A command is decided where the quorum is led: here, or on the node to which it is sent. Its reply names the
+offset at which its records stand, and `submit` returns when the image of this node has reached that and was
+published to the listeners of this node. So whoever was told that a topic exists finds it here. While leaders
+change, or answers are lost, it is sent again with the same id, by which the next leader knows whether it was
+carried out.
 """
 
+import asyncio
 import logging
-from asyncio import Future, get_running_loop, shield
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, overload
+import random
+from asyncio import Future, get_running_loop
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Final, overload
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
+    AddRaftVoter,
+    AddRaftVoterReply,
     AllocateProducerIds,
     AllocateProducerIdsReply,
     AlterConfigs,
     AlterConfigsReply,
+    AlterPartition,
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsReply,
+    AlterPartitionReply,
     AssignReplicasToDirs,
     AssignReplicasToDirsReply,
+    BrokerConnectionLost,
     BrokerHeartbeat,
     BrokerHeartbeatReply,
     Command,
@@ -28,56 +39,78 @@ from metadata_raft.commands import (
     CreateTopicsReply,
     DeleteTopics,
     DeleteTopicsReply,
+    ElectLeaders,
+    ElectLeadersReply,
     RegisterBroker,
     RegisterBrokerReply,
+    RemoveRaftVoter,
+    RemoveRaftVoterReply,
     Reply,
     ReportOfflineLogDirs,
     ReportOfflineLogDirsReply,
+    RequestId,
+    UnregisterBroker,
+    UnregisterBrokerReply,
     UpdateFeatures,
     UpdateFeaturesReply,
 )
-from metadata_raft.controller import Controller
 from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.quorum import Quorum
+from metadata_raft.image import MetadataImage
+from metadata_raft.quorum import Quorum, QuorumStatus
 from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import BrokerEndpoint, BrokerFeature, MetadataRecord
+from metadata_raft.request_control import REMEMBERED
 from node.clock import Clock
+from node.runtime.command_sender import CommandSender, RequestIds
+from node.runtime.controller_runtime import ControllerRuntime, Decided
 from node.runtime.encoded_answers import EncodedAnswers
 
 # Who acts on committed metadata: (image, what changed since the image before).
 Listener = Callable[[MetadataImage, MetadataChanges], None]
 
+DEFAULT_TIMEOUT_MS: Final = 30_000  # as request.timeout.ms of Apache Kafka's clients
+MAX_BACKOFF_S: Final = 0.5
+# After these nobody knows whether the command was carried out, or it was not: it is sent again.
+_RETRIED: Final = frozenset(
+    {ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
+)
+
 log = logging.getLogger(__name__)
-
-
-class _Pending(NamedTuple):
-    """A batch on its way to the disk, with the image that it makes."""
-
-    batch: MetadataBatch
-    image: MetadataImage
-    changes: MetadataChanges
-    committed: "Future[None]"
 
 
 class MetadataRuntime:
     """All of its methods run on the event loop of the node."""
 
     def __init__(
-        self, *, quorum: Quorum, image: MetadataImage, config: ControllerConfig, clock: Clock
+        self,
+        *,
+        quorum: Quorum,
+        image: MetadataImage,
+        config: ControllerConfig,
+        clock: Clock,
+        broker_id: int = -1,
+        sender: CommandSender | None = None,
+        voters: Callable[[], Sequence[int]] = tuple,
+        chance: random.Random | None = None,
+        request_timeout_ms: int = 2_000,
+        retry_backoff_ms: int = 20,
     ) -> None:
         self._quorum = quorum
-        self._controller = Controller(image, config)
+        self._controller = ControllerRuntime(quorum=quorum, image=image, config=config, clock=clock)
         self._image = image
-        self._clock = clock
-        self._pending: deque[_Pending] = deque()
+        self._sender = sender
+        self._voters = voters  # whom to ask who leads, where that is not known
+        self._chance = chance if chance is not None else random.Random(0)
+        self._request_timeout_s = request_timeout_ms / 1000
+        self._retry_backoff_s = retry_backoff_ms / 1000
+        self._ids = RequestIds()
         self._listeners: list[Listener] = []
-        self._producer_ids = range(0)
-        self._producer_id_block: Future[None] | None = None
+        self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
+        self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
+        self._awaited_count = 0
         self.encoded_answers = EncodedAnswers()
-        self.broker_epoch = -1
-        self.broker_id = -1
+        self.broker_epoch = -1  # until this broker is registered
+        self.broker_id = broker_id
         quorum.attach(self)
 
     @property
@@ -91,17 +124,35 @@ class MetadataRuntime:
         return self._image
 
     @property
+    def is_controller(self) -> bool:
+        """Whether this node leads the metadata quorum."""
+        return self._quorum.is_leader
+
+    @property
     def controller_id(self) -> int:
         """The node that leads the metadata quorum, -1 if none is known."""
         return self._quorum.leader_id
+
+    @property
+    def controller_epoch(self) -> int:
+        """The reign of that node."""
+        return self._quorum.epoch
+
+    def quorum_status(self) -> QuorumStatus:
+        """Voters and observers as this node knows them; the leader knows most."""
+        return self._quorum.status()
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` with each new image; it must not raise."""
         self._listeners.append(listener)
 
+    def add_commit_listener(self, listener: Callable[[MetadataBatch | None, MetadataImage], None]) -> None:
+        """Call `listener` with each committed batch and its image; without a batch after a jump."""
+        self._commit_listeners.append(listener)
+
     def reconfigure(self, config: ControllerConfig) -> None:
         """Decide by other settings from now on."""
-        self._controller.config = config
+        self._controller.reconfigure(config)
 
     async def run(self) -> None:
         """Keep the quorum at work until `close`; its failure is the node's."""
@@ -111,160 +162,167 @@ class MetadataRuntime:
         """Finish what was begun, then let `run` return."""
         self._quorum.close()
 
+    def peer_lost(self, broker_id: int) -> None:
+        """The last connection of that broker to this node ended; the controller is told, if it is here."""
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or not self._quorum.is_leader:
+            return
+        try:
+            self._controller.begin(
+                BrokerConnectionLost(broker_id=broker_id, broker_epoch=broker.broker_epoch)
+            )
+        except KafkaError as error:
+            log.info("The end of the connection of broker %d means nothing: %s", broker_id, error)
+
     # ---- commands --------------------------------------------------------------------------------------
 
     @overload
-    async def submit(self, command: CreateTopics) -> CreateTopicsReply: ...
+    async def submit(self, command: CreateTopics, timeout_ms: int = ...) -> CreateTopicsReply: ...
     @overload
-    async def submit(self, command: DeleteTopics) -> DeleteTopicsReply: ...
+    async def submit(self, command: DeleteTopics, timeout_ms: int = ...) -> DeleteTopicsReply: ...
     @overload
-    async def submit(self, command: CreatePartitions) -> CreatePartitionsReply: ...
+    async def submit(self, command: CreatePartitions, timeout_ms: int = ...) -> CreatePartitionsReply: ...
     @overload
-    async def submit(self, command: AlterConfigs) -> AlterConfigsReply: ...
+    async def submit(self, command: AlterConfigs, timeout_ms: int = ...) -> AlterConfigsReply: ...
     @overload
-    async def submit(self, command: RegisterBroker) -> RegisterBrokerReply: ...
+    async def submit(self, command: RegisterBroker, timeout_ms: int = ...) -> RegisterBrokerReply: ...
     @overload
-    async def submit(self, command: BrokerHeartbeat) -> BrokerHeartbeatReply: ...
+    async def submit(self, command: BrokerHeartbeat, timeout_ms: int = ...) -> BrokerHeartbeatReply: ...
     @overload
-    async def submit(self, command: ReportOfflineLogDirs) -> ReportOfflineLogDirsReply: ...
+    async def submit(self, command: UnregisterBroker, timeout_ms: int = ...) -> UnregisterBrokerReply: ...
     @overload
-    async def submit(self, command: AssignReplicasToDirs) -> AssignReplicasToDirsReply: ...
+    async def submit(
+        self, command: ReportOfflineLogDirs, timeout_ms: int = ...
+    ) -> ReportOfflineLogDirsReply: ...
     @overload
-    async def submit(self, command: AllocateProducerIds) -> AllocateProducerIdsReply: ...
+    async def submit(
+        self, command: AssignReplicasToDirs, timeout_ms: int = ...
+    ) -> AssignReplicasToDirsReply: ...
     @overload
-    async def submit(self, command: UpdateFeatures) -> UpdateFeaturesReply: ...
-    async def submit(self, command: Command) -> Reply:
-        """Decide, commit and publish; KafkaError if the whole command is refused or cannot be committed."""
-        if not self._quorum.is_leader:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
-        now_ms = self._clock.now_ms()
-        decision = self._controller.decide(command, now_ms)
-        if decision.records:
-            committed = self._append(decision.records, now_ms)
-        elif self._pending:
-            # The reply may show what is not committed yet.
-            committed = self._pending[-1].committed
-        else:
-            return decision.reply
-        await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
-        return decision.reply
+    async def submit(self, command: AlterPartition, timeout_ms: int = ...) -> AlterPartitionReply: ...
+    @overload
+    async def submit(self, command: ElectLeaders, timeout_ms: int = ...) -> ElectLeadersReply: ...
+    @overload
+    async def submit(
+        self, command: AlterPartitionReassignments, timeout_ms: int = ...
+    ) -> AlterPartitionReassignmentsReply: ...
+    @overload
+    async def submit(
+        self, command: AllocateProducerIds, timeout_ms: int = ...
+    ) -> AllocateProducerIdsReply: ...
+    @overload
+    async def submit(self, command: UpdateFeatures, timeout_ms: int = ...) -> UpdateFeaturesReply: ...
+    @overload
+    async def submit(self, command: AddRaftVoter, timeout_ms: int = ...) -> AddRaftVoterReply: ...
+    @overload
+    async def submit(self, command: RemoveRaftVoter, timeout_ms: int = ...) -> RemoveRaftVoterReply: ...
+    async def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Reply:
+        """Decide, commit and publish, wherever the controller is.
 
-    def _append(self, records: Sequence[MetadataRecord], now_ms: int) -> "Future[None]":
-        before = self._controller.image
-        batch = MetadataBatch(before.version + 1, self._quorum.epoch, now_ms, records)
-        changes = self._controller.replay(batch)
-        committed: Future[None] = get_running_loop().create_future()
-        # Several may wait for one commit, or all of them may have gone.
-        committed.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._pending.append(_Pending(batch, self._controller.image, changes, committed))
+        KafkaError if the whole command is refused; NOT_CONTROLLER or REQUEST_TIMED_OUT if nobody could decide
+        it in time, and then it may or may not be carried out.
+        """
+        loop = get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        if not isinstance(command, REMEMBERED) or self.broker_epoch < 0:
+            return await self._submit(command, None, deadline)
+        with self._ids.open() as sequence:
+            return await self._submit(command, sequence, deadline)
+
+    async def _submit(self, command: Command, sequence: int | None, deadline: float) -> Reply:
+        loop = get_running_loop()
+        backoff_s = self._retry_backoff_s
+        broker_epoch, asked_last = self.broker_epoch, -1
+        while True:
+            request = None if sequence is None else self._ids.request(broker_epoch, sequence)
+            try:
+                if self._quorum.is_leader:
+                    return (await self._controller.decide(command, request)).reply
+                asked_last = self._whom_to_ask(asked_last)
+                decided = await self._ask(asked_last, command, request, deadline)
+                await self._wait_for(decided.offset, deadline)
+                return decided.reply
+            except KafkaError as error:
+                if error.code not in _RETRIED or loop.time() + backoff_s >= deadline:
+                    raise _told(error) from None
+            await asyncio.sleep(backoff_s * (0.5 + self._chance.random() / 2))
+            backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+
+    def _whom_to_ask(self, asked_last: int) -> int:
+        """The leader, as far as that is known; else another voter than before, who may know."""
+        leader_id = self._quorum.leader_id
+        if self._sender is not None and self._sender.hint.epoch > self._quorum.epoch:
+            leader_id = self._sender.hint.node_id
+        if leader_id not in (-1, self.broker_id, asked_last):
+            return leader_id
+        others = [one for one in self._voters() if one not in (self.broker_id, asked_last)]
+        return self._chance.choice(others) if others else leader_id
+
+    async def _ask(
+        self, node_id: int, command: Command, request: RequestId | None, deadline: float
+    ) -> Decided:
+        if self._sender is None or node_id in (-1, self.broker_id):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "No node is known to lead the metadata quorum.")
+        timeout_s = min(self._request_timeout_s, deadline - get_running_loop().time())
+        return await self._sender.send(node_id, command, request, max(0.001, timeout_s))
+
+    async def decide(self, command: Command, request: RequestId | None) -> Decided:
+        """What a peer asks this node to decide; NOT_CONTROLLER unless it leads."""
+        return await self._controller.decide(command, request)
+
+    async def _wait_for(self, offset: int, deadline: float) -> None:
+        if self._image.version >= offset:
+            return
+        reached: Future[None] = get_running_loop().create_future()
+        self._awaited_count += 1
+        heappush(self._awaited, (offset, self._awaited_count, reached))
         try:
-            self._quorum.append(batch)
-        except KafkaError:
-            self._pending.pop()
-            self._controller.reset(before)
-            raise
-        return committed
+            async with asyncio.timeout_at(deadline):
+                await reached
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "The change was made, but this node has not heard of it yet."
+            ) from None
 
     # ---- what the quorum tells -------------------------------------------------------------------------
 
     def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Publish the next image; a batch of ours has its image already, and somebody who waits for it."""
-        pending = self._pending[0] if self._pending else None
-        if pending is not None and pending.batch.base_offset == batch.base_offset:
-            assert pending.batch.epoch == batch.epoch, "another leader's batch stands where ours was to be"
-            self._pending.popleft()
-            self._publish(pending.image, pending.changes)
-            if not pending.committed.done():
-                pending.committed.set_result(None)
-            return
-        self._controller.reset(image)
+        """Publish the next image, then answer who waits for it."""
+        committed = self._controller.handle_commit(batch, image)
+        for listener in self._commit_listeners:
+            listener(batch, image)
         self._publish(image, changes)
+        if committed is not None and not committed.done():
+            committed.set_result(None)
 
     def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Publish what this node missed in one go."""
-        self._controller.reset(image)
+        self._controller.handle_jump(image)
+        for listener in self._commit_listeners:
+            listener(None, image)
         self._publish(image, changes)
 
     def handle_leadership(self, epoch: int) -> None:
         """Decide from what is committed."""
-        self._controller.reset(self._image)
+        self._controller.lead()
 
     def handle_resignation(self, detail: str) -> None:
-        """Nobody can say what becomes of the batches on their way; their commands fail, retriable."""
-        failed, self._pending = self._pending, deque()
-        self._controller.reset(self._image)
-        for pending in failed:
-            if not pending.committed.done():
-                pending.committed.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, detail))
+        """The commands under way here fail; `submit` and their senders ask the next leader."""
+        self._controller.resign(detail)
 
     def _publish(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self._image = image
         self.encoded_answers.clear()
         for listener in self._listeners:
             listener(image, changes)
+        while self._awaited and self._awaited[0][0] <= image.version:
+            reached = heappop(self._awaited)[2]
+            if not reached.done():
+                reached.set_result(None)
 
-    # ---- this broker -----------------------------------------------------------------------------------
 
-    async def register(
-        self,
-        *,
-        broker_id: int,
-        incarnation_id: bytes,
-        listeners: Mapping[str, Endpoint],
-        rack: str | None,
-        log_dirs: Sequence[bytes],
-        features: Mapping[str, tuple[int, int]],
-    ) -> None:
-        """Tell the cluster that this process is the broker `broker_id` from now on, still fenced."""
-        reply = await self.submit(
-            RegisterBroker(
-                broker_id=broker_id,
-                incarnation_id=incarnation_id,
-                listeners=[
-                    BrokerEndpoint(
-                        name=name,
-                        host=point.host,
-                        port=point.port,
-                        security_protocol=point.security_protocol,
-                    )
-                    for name, point in sorted(listeners.items())
-                ],
-                rack=rack,
-                log_dirs=log_dirs,
-                features=[
-                    BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                    for name, (low, high) in sorted(features.items())
-                ],
-            )
-        )
-        self.broker_id, self.broker_epoch = broker_id, reply.broker_epoch
-
-    async def unfence(self) -> None:
-        """Lead whatever this broker may lead: its logs are open and its listeners ready."""
-        await self.submit(
-            BrokerHeartbeat(
-                broker_id=self.broker_id,
-                broker_epoch=self.broker_epoch,
-                current_metadata_offset=self._image.version,
-            )
-        )
-
-    async def next_producer_id(self) -> int:
-        """A producer id that nobody has; one commit serves a block of them, however many ask at once."""
-        while not self._producer_ids:
-            if self._producer_id_block is None:
-                self._producer_id_block = get_running_loop().create_future()
-                try:
-                    await self._take_producer_ids()
-                finally:
-                    block, self._producer_id_block = self._producer_id_block, None
-                    block.set_result(None)
-            else:
-                await self._producer_id_block
-        first, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
-        return first
-
-    async def _take_producer_ids(self) -> None:
-        command = AllocateProducerIds(broker_id=self.broker_id, broker_epoch=self.broker_epoch)
-        reply = await self.submit(command)
-        self._producer_ids = range(reply.producer_id_start, reply.producer_id_start + reply.producer_id_len)
+def _told(error: KafkaError) -> KafkaError:
+    """What whoever waited is told when time is up: a lost connection among nodes is not the client's."""
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, error.detail)
+    return error

@@ -61,7 +61,7 @@ def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(emb
         topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
         with contextlib.suppress(Closed):
             client.call("create_topics", 7, topics=topics, timeout_ms=5000)
-    task = node.call(lambda broker: broker._metadata_task)
+    task = node.call(lambda broker: broker.metadata_task)
 
     with pytest.raises(BaseExceptionGroup):
         node.stop()

@@ -23,6 +23,7 @@ from metadata_raft.commands import (
 )
 from metadata_raft.delta import MetadataDelta, replay_batch
 from metadata_raft.image import MetadataImage, check_invariants
+from metadata_raft.image_changes import changes_between
 from metadata_raft.record_codec import decode_batch, decode_record
 from metadata_raft.records import ConfigResourceType
 from metadata_raft.snapshot import decode_snapshot, encode_snapshot
@@ -75,6 +76,26 @@ def play(world: MetadataWorld, step: tuple[Any, ...]) -> None:
             )
 
 
+def check_changes(before: MetadataImage, after: MetadataImage) -> None:
+    """Following what is said to differ leads from one image to the other."""
+    changes = changes_between(before, after)
+    topics, configs = dict(before.topics.by_name), dict(before.configs.by_resource)
+    for changed in changes.topics:
+        assert changed.before is None or topics[changed.before.name] is changed.before
+        if changed.after is None:
+            assert changed.before is not None
+            del topics[changed.before.name]
+        else:
+            topics[changed.after.name] = changed.after
+    for key in changes.configs:
+        configs[key] = after.configs.by_resource.get(key, {})
+    brokers = {**before.brokers, **{key: after.brokers.get(key) for key in changes.brokers}}
+    assert topics == after.topics.by_name
+    assert {key: value for key, value in configs.items() if value} == after.configs.by_resource
+    assert {key: value for key, value in brokers.items() if value is not None} == after.brokers
+    assert changes.features == (before.features != after.features)
+
+
 @pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.lists(STEPS, max_size=25))
@@ -99,6 +120,8 @@ def test_replay_and_snapshot_give_the_image_that_was_live(steps: list[tuple[Any,
     from_snapshot = decode_snapshot(content, empty=EMPTY, version=live.version, epoch=live.epoch)
 
     check_invariants(at_once)
+    check_changes(one_by_one if not batches else replay_batch(EMPTY, batches[0])[0], live)
+    assert changes_between(live, one_by_one) == changes_between(live, live)
     assert one_by_one == live
     assert at_once == live
     assert from_snapshot == live

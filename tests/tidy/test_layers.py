@@ -21,6 +21,8 @@ DOORS = {
     "node/clock.py",
     "node/config.py",
     "node/broker.py",
+    "node/broker_start.py",
+    "node/kafka_api/dispatch.py",
     "node/__main__.py",
     "node/replica/replica_manager.py",
 }

@@ -7,7 +7,7 @@ what the voter has in memory and on disk, or ahead of it in another history, is 
 from collections.abc import Sequence
 
 from logstore import schema
-from logstore.schema import Buffer, message, struct
+from logstore.schema import message, struct
 
 
 @message(api_key=30_002, versions=(0, 0), flexible_since=0)
@@ -37,4 +37,4 @@ class FetchMetadataResponse:
     snapshot_epoch: int = schema.int32(default=-1)
     snapshot_bytes: int = schema.int64(default=-1)
     voters: Sequence[VoterAddress] = schema.array(VoterAddress)
-    batches: Buffer = schema.records()
+    batches: bytes = schema.bytes_()

@@ -8,13 +8,16 @@ from importlib import import_module
 from typing import Any
 
 from logstore.schema_compiler import decode, encode
+from metadata_raft.commands import BrokerHeartbeat
 from metadata_raft.image import Endpoint
 from metadata_raft.quorum_memory import MemoryQuorum
 from node.clock import ManualClock
 from node.config import BrokerConfig, parse_config
 from node.kafka_api.request_context import ConnectionInfo, EncodedBody, RequestContext
+from node.runtime.broker_lifecycle import Registration
 from node.runtime.metadata_publisher import MetadataPublisher, controller_config
 from node.runtime.metadata_runtime import MetadataRuntime
+from node.runtime.producer_ids import ProducerIds
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from tests.unit.metadata_raft.metadata_world import EMPTY
@@ -52,7 +55,9 @@ class MetadataNode:
             image=EMPTY,
             config=controller_config(self.config),
             clock=ManualClock(),
+            broker_id=self.config.node_id,
         )
+        self.producer_ids = ProducerIds(self.metadata)
         self.replicas = Replicas()
         self.metadata.add_listener(
             MetadataPublisher(config=self.config, replicas=self.replicas, set_config=self._set_config)
@@ -66,16 +71,30 @@ class MetadataNode:
         broker = self.metadata.image.brokers.get(broker_id)
         return None if broker is None else broker.listeners.get(connection.listener_name)
 
-    async def start(self) -> None:
-        await self.metadata.register(
+    async def start(self, incarnation_id: bytes = b"incarnation-id-1") -> None:
+        await self.register(incarnation_id)
+        await self.unfence()
+
+    async def register(self, incarnation_id: bytes) -> None:
+        registration = Registration(
             broker_id=self.config.node_id,
-            incarnation_id=b"incarnation-id-1",
+            incarnation_id=incarnation_id,
             listeners={"PLAINTEXT": Endpoint("localhost", 9092)},
             rack="r1",
             log_dirs=[b"directory-id-16-"],
             features={},
         )
-        await self.metadata.unfence()
+        reply = await self.metadata.submit(registration.command())
+        self.metadata.broker_epoch = reply.broker_epoch
+
+    async def unfence(self) -> None:
+        await self.metadata.submit(
+            BrokerHeartbeat(
+                broker_id=self.config.node_id,
+                broker_epoch=self.metadata.broker_epoch,
+                current_metadata_offset=self.metadata.image.version,
+            )
+        )
 
     async def ask(self, version: int, request: Any) -> Any:
         """The response to a request; both pass through their bytes."""

@@ -7,7 +7,6 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import CreateTopics, NewTopic
 from metadata_raft.delta import replay_batch
-from metadata_raft.image import Endpoint
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import FeatureLevelRecord
 from tests.unit.node.metadata_node import MetadataNode
@@ -88,7 +87,7 @@ def test_one_that_gives_up_does_not_fail_the_others_who_wait_for_the_same_commit
 def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
-        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+        asked = asyncio.ensure_future(node.metadata.submit(create("a"), timeout_ms=0))
         await turns()
 
         node.quorum.lose_leadership()
@@ -97,7 +96,7 @@ def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() 
             await asked
         assert failed.value.code is ErrorCode.NOT_CONTROLLER
         with pytest.raises(KafkaError):
-            await node.metadata.submit(create("a"))
+            await node.metadata.submit(create("a"), timeout_ms=0)
         node.quorum.win_election()
         again = asyncio.ensure_future(node.metadata.submit(create("a")))
         await turns()
@@ -127,9 +126,9 @@ def test_a_thousand_producer_ids_cost_one_commit() -> None:
         node = await started(by_hand=False)
         before = len(node.quorum.log)
 
-        ids = [await node.metadata.next_producer_id() for _ in range(1000)]
+        ids = [await node.producer_ids.next() for _ in range(1000)]
         assert len(node.quorum.log) == before + 1
-        ids += [await node.metadata.next_producer_id() for _ in range(2)]
+        ids += [await node.producer_ids.next() for _ in range(2)]
 
         assert ids == list(range(1002)) and len(node.quorum.log) == before + 2
 
@@ -139,7 +138,7 @@ def test_a_thousand_producer_ids_cost_one_commit() -> None:
 def test_producers_that_come_together_share_a_block() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
-        asked = [asyncio.ensure_future(node.metadata.next_producer_id()) for _ in range(50)]
+        asked = [asyncio.ensure_future(node.producer_ids.next()) for _ in range(50)]
         await turns()
 
         node.quorum.commit()
@@ -155,16 +154,9 @@ def test_a_new_process_of_a_broker_begins_new_leader_epochs() -> None:
         await node.metadata.submit(create("a"))
         first_epoch = node.metadata.broker_epoch
 
-        await node.metadata.register(
-            broker_id=0,
-            incarnation_id=b"another-process-",
-            listeners={"PLAINTEXT": Endpoint("elsewhere", 1)},
-            rack=None,
-            log_dirs=[],
-            features={},
-        )
+        await node.register(b"another-process-")
         between = node.metadata.image.topics.by_name["a"].partitions[0]
-        await node.metadata.unfence()
+        await node.unfence()
         after = node.metadata.image.topics.by_name["a"].partitions[0]
 
         assert (between.leader, between.leader_epoch) == (-1, 1)

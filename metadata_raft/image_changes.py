@@ -1,0 +1,38 @@
+"""What differs between two images that no single delta lies between: after a jump by snapshot.
+
+Whatever two images share is passed over by identity; the rest is compared.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from metadata_raft.delta import ChangedTopic, MetadataChanges
+from metadata_raft.image import MetadataImage
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def changes_between(before: MetadataImage, after: MetadataImage) -> MetadataChanges:
+    """What a listener that knows `before` must look at to know `after`.
+
+    A topic that was deleted and created again under its name is there twice, the deletion first.
+    """
+    old, new = before.topics.by_id, after.topics.by_id
+    deleted = [ChangedTopic(topic, None) for topic_id, topic in old.items() if topic_id not in new]
+    changed = [
+        ChangedTopic(old.get(topic_id), topic)
+        for topic_id, topic in new.items()
+        if old.get(topic_id) is not topic and old.get(topic_id) != topic
+    ]
+    return MetadataChanges(
+        topics=(*deleted, *changed),
+        configs=_different(before.configs.by_resource, after.configs.by_resource),
+        brokers=_different(before.brokers, after.brokers),
+        features=before.features != after.features,
+        voters=before.voters != after.voters,
+    )
+
+
+def _different(before: Mapping[K, V], after: Mapping[K, V]) -> frozenset[K]:
+    return frozenset(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))

@@ -1,0 +1,336 @@
+"""The order in which a node starts: each step stands on those before it.
+
+Sockets are bound; log directories locked and claimed for a cluster; the metadata log is read, or a voter
+found who tells what is in it; peers are let in, clients not yet. The broker registers, which also proves that
+its metadata have caught up; its logs are opened while heartbeats keep its registration alive; it is unfenced;
+what the metadata say is applied to its partitions; and only then are clients served.
+"""
+
+import asyncio
+import hmac
+import logging
+import socket
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from groupcoord.coordinator_config import CoordinatorConfig
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from metadata_raft.delta import ChangedTopic, MetadataChanges
+from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
+from metadata_raft.quorum_local import JournalConfig, LocalQuorum
+from node.config import BrokerConfig
+from node.net.connection_quota import ConnectionLimits
+from node.net.listener import Listener, ListenerLimits
+from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
+from node.runtime.command_sender import CommandSender
+from node.runtime.group_runtime import GroupRuntime
+from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.metadata_feed import MetadataFeed
+from node.runtime.metadata_publisher import (
+    MetadataPublisher,
+    controller_config,
+    dynamic_config,
+    log_config_of,
+)
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.runtime.producer_ids import ProducerIds
+from node.wire.messages.fetch_metadata import VoterAddress
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+_CLUSTER_ID_LABEL: Final = b"ottla cluster id 1:"
+
+log = logging.getLogger(__name__)
+
+
+# ---- sockets -----------------------------------------------------------------------------------------------
+
+
+async def open_listeners(broker: "Broker") -> None:
+    """Bind all addresses, so that a port that is taken shows before anything is written."""
+    config = broker.config
+    limits = ListenerLimits(
+        socket_request_max_bytes=config.socket_request_max_bytes,
+        connections_max_idle_ms=config.connections_max_idle_ms,
+        socket_listen_backlog_size=config.socket_listen_backlog_size,
+    )
+    try:
+        for address in config.listeners:
+            listener = Listener(
+                name=address.name,
+                security_protocol=address.security_protocol,
+                service=broker.dispatcher.service,
+                memory=broker.receive_memory,
+                quota=broker.connection_quota,
+                limits=limits,
+                start_task=broker.start_task,
+                on_peer_lost=broker.peer_lost,
+            )
+            broker.listeners.append(listener)
+            await listener.bind(address.host, address.port)
+    except OSError:
+        for listener in broker.listeners:
+            listener.stop_accepting()
+        raise
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    """How many connections are let in."""
+    return ConnectionLimits(
+        max_connections=config.max_connections,
+        listener_max_connections=config.listener_max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+    )
+
+
+def registered_listeners(broker: "Broker") -> dict[str, Endpoint]:
+    """Where other nodes reach this one; clients are told what they reached themselves."""
+    advertised = {one.name: one for one in broker.config.advertised_listeners}
+    return {
+        one.name: Endpoint(
+            advertised[one.name].host if one.name in advertised else one.host or socket.gethostname(),
+            advertised[one.name].port if one.name in advertised else one.port,
+        )
+        for one in broker.listeners
+    }
+
+
+# ---- the parts, in their order -----------------------------------------------------------------------------
+
+
+async def start_parts(broker: "Broker") -> None:
+    """From bound sockets to served clients."""
+    await asyncio.to_thread(_claim_directories, broker)
+    broker.tasks = asyncio.TaskGroup()
+    await broker.tasks.__aenter__()
+    image = await asyncio.to_thread(_open_quorum, broker)
+    _make_metadata(broker, image)
+    broker.metadata_task = broker.start_task(broker.run_metadata())
+    if broker.peer_gate is not None:
+        # Peers need what this node knows before it serves clients, and it needs them to start.
+        broker.dispatcher.hold_clients()
+        await _inter_broker_listener(broker).start()
+    await broker.lifecycle.register()
+    broker.start_task(broker.lifecycle.run())
+    image = broker.metadata.image
+    config = dynamic_config(broker.config, image)
+    broker.set_config(config)
+    await asyncio.to_thread(_load_logs, broker, image)
+    _make_runtimes(broker)
+    # Nobody is let in yet, so the broker may call itself ready before its partitions are told to lead.
+    broker.lifecycle.logs_are_open()
+    await broker.lifecycle.until_unfenced()
+    publish = MetadataPublisher(
+        config=config,
+        replicas=broker.replica_manager,
+        set_config=broker.set_config,
+        others=broker.tell_groups,
+    )
+    publish(broker.metadata.image, _everything(broker.metadata.image))
+    broker.metadata.add_listener(publish)
+    await broker.assignments.report()
+    broker.log_notes()
+    broker.groups.start(broker.tasks)
+    broker.start_task(broker.replica_manager.host_the_rest())
+    broker.start_task(broker.assignments.run())
+    broker.start_task(broker.maintenance.run())
+    for listener in broker.listeners:
+        if broker.peer_gate is None or listener is not _inter_broker_listener(broker):
+            await listener.start()
+    broker.dispatcher.serve_clients()
+
+
+def _inter_broker_listener(broker: "Broker") -> Listener:
+    name = broker.config.inter_broker_listener_name
+    return next(listener for listener in broker.listeners if listener.name == name)
+
+
+def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
+    config = broker.config
+    broker.metadata = MetadataRuntime(
+        quorum=broker.quorum,
+        image=image,
+        config=controller_config(config),
+        clock=broker.clock,
+        broker_id=config.node_id,
+        sender=CommandSender(broker.peers.client),
+        voters=lambda: _voter_ids(broker),
+        chance=broker.chance,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+    )
+    if config.is_voter:
+        broker.metadata_feed = MetadataFeed(
+            image,
+            leader=lambda: (broker.metadata.controller_id, broker.metadata.controller_epoch),
+            voters=lambda: _voter_addresses(broker),
+        )
+        broker.metadata.add_commit_listener(broker.metadata_feed.add)
+    broker.lifecycle = BrokerLifecycle(
+        metadata=broker.metadata,
+        registration=Registration(
+            broker_id=config.node_id,
+            incarnation_id=broker.unique(16),
+            listeners=registered_listeners(broker),
+            rack=config.broker_rack,
+            log_dirs=[one.directory_id for one in broker.log_manager.online_dirs if one.directory_id],
+            features=broker.supported_features,
+        ),
+        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        session_timeout_ms=config.broker_session_timeout_ms,
+        registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+    )
+    broker.producer_ids = ProducerIds(broker.metadata)
+
+
+def _voter_ids(broker: "Broker") -> Sequence[int]:
+    voters = broker.metadata.image.voters
+    if voters:
+        return [voter.voter_id for voter in voters]
+    return [voter.node_id for voter in broker.config.controller_quorum_voters]
+
+
+def _voter_addresses(broker: "Broker") -> list[VoterAddress]:
+    """Where nodes that are no voters find those that are."""
+    own = registered_listeners(broker)[broker.config.inter_broker_listener_name]
+    found = [VoterAddress(node_id=broker.config.node_id, host=own.host, port=own.port)]
+    for node_id in _voter_ids(broker):
+        endpoint = broker.peer_endpoint(node_id)
+        if node_id != broker.config.node_id and endpoint is not None:
+            found.append(VoterAddress(node_id=node_id, host=endpoint.host, port=endpoint.port))
+    return found
+
+
+def _make_runtimes(broker: "Broker") -> None:
+    config = broker.config
+    broker.groups = GroupRuntime(
+        config=_coordinator_config(config),
+        replicas=broker.replica_manager,
+        image=lambda: broker.metadata.image,
+        create_offsets_topic=broker.create_offsets_topic,
+        clock=broker.clock,
+        new_uuid=lambda: str(uuid.UUID(bytes=broker.unique(16), version=4)),
+        offsets_topic_num_partitions=config.offsets_topic_num_partitions,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
+    )
+    broker.maintenance = LogMaintenance(
+        log_manager=broker.log_manager,
+        config=lambda: broker.config,
+        clock=broker.clock,
+        on_moved=broker.replica_manager.replace_log,
+        on_notes=broker.log_notes,
+    )
+
+
+def _coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
+    return CoordinatorConfig(
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        max_batch_bytes=config.message_max_bytes,
+    )
+
+
+def _everything(image: MetadataImage) -> MetadataChanges:
+    """The change from nothing to this image."""
+    return MetadataChanges(
+        topics=tuple(ChangedTopic(None, topic) for topic in image.topics.by_name.values()),
+        configs=frozenset(),
+        brokers=frozenset(image.brokers),
+        features=True,
+    )
+
+
+# ---- what lies on the disk, in threads ---------------------------------------------------------------------
+
+
+def _claim_directories(broker: "Broker") -> None:
+    """Lock the log directories and make sure that they are this node's. Blocks."""
+    config, manager = broker.config, broker.log_manager
+    manager.acquire()
+    owner = manager.identity()
+    broker.cluster_id = owner.cluster_id if owner is not None else _new_cluster_id(broker)
+    if config.cluster_id not in (None, broker.cluster_id):
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"The log directories belong to the cluster {uuid_to_text(broker.cluster_id)}, not to the one"
+            " that cluster.id names: choose another log.dirs or take cluster.id out.",
+        )
+    manager.claim(cluster_id=broker.cluster_id, node_id=config.node_id)
+
+
+def _new_cluster_id(broker: "Broker") -> bytes:
+    """The id of a new cluster: voters that share a secret and name each other find the same."""
+    config = broker.config
+    if config.cluster_id is not None:
+        return config.cluster_id
+    if not config.controller_quorum_voters or config.cluster_secret is None:
+        return broker.unique(16)
+    voters = ",".join(f"{one.node_id}@{one.host}:{one.port}" for one in config.controller_quorum_voters)
+    made = bytearray(
+        hmac.digest(config.cluster_secret.encode(), _CLUSTER_ID_LABEL + voters.encode(), "sha256")[:16]
+    )
+    made[0] &= 0x7F  # no '-' in front, which tools would take for an option
+    return bytes(made)
+
+
+def _open_quorum(broker: "Broker") -> MetadataImage:
+    """Read the metadata log; the image that it holds. Blocks."""
+    config, manager = broker.config, broker.log_manager
+    quorum = LocalQuorum(
+        config.metadata_log_dir / f"{METADATA_TOPIC}-0",
+        broker.disk,
+        node_id=config.node_id,
+        config=JournalConfig(
+            max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
+            max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+        ),
+    )
+    loaded = quorum.load(MetadataImage(cluster_id=broker.cluster_id))
+    if loaded.cut_bytes:
+        log.warning(
+            "%d bytes at the end of the metadata log were cut: a change that the node died in.",
+            loaded.cut_bytes,
+        )
+    if loaded.image.version < 0 and manager.holds_logs():
+        # To go on would set every partition apart as one that no topic has.
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            "There are partitions in log.dirs, but the metadata log in"
+            f" {config.metadata_log_dir} is missing or empty: restore it from a backup, or move the"
+            " partitions away to begin anew.",
+        )
+    broker.quorum = quorum
+    return loaded.image
+
+
+def _load_logs(broker: "Broker", image: MetadataImage) -> None:
+    """Open all logs, reading again what an unclean shutdown left unsure. Blocks."""
+    manager, config = broker.log_manager, broker.config
+    threads = max(1, config.num_recovery_threads_per_data_dir * len(config.log_dirs))
+    if threads == 1:
+        manager.load(lambda topic: log_config_of(config, image, topic))
+    else:
+        with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+            manager.load(lambda topic: log_config_of(config, image, topic), parallel=pool.map)
+
+    def is_known(name: TopicPartition, topic_id: bytes) -> bool:
+        topic = image.topics.by_name.get(name.topic)
+        return (
+            topic is not None
+            and topic_id in (topic.topic_id, ZERO_UUID)
+            and name.partition < len(topic.partitions)
+        )
+
+    manager.set_strays_apart(is_known)

@@ -1,0 +1,53 @@
+"""SubmitCommand: a node of the cluster has its command decided here, if this node leads the metadata quorum.
+
+A node speaks for itself: what concerns a broker (its registration, heartbeats, ISRs) is taken from that
+broker's own connection alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.command_codec import decode_command, encode_reply
+from metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def _check_sender(command: Command, peer_id: int) -> None:
+    if isinstance(command, UnregisterBroker):
+        return  # an administrator's wish, about any broker
+    # Every other command that is about one broker names it so.
+    speaks_for = getattr(command, "broker_id", peer_id)
+    if speaks_for != peer_id or isinstance(command, BrokerConnectionLost):
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"Node {peer_id} speaks for node {speaks_for}."
+        )
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: SubmitCommandRequest
+) -> SubmitCommandResponse:
+    metadata = broker.metadata
+    try:
+        command = decode_command(request.command)
+        _check_sender(command, context.connection.peer_id)
+        request_id = None
+        if request.sequence >= 0:
+            request_id = RequestId(request.broker_epoch, request.sequence, request.oldest_open_sequence)
+        decided = await metadata.decide(command, request_id)
+    except KafkaError as error:
+        return SubmitCommandResponse(
+            error_code=error.code,
+            error_message=error.detail,
+            leader_id=metadata.controller_id,
+            epoch=metadata.controller_epoch,
+        )
+    return SubmitCommandResponse(
+        leader_id=metadata.controller_id,
+        epoch=metadata.controller_epoch,
+        offset=decided.offset,
+        reply=encode_reply(decided.reply),
+    )

@@ -1,0 +1,235 @@
+"""This broker in its cluster: registered, fenced, unfenced, shutting down, and what the controller hears.
+
+It registers when its metadata have caught up, and says by heartbeats that it lives. It stays fenced until its
+logs are open. If no heartbeat came through for `broker.session.timeout.ms`, others lead its partitions by
+now: by its own clock it then takes itself for fenced, and accepts nothing more. Told to stop, it asks first
+that its leaders move, and goes when they have.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
+from metadata_raft.image import Endpoint
+from metadata_raft.records import BrokerEndpoint, BrokerFeature
+from node.runtime.metadata_runtime import MetadataRuntime
+
+# While something is about to change (unfencing, leaders that move), the controller is asked so often.
+IMPATIENT_S: Final = 0.05
+REGISTRATION_RETRY_S: Final = 0.1
+# Leaders move within a second; a controller that cannot be reached must not keep a node from stopping.
+SHUTDOWN_TIMEOUT_S: Final = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class BrokerState(Enum):
+    """Where in its life a broker is."""
+
+    STARTING = "starting"  # not registered, or its logs are not open yet
+    WAITING = "waiting"  # its logs are open; the controller still keeps it fenced
+    RUNNING = "running"
+    SHUTTING_DOWN = "shutting down"
+    STOPPED = "stopped"
+
+
+# Every legal move; `_move` refuses others.
+MOVES: Final[Mapping[BrokerState, frozenset[BrokerState]]] = {
+    BrokerState.STARTING: frozenset({BrokerState.WAITING, BrokerState.STOPPED}),
+    BrokerState.WAITING: frozenset({BrokerState.RUNNING, BrokerState.SHUTTING_DOWN, BrokerState.STOPPED}),
+    # Fenced while it was cut off: it waits to be unfenced again.
+    BrokerState.RUNNING: frozenset({BrokerState.WAITING, BrokerState.SHUTTING_DOWN, BrokerState.STOPPED}),
+    BrokerState.SHUTTING_DOWN: frozenset({BrokerState.STOPPED}),
+    BrokerState.STOPPED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a broker tells of itself; `incarnation_id` is this process's own."""
+
+    broker_id: int
+    incarnation_id: bytes
+    listeners: Mapping[str, Endpoint]
+    rack: str | None
+    log_dirs: Sequence[bytes]
+    features: Mapping[str, tuple[int, int]]
+
+    def command(self) -> RegisterBroker:
+        return RegisterBroker(
+            broker_id=self.broker_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                BrokerEndpoint(
+                    name=name,
+                    host=point.host,
+                    port=point.port,
+                    security_protocol=point.security_protocol,
+                )
+                for name, point in sorted(self.listeners.items())
+            ],
+            rack=self.rack,
+            log_dirs=list(self.log_dirs),
+            features=[
+                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(self.features.items())
+            ],
+        )
+
+
+class BrokerLifecycle:
+    """Lives on the node's event loop; `run` is its task."""
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataRuntime,
+        registration: Registration,
+        heartbeat_interval_ms: int,
+        session_timeout_ms: int,
+        registration_timeout_ms: int,
+    ) -> None:
+        self.state = BrokerState.STARTING
+        self._metadata = metadata
+        self._registration = registration
+        self._heartbeat_interval_s = heartbeat_interval_ms / 1000
+        self._session_timeout_s = session_timeout_ms / 1000
+        self._registration_timeout_s = registration_timeout_ms / 1000
+        self._wakes = asyncio.Event()
+        self._unfenced = asyncio.Event()
+        self._may_stop = asyncio.Event()
+        self._session_from = 0.0  # when the last heartbeat that was answered had been sent
+
+    def _move(self, state: BrokerState) -> None:
+        assert state in MOVES[self.state], f"a broker that is {self.state.value} cannot be {state.value}"
+        self.state = state
+        self._wakes.set()
+
+    # ---- what others ask for -------------------------------------------------------------------------------
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the controller may have given this broker's partitions to others without its knowledge."""
+        silent_s = asyncio.get_running_loop().time() - self._session_from
+        return silent_s > self._session_timeout_s
+
+    async def register(self) -> None:
+        """Be the broker of this id; returns when this node's metadata show it.
+
+        Waits for the session of another process of the same id to end. The last refusal, if that takes longer
+        than `initial.broker.registration.timeout.ms`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._registration_timeout_s
+        command = self._registration.command()
+        while True:
+            sent_at = loop.time()
+            try:
+                reply = await self._metadata.submit(command, int((deadline - sent_at) * 1000))
+                break
+            except KafkaError as error:
+                is_hopeless = error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION
+                if is_hopeless or loop.time() + REGISTRATION_RETRY_S >= deadline:
+                    raise
+                log.info("Broker %d is still registered by another process.", command.broker_id)
+            await asyncio.sleep(REGISTRATION_RETRY_S)
+        self._metadata.broker_epoch = reply.broker_epoch
+        self._session_from = sent_at
+
+    def logs_are_open(self) -> None:
+        """This broker may lead from now on."""
+        self._move(BrokerState.WAITING)
+
+    async def until_unfenced(self) -> None:
+        """Wait until this broker may lead; `run` must be at work."""
+        await self._unfenced.wait()
+
+    async def shut_down(self) -> None:
+        """Have others lead what this broker leads; returns when they do, or it takes too long."""
+        if self.state not in (BrokerState.WAITING, BrokerState.RUNNING):
+            return
+        self._move(BrokerState.SHUTTING_DOWN)
+        try:
+            async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
+                await self._may_stop.wait()
+        except TimeoutError:
+            log.warning("The leaders of this broker did not all move within %g s.", SHUTDOWN_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """No heartbeat more."""
+        if self.state is not BrokerState.STOPPED:
+            self._move(BrokerState.STOPPED)
+
+    # ---- heartbeats ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send heartbeats until `stop`.
+
+        DUPLICATE_BROKER_REGISTRATION, which ends the node, when another process took this broker's place.
+        """
+        while self.state is not BrokerState.STOPPED:
+            self._wakes.clear()
+            await self._heartbeat()
+            is_patient = self.state in (BrokerState.STARTING, BrokerState.RUNNING)
+            pause_s = self._heartbeat_interval_s
+            if not is_patient:
+                pause_s = min(pause_s, IMPATIENT_S)
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wakes.wait()
+            except TimeoutError:
+                pass
+
+    async def _heartbeat(self) -> None:
+        sent_at = asyncio.get_running_loop().time()
+        state = self.state
+        command = BrokerHeartbeat(
+            broker_id=self._registration.broker_id,
+            broker_epoch=self._metadata.broker_epoch,
+            current_metadata_offset=self._metadata.image.version,
+            want_fence=state is BrokerState.STARTING,
+            want_shut_down=state is BrokerState.SHUTTING_DOWN,
+        )
+        try:
+            reply = await self._metadata.submit(command, int(self._session_timeout_s * 1000))
+        except KafkaError as error:
+            await self._refused(error)
+            return
+        self._session_from = sent_at
+        # What was answered to an earlier wish says nothing about the present one.
+        if state is self.state:
+            self._answered(reply)
+
+    def _answered(self, reply: BrokerHeartbeatReply) -> None:
+        match self.state:
+            case BrokerState.WAITING if not reply.is_fenced:
+                self._unfenced.set()
+                self._move(BrokerState.RUNNING)
+            case BrokerState.RUNNING if reply.is_fenced:
+                log.warning("The controller has fenced this broker; it waits to be let in again.")
+                self._move(BrokerState.WAITING)
+            case BrokerState.SHUTTING_DOWN if reply.should_shut_down:
+                self._may_stop.set()
+            case _:
+                pass
+
+    async def _refused(self, error: KafkaError) -> None:
+        if error.code not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            log.warning("The controller hears nothing of this broker: %s", error)
+            return
+        known = self._metadata.image.brokers.get(self._registration.broker_id)
+        if known is not None and known.incarnation_id != self._registration.incarnation_id:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"Another process has registered as broker {self._registration.broker_id}, so this one ends.",
+            )
+        log.warning("This broker is not registered any more (%s); it registers again.", error)
+        try:
+            await self.register()
+        except KafkaError as refusal:
+            log.warning("The controller does not take it: %s", refusal)

@@ -1,0 +1,135 @@
+"""The controller while this node leads: commands are decided against an image that runs ahead.
+
+Records of a decision go to the quorum; its reply may leave when they are committed, and when everything is
+that the decision was based on. When the quorum changes hands nobody can say what becomes of the batches on
+their way: their commands fail with NOT_CONTROLLER, and whoever sent them asks the next leader, with the same
+request id.
+"""
+
+import logging
+from asyncio import Future, get_running_loop, shield
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import Command, Reply, RequestId
+from metadata_raft.controller import Controller
+from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.image import MetadataImage
+from metadata_raft.quorum import Quorum
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import MetadataRecord
+from node.clock import Clock
+
+# Commands whose batches are on their way; a client that is told so asks again.
+MAX_PENDING: Final = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class Decided(NamedTuple):
+    """What a command was answered, and the offset up to which the metadata show what it did."""
+
+    reply: Reply
+    offset: int
+
+
+class _Pending(NamedTuple):
+    """A batch on its way to a majority of disks."""
+
+    batch: MetadataBatch
+    committed: "Future[None]"
+
+
+class ControllerRuntime:
+    """All of its methods run on the event loop of the node."""
+
+    def __init__(
+        self, *, quorum: Quorum, image: MetadataImage, config: ControllerConfig, clock: Clock
+    ) -> None:
+        self._quorum = quorum
+        self._controller = Controller(image, config)
+        self._committed = image
+        self._clock = clock
+        self._pending: deque[_Pending] = deque()
+
+    def reconfigure(self, config: ControllerConfig) -> None:
+        """Decide by other settings from now on."""
+        self._controller.config = config
+
+    # ---- deciding ------------------------------------------------------------------------------------------
+
+    async def decide(self, command: Command, request: RequestId | None = None) -> Decided:
+        """Decide and commit; NOT_CONTROLLER unless this node leads, or what the command is refused with."""
+        decided, committed = self.begin(command, request)
+        if committed is not None:
+            await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
+        return decided
+
+    def begin(
+        self, command: Command, request: RequestId | None = None
+    ) -> "tuple[Decided, Future[None] | None]":
+        """The decision, and what its reply has to wait for; None if nothing."""
+        if not self._quorum.is_leader:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
+        decision = self._controller.decide(command, self._now_ms(), request)
+        if decision.records:
+            self._append(decision.records)
+        # Without records the reply may still show what is not committed yet.
+        if not self._pending:
+            return Decided(decision.reply, self._committed.version), None
+        last = self._pending[-1]
+        return Decided(decision.reply, last.batch.last_offset), last.committed
+
+    @staticmethod
+    def _now_ms() -> int:
+        """A clock that never goes back; what is written has the wall clock's time."""
+        return int(get_running_loop().time() * 1000)
+
+    def _append(self, records: Sequence[MetadataRecord]) -> None:
+        if len(self._pending) >= MAX_PENDING:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are under way.")
+        before = self._controller.image
+        batch = MetadataBatch(before.version + 1, self._quorum.epoch, self._clock.now_ms(), records)
+        self._controller.replay(batch)
+        committed: Future[None] = get_running_loop().create_future()
+        # Several may wait for one commit, or all of them may have gone.
+        committed.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._pending.append(_Pending(batch, committed))
+        try:
+            self._quorum.append(batch)
+        except KafkaError:
+            self._pending.pop()
+            self._controller.reset(before)
+            raise
+
+    # ---- what the quorum tells -----------------------------------------------------------------------------
+
+    def handle_commit(self, batch: MetadataBatch, image: MetadataImage) -> "Future[None] | None":
+        """`image` is committed; who waits for it may be told once it is published."""
+        self._committed = image
+        if self._pending and self._pending[0].batch.base_offset == batch.base_offset:
+            pending = self._pending.popleft()
+            assert pending.batch.epoch == batch.epoch, "another leader's batch stands where ours was to be"
+            return pending.committed
+        assert not self._pending, "a batch that this leader did not append was committed before its own"
+        self._controller.reset(image)
+        return None
+
+    def handle_jump(self, image: MetadataImage) -> None:
+        """A snapshot took the place of the image; leaders get none."""
+        self._committed = image
+        self._controller.reset(image)
+
+    def lead(self) -> None:
+        """Decide from what is committed."""
+        self._controller.reset(self._committed)
+
+    def resign(self, detail: str) -> None:
+        """Fail what is under way."""
+        failed, self._pending = self._pending, deque()
+        self._controller.reset(self._committed)
+        for pending in failed:
+            if not pending.committed.done():
+                pending.committed.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, detail))

@@ -1,0 +1,227 @@
+"""What a voter gives to the nodes that are none: committed batches out of memory, or a snapshot in pieces.
+
+A batch is encoded once, however many ask for it, and answers for the same offsets share their bytes. Who asks
+for what is not in memory any more is told of a snapshot, which is encoded in a thread and kept while somebody
+fetches it. Commits that follow each other closely are told together: with a hundred nodes waiting, every
+commit would otherwise be a hundred answers.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import MetadataImage
+from metadata_raft.record_codec import MetadataBatch, encode_batch
+from metadata_raft.snapshot import encode_snapshot
+from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse, VoterAddress
+from node.wire.messages.fetch_metadata_snapshot import (
+    FetchMetadataSnapshotRequest,
+    FetchMetadataSnapshotResponse,
+)
+
+MAX_RECORDS: Final = 50_000  # in memory, some 30 MB; a node that was away for longer takes a snapshot
+MAX_ANSWER_BYTES: Final = 1024 * 1024
+MAX_WAIT_MS: Final = 30_000
+MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have some hundred
+# Between two answers to the same nodes, for each of them: a hundred nodes hear at most every 50 ms.
+GAP_S_FOR_EACH: Final = 0.0005
+SNAPSHOTS_KEPT: Final = 2
+
+
+class _Entry:
+    """One committed batch, and its bytes once somebody has asked for them."""
+
+    __slots__ = ("_encoded", "base_offset", "batch", "epoch")
+
+    def __init__(self, batch: MetadataBatch) -> None:
+        self.base_offset = batch.base_offset
+        self.epoch = batch.epoch
+        self.batch = batch
+        self._encoded: bytes | None = None
+
+    @property
+    def encoded(self) -> bytes:
+        if self._encoded is None:
+            self._encoded = bytes(encode_batch(self.batch))
+        return self._encoded
+
+
+class _Snapshot(NamedTuple):
+    offset: int
+    epoch: int
+    content: bytes
+
+
+class MetadataFeed:
+    """The voter's side of FetchMetadata. Lives on the node's event loop."""
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        *,
+        leader: Callable[[], tuple[int, int]],
+        voters: Callable[[], Sequence[VoterAddress]],
+    ) -> None:
+        self._image = image
+        self._leader = leader  # its id and epoch
+        self._voters = voters
+        self._entries: list[_Entry] = []
+        self._records = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._told_at = 0.0
+        self._telling: asyncio.TimerHandle | None = None
+        self._joined: tuple[int, int, bytes] = (-1, -1, b"")
+        self._snapshots: dict[tuple[int, int], asyncio.Future[_Snapshot]] = {}
+
+    # ---- what was committed --------------------------------------------------------------------------------
+
+    def add(self, batch: MetadataBatch | None, image: MetadataImage) -> None:
+        """One more batch was committed and makes `image`; None after a jump: what led there is not known."""
+        self._image = image
+        if batch is None:
+            self._entries, self._records = [], 0
+        else:
+            self._entries.append(_Entry(batch))
+            self._records += len(batch.records)
+            if self._records > MAX_RECORDS:
+                # Half of them, not one by one: taking from the front of a list moves all the rest.
+                self._entries = self._entries[len(self._entries) // 2 + 1 :]
+                self._records = sum(len(entry.batch.records) for entry in self._entries)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._waiting or self._telling is not None:
+            return
+        loop = asyncio.get_running_loop()
+        delay_s = self._told_at + len(self._waiting) * GAP_S_FOR_EACH - loop.time()
+        if delay_s <= 0:
+            self._tell()
+        else:
+            self._telling = loop.call_later(delay_s, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        self._told_at = asyncio.get_running_loop().time()
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def close(self) -> None:
+        """Answer all that wait with what there is."""
+        if self._telling is not None:
+            self._telling.cancel()
+        self._tell()
+
+    # ---- what is asked for ---------------------------------------------------------------------------------
+
+    async def fetch(self, request: FetchMetadataRequest) -> FetchMetadataResponse:
+        """What follows an offset; waits for it if there is nothing yet."""
+        if request.fetch_offset > self._image.version and request.max_wait_ms > 0:
+            await self._wait(min(request.max_wait_ms, MAX_WAIT_MS))
+        found = self._entries_from(request.fetch_offset, request.last_epoch)
+        if found is None:
+            return await self._name_snapshot()
+        return self._response(batches=self._join(found, min(request.max_bytes, MAX_ANSWER_BYTES)))
+
+    async def _wait(self, timeout_ms: int) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many nodes wait for metadata.")
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await future
+        except TimeoutError:
+            pass
+        finally:
+            if future in self._waiting:
+                self._waiting.remove(future)
+
+    def _entries_from(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
+        """The first and one past the last entry to send; None where only a snapshot helps."""
+        entries = self._entries
+        if offset > self._image.version:
+            # Nothing follows yet. Who is ahead of this voter waits until it has caught up.
+            is_known = offset > self._image.version + 1 or last_epoch == self._image.epoch
+            return (len(entries), len(entries)) if is_known else None
+        index = bisect_right(entries, offset, key=lambda entry: entry.base_offset) - 1
+        if index < 0 or entries[index].base_offset != offset:
+            return None
+        before = entries[index - 1].epoch if index else last_epoch
+        return (index, len(entries)) if before == last_epoch <= entries[index].epoch else None
+
+    def _join(self, found: tuple[int, int], max_bytes: int) -> bytes:
+        first, stop = found
+        if first == stop:
+            return b""
+        taken = [self._entries[first].encoded]  # one at least, or a large batch would never pass
+        size = len(taken[0])
+        for entry in self._entries[first + 1 : stop]:
+            size += len(entry.encoded)
+            if size > max_bytes:
+                break
+            taken.append(entry.encoded)
+        if len(taken) == 1:
+            return taken[0]
+        key = (self._entries[first].base_offset, len(taken))
+        if self._joined[:2] != key:
+            self._joined = (*key, b"".join(taken))
+        return self._joined[2]
+
+    def _response(self, *, batches: bytes = b"", snapshot: _Snapshot | None = None) -> FetchMetadataResponse:
+        leader_id, epoch = self._leader()
+        response = FetchMetadataResponse(
+            leader_id=leader_id,
+            epoch=epoch,
+            end_offset=self._image.version + 1,
+            snapshot_offset=-1 if snapshot is None else snapshot.offset,
+            snapshot_epoch=-1 if snapshot is None else snapshot.epoch,
+            snapshot_bytes=-1 if snapshot is None else len(snapshot.content),
+            voters=list(self._voters()),
+            batches=batches,
+        )
+        return response
+
+    # ---- snapshots -----------------------------------------------------------------------------------------
+
+    async def _name_snapshot(self) -> FetchMetadataResponse:
+        first_offset = self._entries[0].base_offset if self._entries else self._image.version + 1
+        for (offset, _), made in reversed(self._snapshots.items()):
+            # One that can be followed up by what is in memory saves making another for each who asks.
+            if offset >= first_offset:
+                return self._response(snapshot=await asyncio.shield(made))
+        return self._response(snapshot=await self._make_snapshot(self._image))
+
+    async def _make_snapshot(self, image: MetadataImage) -> _Snapshot:
+        key = (image.version + 1, image.epoch)
+        made = self._snapshots.get(key)
+        if made is None:
+            made = self._snapshots[key] = asyncio.get_running_loop().create_future()
+            while len(self._snapshots) > SNAPSHOTS_KEPT:
+                del self._snapshots[next(iter(self._snapshots))]
+            try:
+                content = await asyncio.to_thread(lambda: b"".join(encode_snapshot(image)))
+            except BaseException:
+                self._snapshots.pop(key, None)
+                made.cancel()
+                raise
+            made.set_result(_Snapshot(*key, content))
+        return await asyncio.shield(made)
+
+    async def snapshot_piece(self, request: FetchMetadataSnapshotRequest) -> FetchMetadataSnapshotResponse:
+        """A piece of a snapshot that `fetch` named; SNAPSHOT_NOT_FOUND when it is gone,
+        POSITION_OUT_OF_RANGE.
+        """
+        made = self._snapshots.get((request.snapshot_offset, request.snapshot_epoch))
+        if made is None:
+            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, "That snapshot of the metadata is gone.")
+        content = (await asyncio.shield(made)).content
+        if not 0 <= request.position <= len(content):
+            raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "The snapshot has no such position.")
+        stop = request.position + max(0, min(request.max_bytes, MAX_ANSWER_BYTES))
+        return FetchMetadataSnapshotResponse(
+            snapshot_bytes=len(content), content=content[request.position : stop]
+        )

@@ -1,0 +1,180 @@
+"""The metadata of a node that is no voter: fetched from a voter, applied by the same code as a voter's.
+
+It stands where a voter has its quorum: it tells the same listener of the same commits, and never leads. Any
+voter will do, since what is committed is the same everywhere; another one is asked when this one fails or
+lags. Nothing is kept on disk: a start begins with a snapshot.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.delta import replay_batch
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.image_changes import changes_between
+from metadata_raft.quorum import QuorumListener, QuorumStatus
+from metadata_raft.record_codec import MetadataBatch, decode_batch
+from metadata_raft.snapshot import decode_snapshot
+from node.net.peer_client import PeerClient
+from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+from node.wire.messages.fetch_metadata_snapshot import (
+    FetchMetadataSnapshotRequest,
+    FetchMetadataSnapshotResponse,
+)
+
+FETCH_BYTES: Final = 1024 * 1024
+FETCH_WAIT_MS: Final = 5_000
+MAX_SNAPSHOT_BYTES: Final = 1 << 30
+FIRST_BACKOFF_S: Final = 0.05
+MAX_BACKOFF_S: Final = 1.0
+PURPOSE: Final = "metadata"
+
+# An open connection to a voter by its id.
+Connect = Callable[[int, str], Awaitable[PeerClient]]
+
+log = logging.getLogger(__name__)
+
+
+class MetadataObserver:
+    """A member of the quorum that has no vote. All of it runs on the node's event loop."""
+
+    is_leader: Final = False
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        *,
+        voters: Mapping[int, Endpoint],
+        connect: Connect,
+        chance: random.Random,
+    ) -> None:
+        self.leader_id = -1
+        self.epoch = 0
+        self._image = image
+        self._voters = dict(voters)
+        self._connect = connect
+        self._chance = chance
+        self._listener: QuorumListener | None = None
+        self._is_closed = asyncio.Event()
+        self._failures = 0
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where a voter serves brokers, as it or another one told."""
+        return self._voters.get(node_id)
+
+    def status(self) -> QuorumStatus:
+        """What this node knows, which is little: progress is the leader's to know."""
+        return QuorumStatus(self.leader_id, self.epoch, self._image.version + 1, (), ())
+
+    def attach(self, listener: QuorumListener) -> None:
+        self._listener = listener
+
+    def append(self, batch: MetadataBatch) -> None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no voter of the metadata quorum.")
+
+    def close(self) -> None:
+        self._is_closed.set()
+
+    async def run(self) -> None:
+        """Fetch and apply until `close`; a record that this version does not know ends the node."""
+        async with asyncio.TaskGroup() as tasks:
+            fetching = tasks.create_task(self._fetch_for_ever())
+            await self._is_closed.wait()
+            fetching.cancel()
+
+    async def _fetch_for_ever(self) -> None:
+        voter_id = -1
+        while True:
+            if voter_id < 0:
+                voter_id = self._chance.choice(sorted(self._voters))
+            try:
+                await self._fetch_once(voter_id)
+                self._failures = 0
+            except KafkaError as error:
+                if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                    raise  # to skip what is not understood would be to lose it
+                await self._back_off(voter_id, error)
+                voter_id = -1
+
+    async def _back_off(self, voter_id: int, error: KafkaError) -> None:
+        self._failures += 1
+        if self._failures in (1, 10) or self._failures % 100 == 0:
+            log.warning("Node %d gives no metadata: %s", voter_id, error)
+        limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(self._failures, 10))
+        await asyncio.sleep(limit_s * (0.5 + self._chance.random() / 2))
+
+    async def _fetch_once(self, voter_id: int) -> None:
+        client = await self._connect(voter_id, PURPOSE)
+        response = await client.request(
+            FetchMetadataRequest(
+                fetch_offset=self._image.version + 1,
+                last_epoch=self._image.epoch,
+                max_bytes=FETCH_BYTES,
+                max_wait_ms=FETCH_WAIT_MS,
+            ),
+            FetchMetadataResponse,
+            timeout_s=FETCH_WAIT_MS / 1000 + 5,
+        )
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), f"node {voter_id} refused to give metadata")
+        if response.epoch >= self.epoch:
+            self.leader_id, self.epoch = response.leader_id, response.epoch
+        if response.voters:
+            self._voters = {one.node_id: Endpoint(one.host, one.port) for one in response.voters}
+        if response.snapshot_offset >= 0:
+            await self._take_snapshot(client, response)
+        self._apply(response.batches)
+
+    # ---- applying ------------------------------------------------------------------------------------------
+
+    def _apply(self, content: bytes) -> None:
+        assert self._listener is not None
+        position = 0
+        while position < len(content):
+            batch, header = decode_batch(content, position)
+            before = self._image
+            if batch.base_offset != before.version + 1 or batch.epoch < before.epoch:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"The batch at {batch.base_offset} of epoch {batch.epoch} does not follow"
+                    f" {before.version} of epoch {before.epoch}.",
+                )
+            self._image, changes = replay_batch(before, batch)
+            self._listener.handle_commit(batch, self._image, changes)
+            position += header.size_bytes
+
+    async def _take_snapshot(self, client: PeerClient, named: FetchMetadataResponse) -> None:
+        if not 0 <= named.snapshot_bytes <= MAX_SNAPSHOT_BYTES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "A snapshot of the metadata is too large.")
+        content = bytearray()
+        while len(content) < named.snapshot_bytes:
+            piece = await client.request(
+                FetchMetadataSnapshotRequest(
+                    snapshot_offset=named.snapshot_offset,
+                    snapshot_epoch=named.snapshot_epoch,
+                    position=len(content),
+                    max_bytes=FETCH_BYTES,
+                ),
+                FetchMetadataSnapshotResponse,
+            )
+            if piece.error_code:
+                raise KafkaError(ErrorCode(piece.error_code), "a piece of a snapshot was refused")
+            if not piece.content or piece.snapshot_bytes != named.snapshot_bytes:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot changed while it was fetched.")
+            content += piece.content
+        version, epoch = named.snapshot_offset - 1, named.snapshot_epoch
+        if version <= self._image.version:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"A snapshot up to {version} is older than what is here."
+            )
+        empty = MetadataImage(cluster_id=self._image.cluster_id)
+        image = await asyncio.to_thread(
+            decode_snapshot, bytes(content), empty=empty, version=version, epoch=epoch
+        )
+        assert self._listener is not None
+        changes = changes_between(self._image, image)
+        self._image = image
+        self._listener.handle_snapshot(image, changes)
