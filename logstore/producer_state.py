@@ -158,8 +158,8 @@ class ProducerState:
 
     # After an append.
 
-    def add_batch(self, header: BatchHeader, now_ms: int) -> None:
-        """A data batch with a producer id is in the log, at the offsets in its header."""
+    def add_batch(self, header: BatchHeader, now_ms: int, *, base_offset: int | None = None) -> None:
+        """A data batch with a producer id is in the log, at `base_offset` or else at that of its header."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
@@ -169,9 +169,15 @@ class ProducerState:
             entry.batches = batches = []
         elif len(batches) == RETAINED_BATCHES:
             del batches[0]
-        base_offset, delta = header.base_offset, header.last_offset_delta
-        batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp))
-        entry.last_timestamp = header.max_timestamp
+        if base_offset is None:
+            base_offset = header.base_offset
+        sequence, delta, max_timestamp = header.base_sequence, header.last_offset_delta, header.max_timestamp
+        last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else NO_SEQUENCE
+        # Without the detour over its keywords.
+        batches.append(
+            tuple.__new__(BatchMetadata, (last_sequence, base_offset + delta, delta, max_timestamp))
+        )
+        entry.last_timestamp = max_timestamp
         entry.last_seen_ms = now_ms
         if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
             entry.current_txn_first_offset = base_offset

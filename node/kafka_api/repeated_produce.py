@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 # What a node remembers at most: 1 KB each. Beyond it all are forgotten, and the living ones soon known again.
 MAX_HEADS: Final = 4096
 MAX_HEAD_BYTES: Final = 512  # a client id may have 32 KB
-FIRST_FLEXIBLE_VERSION: Final = 9
-FIRST_TOPIC_ID_VERSION: Final = 13
-FIRST_LOG_START_VERSION: Final = 5
 _HEAD_AT = 8  # behind api key, version and correlation id
 _CLIENT_ID_AT = 10  # behind its length
 _CORRELATION_ID_AT = 4  # in an answer, behind its size
@@ -65,14 +62,17 @@ class KnownHead:
 class RepeatedProduces:
     """The heads of one version that were seen before."""
 
-    __slots__ = ("_broker", "_heads", "_tail", "_version")
+    __slots__ = ("_broker", "_goes_by_id", "_has_log_start", "_heads", "_is_flexible", "_tail", "_version")
 
     def __init__(self, broker: "Broker", version: int) -> None:
         self._broker = broker
         self._version = version
         self._heads: dict[bytes, KnownHead] = {}
+        self._has_log_start = version >= 5
+        self._is_flexible = version >= 9
+        self._goes_by_id = version >= 13
         # Three empty tagged sections end a flexible request: of the partition, the topic and the whole.
-        self._tail = b"\0\0\0" if version >= FIRST_FLEXIBLE_VERSION else b""
+        self._tail = b"\0\0\0" if self._is_flexible else b""
 
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
@@ -92,7 +92,7 @@ class RepeatedProduces:
         if frame[start + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
             return None
         topic_partition = known.topic_partition
-        if self._version >= FIRST_TOPIC_ID_VERSION:
+        if self._goes_by_id:
             # The name of a deleted topic may be another's by now, its id never.
             by_id = self._broker.metadata.image.topics.by_id
             if known.request.topic_data[0].topic_id not in by_id:
@@ -116,7 +116,7 @@ class RepeatedProduces:
             return self._in_words(append, known, append.done(partition, topic_partition.partition, result))
         answer = known.answer.copy()
         _put_int32(answer, _CORRELATION_ID_AT, correlation_id)
-        if self._version >= FIRST_LOG_START_VERSION:
+        if self._has_log_start:
             _put_offsets(answer, known.offsets_at, base_offset, log_append_time_ms, log_start_offset)
         else:
             _put_offsets_before_log_start(answer, known.offsets_at, base_offset, log_append_time_ms)
@@ -141,7 +141,7 @@ class RepeatedProduces:
         if len(topic.partition_data) != 1 or topic_response.partition_responses[0].error_code:
             return
         name = topic.name
-        if self._version >= FIRST_TOPIC_ID_VERSION:
+        if self._goes_by_id:
             name = self._broker.metadata.image.topics.by_id[topic.topic_id].name
         head_end = self._head_end(frame)
         if head_end > MAX_HEAD_BYTES or is_internal_topic(name):
@@ -164,18 +164,18 @@ class RepeatedProduces:
         """Where the length of the batch stands in a request of the usual shape; in another, anywhere."""
         (client_id_bytes,) = _int16(frame, _HEAD_AT)
         position = _CLIENT_ID_AT + client_id_bytes if client_id_bytes > 0 else _CLIENT_ID_AT
-        if self._version < FIRST_FLEXIBLE_VERSION:
+        if not self._is_flexible:
             # No transactional id (2), acks (2), timeout (4), one topic (4), its name; one partition, index.
             (name_bytes,) = _int16(frame, position + 12)
             return position + 22 + int(name_bytes)
         # No tags (1), no transactional id (1), acks, timeout, one topic (1); then the same in fewer bytes.
-        if self._version < FIRST_TOPIC_ID_VERSION:
+        if not self._goes_by_id:
             return position + 14 + frame[position + 9]
         return position + 30
 
     def _records_in(self, frame: memoryview, position: int) -> tuple[int, int]:
         """Start and end of the batch whose length stands at `position`."""
-        if self._version < FIRST_FLEXIBLE_VERSION:
+        if not self._is_flexible:
             (size_bytes,) = _int32(frame, position)
             return position + 4, position + 4 + size_bytes
         size_bytes, position = read_uvarint(frame, position)
@@ -203,7 +203,7 @@ class RepeatedProduces:
         zeros, ones = encoded(0), encoded(-1)
         # All bits of the three fields differ, no other byte does.
         differing = [at for at, (zero, one) in enumerate(zip(zeros, ones, strict=True)) if zero != one]
-        fields = 3 if self._version >= FIRST_LOG_START_VERSION else 2
+        fields = 3 if self._has_log_start else 2
         assert differing == list(range(differing[0], differing[0] + 8 * fields)), differing
         _put_int32(zeros, 0, len(zeros) - 4)
         return zeros, differing[0]

@@ -233,12 +233,13 @@ class Connection(asyncio.BufferedProtocol):
         if end - position > self._peak_bytes:
             self._peak_bytes = end - position
         view = self._view
+        serve, max_frame_bytes = self._service.serve, self._listener.max_frame_bytes
         out: list[Buffer] = []
         served = 0
         self._frame_bytes = 0
         while end - position >= 4 and not self._is_write_blocked:
             frame_bytes = _SIZE.unpack_from(view, position)[0]
-            if not 0 <= frame_bytes <= self._listener.max_frame_bytes:
+            if not 0 <= frame_bytes <= max_frame_bytes:
                 self._refuse(f"a frame of {frame_bytes} bytes is beyond socket.request.max.bytes", out)
                 return
             next_position = position + 4 + frame_bytes
@@ -253,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
             frame = view[position + 4 : next_position]
             self._read_position = position = next_position
             try:
-                answer = self._service.serve(self, frame)
+                answer = serve(self, frame)
             except CloseConnection as refusal:
                 self._refuse(str(refusal), out)
                 return

@@ -6,8 +6,9 @@ import pytest
 
 from logstore.disk import MemoryDisk
 from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
+from logstore.partition_log import FetchIsolation, PartitionLog
 from logstore.record import ControlType, build_batch
+from logstore.record_batch import read_header
 from logstore.segment import Segment
 from tests.unit.logstore.log_maker import (
     DIRECTORY,
@@ -55,6 +56,33 @@ def test_a_clean_close_leaves_nothing_to_read() -> None:
     assert send(log, 1, 9).duplicate
     assert log.has_ongoing_transaction(2)
     assert append(log).base_offset == len(records)
+
+
+def test_zeros_behind_an_older_segment_stay_and_hide_nothing_as_in_kafka() -> None:
+    # Apache Kafka 4.3.1 was asked: it serves them with the segment, and the next one from its own start.
+    disk = MemoryDisk()
+    log = filled(disk)
+    records = records_of_log(log)
+    log.close(now_ms=NOW_MS)
+    path, size = log.segments[0].path, log.segments[0].size_bytes
+    disk.open(path).write_at(size, (bytes(500),))
+
+    log = PartitionLog.open(
+        disk=disk,
+        directory=DIRECTORY,
+        topic_partition=log.topic_partition,
+        topic_id=log.topic_id,
+        config=CONFIG,
+        now_ms=NOW_MS,
+        clean_shutdown=True,
+    )
+
+    def read(offset: int) -> bytes:
+        return log.read(offset, 10**6, isolation=FetchIsolation.LOG_END, minimum_one_batch=True).slice.read()
+
+    assert (log.log_end_offset, log.segments[0].size_bytes) == (len(records), size + 500)
+    assert len(read(0)) == size + 500
+    assert read_header(read(log.segments[1].base_offset)).base_offset == log.segments[1].base_offset
 
 
 @pytest.mark.parametrize("lost", [(".index",), (".timeindex",), INDEXES])
