@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from logstore.disk import EMPTY_SLICE, FileSlice
 from logstore.record_batch import NO_TIMESTAMP
-from logstore.segment import Segment, TimestampAndOffset
+from logstore.segment import BatchRange, Segment, TimestampAndOffset
 from logstore.transaction_index import AbortedTransaction
 
 # ListOffsets' special timestamps.
@@ -110,23 +110,69 @@ def collect_aborted(
     return sorted(aborted, key=lambda row: row.first_offset)
 
 
-def find_timestamp(
-    segments: Sequence[Segment], timestamp: int, log_start_offset: int
-) -> TimestampAndOffset | None:
-    """The first record from the log start on that is not older than `timestamp`."""
-    for number, segment in enumerate(segments):
-        if number + 1 < len(segments) and segments[number + 1].base_offset <= log_start_offset:
-            continue
-        if segment.largest_timestamp >= timestamp:
-            found = segment.find_by_timestamp(timestamp, log_start_offset)
-            if found is not None:
-                return found
-    return None
+class TimeSearch(NamedTuple):
+    """A look-up by time, ready to run in any thread: the closed segments, and the active one as it is now.
+
+    `timestamp` is MAX_TIMESTAMP for the first record with the largest timestamp of the log.
+    """
+
+    closed: tuple[Segment, ...]
+    tail: BatchRange
+    tail_largest_timestamp: int
+    timestamp: int
+    log_start_offset: int
+
+    def run(self) -> TimestampAndOffset | None:
+        """The record, None if there is none; it opens batches and may wait for the disk.
+
+        SegmentsChanged where the log has lost one of its segments meanwhile.
+        """
+        try:
+            return self._largest() if self.timestamp == MAX_TIMESTAMP else self._first()
+        except (FileNotFoundError, IndexError) as fault:
+            # Its files were renamed, or its index was cut, between two steps of ours.
+            raise SegmentsChanged from fault
+
+    def _first(self) -> TimestampAndOffset | None:
+        """The first record from the log start on that is not older than `timestamp`."""
+        for segment in self.closed:
+            if segment.largest_timestamp >= self.timestamp:
+                found = segment.find_by_timestamp(self.timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
+        if self.tail_largest_timestamp < self.timestamp:
+            return None
+        return self.tail.find(self.timestamp, self.log_start_offset)
+
+    def _largest(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of the log."""
+        best = max(self.closed, key=lambda segment: segment.largest.timestamp, default=None)
+        if best is not None and best.largest.timestamp >= self.tail_largest_timestamp:
+            return best.find_largest_timestamp()
+        return self.tail.find_exactly(self.tail_largest_timestamp)
 
 
-def find_largest_timestamp(segments: Sequence[Segment]) -> TimestampAndOffset | None:
-    """The first record with the largest timestamp of the log."""
-    return max(segments, key=lambda segment: segment.largest.timestamp).find_largest_timestamp()
+class SegmentsChanged(Exception):
+    """A search in a thread met a segment that is not part of its log any more: search again."""
+
+
+def time_search(segments: Sequence[Segment], timestamp: int, log_start_offset: int) -> TimeSearch:
+    """A look-up by time over these segments, the last of which is active. Cheap: from memory alone."""
+    *closed, active = segments
+    first = next(
+        (
+            number
+            for number in range(len(closed))
+            if timestamp == MAX_TIMESTAMP or segments[number + 1].base_offset > log_start_offset
+        ),
+        len(closed),
+    )
+    if timestamp == MAX_TIMESTAMP:
+        tail, largest = active.range_from_largest_timestamp(), active.largest.timestamp
+    else:
+        # Without timestamps the time of the last write counts.
+        tail, largest = active.range_from_timestamp(timestamp, log_start_offset), active.largest_timestamp
+    return TimeSearch(tuple(closed[first:]), tail, largest, timestamp, log_start_offset)
 
 
 def without_time(offset: int, leader_epoch: int) -> TimestampAndOffset:

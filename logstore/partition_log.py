@@ -32,10 +32,10 @@ from logstore.log_reader import (
     MAX_TIMESTAMP,
     FetchDataInfo,
     FetchIsolation,
+    TimeSearch,
     collect_aborted,
-    find_largest_timestamp,
     find_range,
-    find_timestamp,
+    time_search,
     without_time,
 )
 from logstore.producer_state import BatchMetadata, ProducerEntry
@@ -514,10 +514,16 @@ class PartitionLog:
         if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
             # Without tiered storage nothing is tiered and nothing waits to be.
             return without_time(UNKNOWN_OFFSET, -1)
+        search = self.time_search(timestamp)
         try:
-            if timestamp == MAX_TIMESTAMP:
-                return find_largest_timestamp(self.segments)
-            return find_timestamp(self.segments, timestamp, self.log_start_offset)
+            return search.run()
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def time_search(self, timestamp: int) -> TimeSearch:
+        """The same for a time or MAX_TIMESTAMP, as work for a thread."""
+        try:
+            return time_search(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
             raise self._fail(error) from error
 

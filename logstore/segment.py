@@ -361,23 +361,7 @@ class Segment:
 
         CORRUPT_MESSAGE when a length makes no sense.
         """
-        file, end = self.file, self.size_bytes
-        piece, piece_start = b"", position
-        while end - position >= HEADER_SIZE:
-            at = position - piece_start
-            if at < 0 or len(piece) - at < HEADER_SIZE:
-                piece, piece_start, at = file.read_at(position, min(scan_bytes, end - position)), position, 0
-                if len(piece) < HEADER_SIZE:
-                    return
-            header = BatchHeader._make(HEADER.unpack_from(piece, at))
-            if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no batch at position {position}."
-                )
-            if header.size_bytes > end - position:
-                return
-            yield position, header
-            position += header.size_bytes
+        return headers_in(self.file, self.path, position, self.size_bytes, scan_bytes)
 
     def read_batch(self, position: int, size_bytes: int) -> bytes:
         """The bytes of one batch."""
@@ -425,27 +409,23 @@ class Segment:
 
     def find_by_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record at or above `start_offset` whose timestamp is at least `timestamp`."""
-        lower = max(self.time_index.lookup(timestamp).offset, start_offset)
-        for position, header in self.headers(self.offset_index.lookup(lower).position):
-            if header.max_timestamp < timestamp or header.last_offset < start_offset:
-                continue
-            for record in iterate_records(self.read_batch(position, header.size_bytes)):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-        return None
+        return self.range_from_timestamp(timestamp, start_offset).find(timestamp, start_offset)
 
     def find_largest_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the segment's largest timestamp; None without timestamps."""
-        timestamp, last_offset = self.largest
-        if timestamp < 0:
-            return None
-        for position, header in self.headers(self.offset_index.lookup(last_offset).position):
-            if header.max_timestamp != timestamp:
-                continue
-            for record in iterate_records(self.read_batch(position, header.size_bytes)):
-                if record.timestamp == timestamp:
-                    return TimestampAndOffset(timestamp, record.offset, header.partition_leader_epoch)
-        return None
+        return self.range_from_largest_timestamp().find_exactly(self.largest.timestamp)
+
+    def range_from_timestamp(self, timestamp: int, start_offset: int) -> "BatchRange":
+        """The batches in which `find_by_timestamp` looks."""
+        lower = max(self.time_index.lookup(timestamp).offset, start_offset)
+        return self._range_from(lower)
+
+    def range_from_largest_timestamp(self) -> "BatchRange":
+        """The batches in which `find_largest_timestamp` looks."""
+        return self._range_from(self.largest.offset)
+
+    def _range_from(self, offset: int) -> "BatchRange":
+        return BatchRange(self.file, self.path, self.offset_index.lookup(offset).position, self.size_bytes)
 
     # Files.
 
@@ -503,6 +483,57 @@ class Segment:
         self.offset_index.check_invariants()
         self.time_index.check_invariants()
         self.transaction_index.check_invariants()
+
+
+def headers_in(
+    file: DiskFile, path: Path, position: int, end: int, scan_bytes: int = SCAN_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch from `position` to `end`, as `Segment.headers`."""
+    piece, piece_start = b"", position
+    while end - position >= HEADER_SIZE:
+        at = position - piece_start
+        if at < 0 or len(piece) - at < HEADER_SIZE:
+            piece, piece_start, at = file.read_at(position, min(scan_bytes, end - position)), position, 0
+            if len(piece) < HEADER_SIZE:
+                return
+        header = BatchHeader._make(HEADER.unpack_from(piece, at))
+        if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{path} has no batch at position {position}.")
+        if header.size_bytes > end - position:
+            return
+        yield position, header
+        position += header.size_bytes
+
+
+class BatchRange(NamedTuple):
+    """Batches of a segment as they are now, to be searched in any thread; it keeps its file open."""
+
+    file: DiskFile
+    path: Path
+    position: int
+    end: int
+
+    def find(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record at or above `start_offset` that is not older than `timestamp`. Blocks."""
+        for position, header in headers_in(self.file, self.path, self.position, self.end):
+            if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                continue
+            for record in iterate_records(self.file.read_at(position, header.size_bytes)):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+        return None
+
+    def find_exactly(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record with this timestamp, the largest of the segment; None if it is -1. Blocks."""
+        if timestamp < 0:
+            return None
+        for position, header in headers_in(self.file, self.path, self.position, self.end):
+            if header.max_timestamp != timestamp:
+                continue
+            for record in iterate_records(self.file.read_at(position, header.size_bytes)):
+                if record.timestamp == timestamp:
+                    return TimestampAndOffset(timestamp, record.offset, header.partition_leader_epoch)
+        return None
 
 
 def crc_of_range(file: DiskFile, position: int, end: int) -> int:

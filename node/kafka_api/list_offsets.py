@@ -5,12 +5,16 @@ timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (ea
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import FetchIsolation
+from logstore.log_reader import SegmentsChanged
+from logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
 from logstore.segment import TimestampAndOffset
 from node.kafka_api.request_context import RequestContext
+from node.replica.partition import Partition
+from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -24,51 +28,124 @@ if TYPE_CHECKING:
 
 _CONSUMER = -1
 _READ_COMMITTED = 1
+# A segment that goes meanwhile makes the search begin again; the last one is made where nothing can go.
+SEARCHES_BESIDE_THE_LOOP = 3
 # Special timestamp -> the first version that may ask for it.
 _SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
 
-def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+class _Search(NamedTuple):
+    """A look-up by time that a thread makes, and where its answer belongs."""
+
+    partition: Partition
+    timestamp: int
+    answers: list[ListOffsetsPartitionResponse]
+    place: int
+    partition_index: int
+
+
+def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> Any:
     if request.replica_id != _CONSUMER:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level == _READ_COMMITTED:
         isolation = FetchIsolation.TXN_COMMITTED
     else:
         isolation = FetchIsolation.HIGH_WATERMARK
+    searches: list[_Search] = []
+    steps = _answer_all(broker, context.api_version, request, isolation, searches)
+    if context.is_large:
+        return _finish(broker, take_turns(steps), searches, isolation)
+    response = at_once(steps)
+    return _search_all(broker, response, searches, isolation) if searches else response
+
+
+async def _finish(
+    broker: "Broker",
+    response: Awaitable[ListOffsetsResponse],
+    searches: list[_Search],
+    isolation: FetchIsolation,
+) -> ListOffsetsResponse:
+    return await _search_all(broker, await response, searches, isolation)
+
+
+def _answer_all(
+    broker: "Broker",
+    version: int,
+    request: ListOffsetsRequest,
+    isolation: FetchIsolation,
+    searches: list[_Search],
+) -> Steps[ListOffsetsResponse]:
+    """All answers but those for which batches must be opened; these are put into `searches`."""
     named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     repeated = {place for place, count in named.items() if count > 1}
     refused: set[tuple[str, int]] = set()
     topics = []
     for topic in request.topics:
-        answers = []
+        answers: list[ListOffsetsPartitionResponse] = []
         for wanted in topic.partitions:
-            code = ErrorCode.NONE
-            found = None
-            place = topic.name, wanted.partition_index
+            yield
+            index, timestamp = wanted.partition_index, wanted.timestamp
+            place = topic.name, index
             if place in refused:
                 continue
+            code = ErrorCode.NONE
+            found = None
             try:
                 if place in repeated:
                     refused.add(place)
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                found = _look_up(broker, context.api_version, topic.name, wanted, isolation)
+                partition = _partition_of(broker, version, topic.name, wanted)
+                if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
+                    searches.append(_Search(partition, timestamp, answers, len(answers), index))
+                else:
+                    found = partition.offset_for_timestamp(timestamp, isolation)
             except KafkaError as error:
                 code = error.code
-            answers.append(_answer(wanted.partition_index, code, found))
+            answers.append(_answer(index, code, found))
         if answers:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
 
-def _look_up(
-    broker: "Broker", version: int, topic: str, wanted: ListOffsetsPartition, isolation: FetchIsolation
-) -> TimestampAndOffset | None:
+def _partition_of(broker: "Broker", version: int, topic: str, wanted: ListOffsetsPartition) -> Partition:
     timestamp = wanted.timestamp
     if timestamp < 0 and version < _SPECIAL_SINCE.get(timestamp, 2**15):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     partition = broker.replica_manager.partition((topic, wanted.partition_index))
     partition.check_leader(wanted.current_leader_epoch)
-    return partition.offset_for_timestamp(timestamp, isolation)
+    return partition
+
+
+async def _search_all(
+    broker: "Broker",
+    response: ListOffsetsResponse,
+    searches: Sequence[_Search],
+    isolation: FetchIsolation,
+) -> ListOffsetsResponse:
+    """Look up times in a thread: a batch is opened for each, and its index may not be in memory."""
+    for one in searches:
+        code = ErrorCode.NONE
+        found = None
+        try:
+            found = one.partition.offset_to_show(
+                one.timestamp, await _search(broker, one.partition, one.timestamp), isolation
+            )
+        except KafkaError as error:
+            code = error.code
+        one.answers[one.place] = _answer(one.partition_index, code, found)
+    return response
+
+
+async def _search(broker: "Broker", partition: Partition, timestamp: int) -> TimestampAndOffset | None:
+    for _ in range(SEARCHES_BESIDE_THE_LOOP):
+        search = partition.log.time_search(timestamp)
+        try:
+            return await broker.in_thread(search.run)
+        except SegmentsChanged:
+            continue
+        except OSError as error:
+            raise partition.log.flush_failed(error) from error
+    return partition.log.fetch_offset_for_timestamp(timestamp)
 
 
 def _answer(index: int, code: ErrorCode, found: TimestampAndOffset | None) -> ListOffsetsPartitionResponse:

@@ -243,7 +243,12 @@ class Partition:
         if timestamp == LATEST_TIMESTAMP:
             end_offset = self.end_offset(isolation)
             return TimestampAndOffset(-1, end_offset, self.leader_epoch)
-        found = self.log.fetch_offset_for_timestamp(timestamp)
+        return self.offset_to_show(timestamp, self.log.fetch_offset_for_timestamp(timestamp), isolation)
+
+    def offset_to_show(
+        self, timestamp: int, found: TimestampAndOffset | None, isolation: FetchIsolation
+    ) -> TimestampAndOffset | None:
+        """What this reader is told of the answer that the log gave."""
         if found is not None and timestamp >= 0 and found.offset >= self.end_offset(isolation):
             return None
         if found is not None and found.leader_epoch < 0 and found.offset == self.log.log_end_offset:

@@ -8,6 +8,7 @@ import pytest
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
+from logstore.log_reader import SegmentsChanged
 from logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
 from logstore.record import ControlType, build_batch
 from logstore.record_batch import MAX_SEQUENCE, check_batch, iterate_headers, read_header
@@ -381,6 +382,21 @@ def test_a_new_config_holds_from_the_next_append(log: PartitionLog) -> None:
 
 
 # Looking up.
+
+
+def test_a_search_by_time_outlives_what_the_log_does_meanwhile(long_log: PartitionLog) -> None:
+    search, late = long_log.time_search(NOW_MS), long_log.time_search(NOW_MS + 1)
+    append(long_log, 3, timestamp=NOW_MS + 1)
+    long_log.roll(now_ms=NOW_MS)
+
+    assert search.run() == (NOW_MS, 0, 0)
+    assert late.run() is None  # the newer record came after it was asked for
+
+    search = long_log.time_search(NOW_MS)
+    for segment in long_log.segments[:-1]:
+        segment.remove()
+    with pytest.raises(SegmentsChanged):
+        search.run()
 
 
 def test_list_offsets_special_timestamps(long_log: PartitionLog) -> None:

@@ -1,12 +1,15 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers over real logs on a disk in memory."""
 
 import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
+from logstore.log_reader import SegmentsChanged
 from node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -45,7 +48,13 @@ def list_one(
         **{"replica_id": -1, **fields}, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
     )
     response = list_offsets.handle(world, context(2, version), request)  # type: ignore[arg-type]
+    if inspect.isawaitable(response):
+        response = asyncio.run(_outcome(response))
     return response.topics[0].partitions[0]
+
+
+async def _outcome(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
 
 
 def place(found: ListOffsetsPartitionResponse) -> tuple[int, int, int, int]:
@@ -68,6 +77,47 @@ def test_the_places_of_a_log(world: ReplicaWorld) -> None:
     assert place(list_one(world, NEWEST)) == (0, start + 2000, 4, 3)
     assert place(list_one(world, LOCAL)) == (0, -1, 2, 3)
     assert place(list_one(world, TIERED)) == (0, -1, -1, -1)
+
+
+def test_batches_are_opened_beside_the_loop(world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.create_topic(leader_epoch=3)
+    start = world.clock.now_ms()
+    world.append(count=2)
+    ran: list[Callable[[], Any]] = []
+
+    async def in_thread(work: Callable[[], Any]) -> Any:
+        ran.append(work)
+        return work()
+
+    monkeypatch.setattr(world, "in_thread", in_thread)
+
+    for timestamp in (LATEST, EARLIEST, LOCAL, TIERED, PENDING):
+        list_one(world, timestamp)
+    assert ran == []
+    assert place(list_one(world, start)) == place(list_one(world, NEWEST)) == (0, start, 0, 3)
+    assert len(ran) == 2
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_segment_that_goes_while_it_is_searched_is_no_failure_of_the_disk(
+    world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    world.create_topic(leader_epoch=3)
+    start = world.clock.now_ms()
+    world.append(count=2)
+    left = times
+
+    async def in_thread(work: Callable[[], Any]) -> Any:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise SegmentsChanged
+        return work()
+
+    monkeypatch.setattr(world, "in_thread", in_thread)
+
+    assert place(list_one(world, start)) == (0, start, 0, 3)
+    assert world.partition().log.failure is None
 
 
 @pytest.mark.parametrize(
