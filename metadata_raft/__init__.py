@@ -13,11 +13,21 @@ decision               Decision(records, reply)
 request_control        commands that are sent again
 controller_config      the settings and limits that a controller obeys
 replica_placement      which brokers hold a new partition
+metadata_version       which records all brokers can read
+leader_election        who leads a partition
+partition_change       from what a partition shall become to the record that makes it so
 partition_control      first state, manual assignments, leaders when a broker comes or goes
-cluster_control        brokers: registration, fencing; features
+broker_sessions        which brokers live (soft state)
+feature_control        finalized features
+cluster_control        brokers: registration, heartbeats, fencing, controlled shutdown
+isr_control            AlterPartition
+election_control       ElectLeaders, preferred and unclean elections
+due_elections          when leaders are elected without that anybody asks (soft state)
+reassignment_control   moving partitions to other brokers
 configuration_control  settings of topics, brokers, groups
 topic_control          create, delete, grow topics
 producer_id_control    blocks of producer ids
+voter_control          who votes in the quorum
 controller             command -> Decision; replay(batch)
 snapshot               image <-> records
 quorum                 the Quorum protocol: append, commit, resign

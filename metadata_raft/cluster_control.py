@@ -1,90 +1,328 @@
-"""Brokers: registration and fencing; finalized features."""
+"""Brokers: registration, heartbeats, fencing, controlled shutdown, and where their replicas lie.
+
+    FENCED ──caught up──▶ UNFENCED ──wants to stop, leads──▶ CONTROLLED_SHUTDOWN ──leads nothing any more──▶
+      ▲ silent, restarted │ wants to stop, leads nothing                            ▼
+      └───────────────────┴──────────────────────────────────────────────▶ SHUTDOWN_NOW (is fenced)
+
+A broker that shuts down first gives away what it leads, and may go when every active broker has heard of it.
+"""
+
+from enum import Enum
+from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.broker_sessions import BrokerSessions
 from metadata_raft.commands import (
     AssignReplicasToDirs,
     AssignReplicasToDirsReply,
+    BrokerConnectionLost,
+    BrokerConnectionLostReply,
     BrokerHeartbeat,
     BrokerHeartbeatReply,
     RegisterBroker,
     RegisterBrokerReply,
     ReportOfflineLogDirs,
     ReportOfflineLogDirsReply,
-    UpdateFeatures,
-    UpdateFeaturesReply,
+    UnregisterBroker,
+    UnregisterBrokerReply,
 )
+from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.decision import Decision
-from metadata_raft.image import BrokerImage, MetadataImage
+from metadata_raft.feature_control import check_supported
+from metadata_raft.image import BrokerImage, Endpoint, MetadataImage
 from metadata_raft.partition_control import (
     leaders_after_assignment,
     leaders_after_fence,
     leaders_after_offline_log_dirs,
     leaders_after_unfence,
+    leads_any,
 )
 from metadata_raft.records import (
+    LAST_RESERVED_DIRECTORY,
     BrokerRegistrationChangeRecord,
-    FeatureLevelRecord,
     FencingChange,
     MetadataRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 
+MAX_BROKERS: Final = 1_000  # ten times what a cluster is built for; each costs memory on every node
+MAX_LISTENERS: Final = 100
+MAX_LOG_DIRS: Final = 1_000
+MAX_FEATURES: Final = 100
 
-def register_broker(image: MetadataImage, command: RegisterBroker) -> Decision:
-    """A new process of a broker: its old reign ends first, so that every leader epoch it had is over."""
+
+class BrokerControlState(Enum):
+    """What a broker is told to be."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+_FENCED, _UNFENCED = BrokerControlState.FENCED, BrokerControlState.UNFENCED
+_LEAVING, _GONE = BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.SHUTDOWN_NOW
+MOVES: Final = {
+    _FENCED: {_FENCED, _UNFENCED, _GONE},
+    _UNFENCED: {_FENCED, _UNFENCED, _LEAVING, _GONE},
+    _LEAVING: {_LEAVING, _GONE},
+}
+
+# ---- registration ------------------------------------------------------------------------------------------
+
+
+def register_broker(
+    image: MetadataImage,
+    command: RegisterBroker,
+    config: ControllerConfig,
+    sessions: BrokerSessions,
+    now_ms: int,
+) -> Decision:
+    """A new process of a broker: its old reign ends first, so that every leader epoch it had is over.
+
+    DUPLICATE_BROKER_REGISTRATION while another process lives that has not given up its log directories.
+    """
     known = image.brokers.get(command.broker_id)
+    _check_registration(image, command)
+    check_supported(image, command.broker_id, list(command.features))
     if known is not None and known.incarnation_id == command.incarnation_id:
-        return Decision(reply=RegisterBrokerReply(broker_epoch=known.broker_epoch))
+        return _amend(known, command)
+    if known is not None and not known.fenced:
+        # A directory is locked by the process that uses it: who has one of the old ones has outlived the
+        # process that had it, whatever the session says.
+        is_successor = not known.log_dirs or set(command.log_dirs) & set(known.log_dirs)
+        timeout_ms = config.broker_session_timeout_ms
+        if not is_successor and sessions.is_alive(image, known.broker_id, now_ms, timeout_ms):
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id."
+            )
     records: list[MetadataRecord] = []
     if known is not None and not known.fenced:
-        records.append(
-            BrokerRegistrationChangeRecord(
-                broker_id=known.broker_id, broker_epoch=known.broker_epoch, fenced=FencingChange.FENCE
-            )
-        )
-        records.extend(leaders_after_fence(image, known.broker_id))
+        records.extend(fence_records(image, known, config))
     broker_epoch = image.version + 1 + len(records)
-    records.append(
-        RegisterBrokerRecord(
-            broker_id=command.broker_id,
-            incarnation_id=command.incarnation_id,
-            broker_epoch=broker_epoch,
-            end_points=list(command.listeners),
-            features=list(command.features),
-            rack=command.rack,
-            fenced=True,
-            log_dirs=list(command.log_dirs),
-        )
-    )
+    records.append(_registration(command, broker_epoch))
     return Decision(records=records, reply=RegisterBrokerReply(broker_epoch=broker_epoch))
 
 
-def broker_heartbeat(image: MetadataImage, command: BrokerHeartbeat) -> Decision:
-    """A broker that has caught up may lead; STALE_BROKER_EPOCH from a process that was replaced."""
-    broker = _living_broker(image, command.broker_id, command.broker_epoch)
-    is_caught_up = command.current_metadata_offset >= broker.broker_epoch
-    if not broker.fenced or command.want_fence or not is_caught_up:
-        return Decision(
-            reply=BrokerHeartbeatReply(
-                is_caught_up=is_caught_up,
-                is_fenced=broker.fenced,
-                is_in_controlled_shutdown=broker.in_controlled_shutdown,
-            )
+def _check_registration(image: MetadataImage, command: RegisterBroker) -> None:
+    log_dirs = command.log_dirs
+    problem = None
+    if command.broker_id < 0:
+        problem = f"A broker cannot have the id {command.broker_id}."
+    elif not log_dirs:
+        problem = "No directories specified in request"
+    elif any(log_dir <= LAST_RESERVED_DIRECTORY for log_dir in log_dirs):
+        problem = "Reserved directory ID in request"
+    elif len(set(log_dirs)) != len(log_dirs):
+        problem = "Duplicate directory ID in request"
+    elif (
+        len(log_dirs) > MAX_LOG_DIRS
+        or len(command.listeners) > MAX_LISTENERS
+        or len(command.features) > MAX_FEATURES
+        or (command.broker_id not in image.brokers and len(image.brokers) >= MAX_BROKERS)
+    ):
+        problem = (
+            f"A broker may have {MAX_LOG_DIRS} directories, {MAX_LISTENERS} listeners and {MAX_FEATURES}"
+            f" features, and the cluster {MAX_BROKERS} brokers."
         )
-    changes = list(leaders_after_unfence(image, command.broker_id))
-    unfence = BrokerRegistrationChangeRecord(
-        broker_id=command.broker_id, broker_epoch=command.broker_epoch, fenced=FencingChange.UNFENCE
+    else:
+        wanted = set(log_dirs)
+        for broker_id, broker in sorted(image.brokers.items()):
+            if broker_id != command.broker_id and wanted & set(broker.log_dirs):
+                problem = f"Broker {broker_id} is already registered with one of the directories."
+                break
+    if problem:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, problem)
+
+
+def _amend(known: BrokerImage, command: RegisterBroker) -> Decision:
+    """The same process again: what it says anew is taken over, and it stays what it was."""
+    reply = RegisterBrokerReply(broker_epoch=known.broker_epoch)
+    listeners = {one.name: Endpoint(one.host, one.port, one.security_protocol) for one in command.listeners}
+    features = {one.name: (one.min_supported_version, one.max_supported_version) for one in command.features}
+    said = (listeners, features, command.rack, tuple(command.log_dirs))
+    if said == (known.listeners, known.features, known.rack, known.log_dirs):
+        return Decision(reply=reply)
+    record = _registration(
+        command,
+        known.broker_epoch,
+        fenced=known.fenced,
+        in_controlled_shutdown=known.in_controlled_shutdown,
     )
-    return Decision(records=[unfence, *changes], reply=BrokerHeartbeatReply(is_caught_up=True))
+    return Decision(records=[record], reply=reply)
 
 
-def report_offline_log_dirs(image: MetadataImage, command: ReportOfflineLogDirs) -> Decision:
+def _registration(
+    command: RegisterBroker,
+    broker_epoch: int,
+    *,
+    fenced: bool = True,
+    in_controlled_shutdown: bool = False,
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=command.broker_id,
+        incarnation_id=command.incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=list(command.listeners),
+        features=list(command.features),
+        rack=command.rack,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=list(command.log_dirs),
+    )
+
+
+def unregister_broker(image: MetadataImage, command: UnregisterBroker, config: ControllerConfig) -> Decision:
+    """A broker leaves for good; BROKER_ID_NOT_REGISTERED if there is none. Its replicas stay assigned."""
+    broker = image.brokers.get(command.broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {command.broker_id} is not currently registered",
+        )
+    records: list[MetadataRecord] = [
+        *leaders_after_fence(image, broker.broker_id, config),
+        UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),
+    ]
+    return Decision(records=records, reply=UnregisterBrokerReply())
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------
+
+
+def broker_heartbeat(
+    image: MetadataImage,
+    command: BrokerHeartbeat,
+    config: ControllerConfig,
+    sessions: BrokerSessions,
+    now_ms: int,
+) -> Decision:
+    """A broker lives; records only when that changes what it is. STALE_BROKER_EPOCH from a former process."""
+    broker = living_broker(image, command.broker_id, command.broker_epoch)
+    session = sessions.touch(image, command.broker_id, command.current_metadata_offset, now_ms)
+    current = _state_of(broker)
+    if current is not _LEAVING:
+        session.shutdown_offset = -1
+    elif session.shutdown_offset < 0:
+        # Another controller let it begin; whatever it wrote is in this image.
+        session.shutdown_offset = image.version
+    following = _next_state(image, broker, command, sessions, now_ms)
+    assert following in MOVES[current], f"{current} -> {following}"
+    records: list[MetadataRecord] = []
+    if following is not current:
+        records = _transition(image, broker, following, config)
+    if following is _LEAVING and current is not _LEAVING:
+        session.shutdown_offset = image.version + len(records)
+    reply = BrokerHeartbeatReply(
+        is_caught_up=_is_caught_up(broker, command),
+        is_fenced=following in (_FENCED, _GONE),
+        is_in_controlled_shutdown=following is _LEAVING,
+        should_shut_down=following is _GONE,
+    )
+    return Decision(records=records, reply=reply)
+
+
+def broker_connection_lost(
+    image: MetadataImage, command: BrokerConnectionLost, sessions: BrokerSessions, now_ms: int
+) -> Decision:
+    """What is told of a process that was replaced says nothing of its successor."""
+    broker = image.brokers.get(command.broker_id)
+    if broker is not None and broker.broker_epoch == command.broker_epoch:
+        sessions.connection_lost(image, command.broker_id, now_ms)
+    return Decision(reply=BrokerConnectionLostReply())
+
+
+def fence_records(
+    image: MetadataImage, broker: BrokerImage, config: ControllerConfig
+) -> list[MetadataRecord]:
+    """A broker is not believed any more: it leads nothing and is in no ISR that has another member."""
+    fence = BrokerRegistrationChangeRecord(
+        broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=FencingChange.FENCE
+    )
+    return [*leaders_after_fence(image, broker.broker_id, config), fence]
+
+
+def living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """The broker that says so of itself; STALE_BROKER_EPOCH if it was replaced or is not registered."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}"
+        )
+    if broker.broker_epoch != broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Expected broker epoch {broker.broker_epoch}, but got broker epoch {broker_epoch}",
+        )
+    return broker
+
+
+def _state_of(broker: BrokerImage) -> BrokerControlState:
+    if broker.fenced:
+        return _FENCED
+    return _LEAVING if broker.in_controlled_shutdown else _UNFENCED
+
+
+def _is_caught_up(broker: BrokerImage, command: BrokerHeartbeat) -> bool:
+    # The epoch of a broker is the offset of its registration.
+    return command.current_metadata_offset >= broker.broker_epoch
+
+
+def _next_state(
+    image: MetadataImage,
+    broker: BrokerImage,
+    command: BrokerHeartbeat,
+    sessions: BrokerSessions,
+    now_ms: int,
+) -> BrokerControlState:
+    match _state_of(broker):
+        case BrokerControlState.FENCED:
+            if command.want_shut_down:
+                return _GONE
+            return _UNFENCED if not command.want_fence and _is_caught_up(broker, command) else _FENCED
+        case BrokerControlState.UNFENCED:
+            if command.want_fence:
+                return _GONE if command.want_shut_down else _FENCED
+            if not command.want_shut_down:
+                return _UNFENCED
+            return _LEAVING if leads_any(image, broker.broker_id) else _GONE
+        case _:
+            session = sessions.of(image, broker.broker_id, now_ms)
+            is_known = session.shutdown_offset <= sessions.lowest_active_offset(image, now_ms)
+            return _GONE if is_known and not leads_any(image, broker.broker_id) else _LEAVING
+
+
+def _transition(
+    image: MetadataImage, broker: BrokerImage, following: BrokerControlState, config: ControllerConfig
+) -> list[MetadataRecord]:
+    match following:
+        case BrokerControlState.UNFENCED:
+            unfence = BrokerRegistrationChangeRecord(
+                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=FencingChange.UNFENCE
+            )
+            return [unfence, *leaders_after_unfence(image, broker.broker_id, config)]
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
+            leave = BrokerRegistrationChangeRecord(
+                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=1
+            )
+            return [leave, *leaders_after_fence(image, broker.broker_id, config)]
+        case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
+            return [] if broker.fenced else fence_records(image, broker, config)
+
+
+# ---- log directories ---------------------------------------------------------------------------------------
+
+
+def report_offline_log_dirs(
+    image: MetadataImage, command: ReportOfflineLogDirs, config: ControllerConfig
+) -> Decision:
     """Replicas on a failed log directory leave their ISRs; STALE_BROKER_EPOCH from a replaced process."""
-    broker = _living_broker(image, command.broker_id, command.broker_epoch)
+    broker = living_broker(image, command.broker_id, command.broker_epoch)
     failed = frozenset(command.log_dirs) & frozenset(broker.log_dirs)
     if not failed:
         return Decision(reply=ReportOfflineLogDirsReply(changed_partitions=0))
-    changes = list(leaders_after_offline_log_dirs(image, command.broker_id, failed))
+    changes = list(leaders_after_offline_log_dirs(image, command.broker_id, failed, config))
     remaining = BrokerRegistrationChangeRecord(
         broker_id=command.broker_id,
         broker_epoch=command.broker_epoch,
@@ -95,48 +333,19 @@ def report_offline_log_dirs(image: MetadataImage, command: ReportOfflineLogDirs)
     )
 
 
-def assign_replicas_to_dirs(image: MetadataImage, command: AssignReplicasToDirs) -> Decision:
+def assign_replicas_to_dirs(
+    image: MetadataImage, command: AssignReplicasToDirs, config: ControllerConfig
+) -> Decision:
     """Note where replicas lie; STALE_BROKER_EPOCH from a replaced process. What is gone is passed over."""
-    _living_broker(image, command.broker_id, command.broker_epoch)
+    living_broker(image, command.broker_id, command.broker_epoch)
     changes: list[MetadataRecord] = []
     for place in command.assignments:
-        topic_id, index = place.topic_id, place.partition_index
-        topic = image.topics.by_id.get(topic_id)
-        if topic is not None and 0 <= index < len(topic.partitions):
+        topic = image.topics.by_id.get(place.topic_id)
+        if topic is not None and 0 <= place.partition_index < len(topic.partitions):
+            partition = topic.partitions[place.partition_index]
             changes.extend(
                 leaders_after_assignment(
-                    image, topic_id, topic.partitions[index], command.broker_id, place.directory_id
+                    image, topic, partition, command.broker_id, place.directory_id, config
                 )
             )
     return Decision(records=changes, reply=AssignReplicasToDirsReply(changed_partitions=len(changes)))
-
-
-def _living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
-    broker = image.brokers.get(broker_id)
-    if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered.")
-    if broker.broker_epoch != broker_epoch:
-        raise KafkaError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"Broker {broker_id} is at epoch {broker.broker_epoch}, not {broker_epoch}.",
-        )
-    return broker
-
-
-def update_features(image: MetadataImage, command: UpdateFeatures) -> Decision:
-    """INVALID_UPDATE_VERSION for a level that a registered broker does not support."""
-    levels = {update.feature: update.max_version_level for update in command.feature_updates}
-    for name, level in sorted(levels.items()):
-        for broker in image.brokers.values():
-            low, high = broker.features.get(name, (0, 0))
-            if level and not low <= level <= high:
-                raise KafkaError(
-                    ErrorCode.INVALID_UPDATE_VERSION,
-                    f"Broker {broker.broker_id} does not support level {level} of {name}.",
-                )
-    records = [
-        FeatureLevelRecord(name=name, feature_level=level)
-        for name, level in sorted(levels.items())
-        if image.features.get(name, 0) != level
-    ]
-    return Decision(records=[] if command.validate_only else records, reply=UpdateFeaturesReply())

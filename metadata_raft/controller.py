@@ -1,17 +1,24 @@
 """The controller: commands become decisions, and the records of decisions the next image.
 
-`decide` is pure: the same image, command and time give the same records and reply. `replay` is what makes
-records true. The image of a controller runs ahead of what is committed, so that commands need not wait for
-each other's commits; if an append fails, it is set back to the last committed image with `reset`.
+`decide` is pure in what is durable: the same image, command and time give the same records and reply.
+`replay` is what makes records true. The image of a controller runs ahead of what is committed, so that
+commands need not wait for each other's commits; if an append fails, it is set back to the last committed
+image with `reset`.
+
+Soft state, which a new leader begins without: the sessions of brokers, and when elections are due.
 """
 
-from logstore.errors import ErrorCode, KafkaError
+from typing import NamedTuple
+
+from metadata_raft.broker_sessions import BrokerSessions
 from metadata_raft.cluster_control import (
     assign_replicas_to_dirs,
+    broker_connection_lost,
     broker_heartbeat,
+    fence_records,
     register_broker,
     report_offline_log_dirs,
-    update_features,
+    unregister_broker,
 )
 from metadata_raft.commands import (
     AddRaftVoter,
@@ -35,14 +42,27 @@ from metadata_raft.commands import (
     UpdateFeatures,
 )
 from metadata_raft.configuration_control import alter_configs
-from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
+from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.decision import Decision
 from metadata_raft.delta import MetadataChanges, replay_batch
+from metadata_raft.due_elections import DueElections
+from metadata_raft.election_control import elect_leaders
+from metadata_raft.feature_control import first_features, update_features
 from metadata_raft.image import MetadataImage
+from metadata_raft.isr_control import alter_partition
 from metadata_raft.producer_id_control import allocate_producer_ids
+from metadata_raft.reassignment_control import alter_partition_reassignments
 from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import MetadataRecord
 from metadata_raft.request_control import known_reply, remembered
 from metadata_raft.topic_control import create_partitions, create_topics, delete_topics
+from metadata_raft.voter_control import add_raft_voter, remove_raft_voter
+
+
+class Due(NamedTuple):
+    """What is to be appended without that a command asked for it."""
+
+    records: list[MetadataRecord]
 
 
 class Controller:
@@ -51,6 +71,20 @@ class Controller:
     def __init__(self, image: MetadataImage, config: ControllerConfig) -> None:
         self.image = image
         self.config = config
+        self._committed = image
+        self._sessions = BrokerSessions()
+        self._elections = DueElections()
+
+    def activate(self, image: MetadataImage, now_ms: int) -> Due | None:
+        """This node leads from now on, over the committed `image`: every broker gets a fresh session.
+
+        The records are what a new cluster begins with.
+        """
+        self.reset(image)
+        self._sessions.grant_all(image, now_ms)
+        self._elections.begin(now_ms)
+        records = first_features(image)
+        return Due(records) if records else None
 
     def decide(self, command: Command, now_ms: int, request: RequestId | None = None) -> Decision:
         """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused.
@@ -64,10 +98,37 @@ class Controller:
         decision = self._decide(command, now_ms)
         return decision if request is None else remembered(command, request, decision)
 
+    def tick(self, now_ms: int) -> Due | None:
+        """What time alone demands: a silent broker fenced, or leaders elected; None if nothing.
+
+        One broker at a time, so that the next is decided with the effect of the last; call again while there
+        is something.
+        """
+        timeout_ms = self.config.broker_session_timeout_ms
+        stale = self._sessions.stale_broker(self.image, now_ms, timeout_ms)
+        if stale is not None:
+            return Due(fence_records(self.image, self.image.brokers[stale], self.config))
+        records = self._elections.due(self.image, self.config, now_ms)
+        return Due(records) if records else None
+
+    def replay(self, batch: MetadataBatch) -> MetadataChanges:
+        """Make the records of one decision true."""
+        assert batch.base_offset == self.image.version + 1, "a batch does not follow its image"
+        self.image, changes = replay_batch(self.image, batch)
+        if changes.configs:
+            self._elections.settings_changed()
+        return changes
+
+    def commit(self, image: MetadataImage) -> None:
+        """`image` is committed; what the controller decided after it is still on its way."""
+        self._committed = image
+
+    def reset(self, image: MetadataImage) -> None:
+        """Forget what was decided after the committed `image`."""
+        self.image = self._committed = image
+
     def _decide(self, command: Command, now_ms: int) -> Decision:
-        del now_ms  # None of today's decisions depends on it.
-        image, config = self.image, self.config
-        _check_size(command)
+        image, config, sessions = self.image, self.config, self._sessions
         match command:
             case CreateTopics():
                 return create_topics(image, command, config)
@@ -78,52 +139,31 @@ class Controller:
             case AlterConfigs():
                 return alter_configs(image, command, config)
             case RegisterBroker():
-                return register_broker(image, command)
+                return register_broker(image, command, config, sessions, now_ms)
             case BrokerHeartbeat():
-                return broker_heartbeat(image, command)
+                return broker_heartbeat(image, command, config, sessions, now_ms)
+            case BrokerConnectionLost():
+                return broker_connection_lost(image, command, sessions, now_ms)
+            case UnregisterBroker():
+                return unregister_broker(image, command, config)
             case ReportOfflineLogDirs():
-                return report_offline_log_dirs(image, command)
+                return report_offline_log_dirs(image, command, config)
             case AssignReplicasToDirs():
-                return assign_replicas_to_dirs(image, command)
+                return assign_replicas_to_dirs(image, command, config)
             case AllocateProducerIds():
                 return allocate_producer_ids(image, command)
+            case AlterPartition():
+                return alter_partition(image, command, config)
+            case ElectLeaders():
+                return elect_leaders(image, command)
+            case AlterPartitionReassignments():
+                return alter_partition_reassignments(image, command, config)
             case UpdateFeatures():
                 return update_features(image, command)
-            case (
-                BrokerConnectionLost()
-                | UnregisterBroker()
-                | AlterPartition()
-                | ElectLeaders()
-                | AlterPartitionReassignments()
-                | AddRaftVoter()
-                | RemoveRaftVoter()
-            ):
-                raise KafkaError(
-                    ErrorCode.UNSUPPORTED_VERSION, f"A {type(command).__name__} is not decided by this node."
-                )
+            case AddRaftVoter():
+                return add_raft_voter(image, command, config, is_settled=self._voters_are_committed())
+            case RemoveRaftVoter():
+                return remove_raft_voter(image, command, config, is_settled=self._voters_are_committed())
 
-    def replay(self, batch: MetadataBatch) -> MetadataChanges:
-        """Make the records of one decision true."""
-        assert batch.base_offset == self.image.version + 1, "a batch does not follow its image"
-        self.image, changes = replay_batch(self.image, batch)
-        return changes
-
-    def reset(self, image: MetadataImage) -> None:
-        """Forget what was decided after the committed `image`."""
-        self.image = image
-
-
-def _check_size(command: Command) -> None:
-    """POLICY_VIOLATION before anything is looked at if a command names more than it may have records."""
-    match command:
-        case CreateTopics() | DeleteTopics() | CreatePartitions():
-            named = len(command.topics)
-        case AlterConfigs():
-            named = len(command.resources)
-        case _:
-            return
-    if named > MAX_RECORDS_PER_COMMAND:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"One request may name {MAX_RECORDS_PER_COMMAND} topics or resources at most.",
-        )
+    def _voters_are_committed(self) -> bool:
+        return self.image.voters == self._committed.voters

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from logstore.config_def import ConfigDef, ConfigValue
+from metadata_raft.image import VoterImage
 
 # Kafka's bound on what one request may do to the metadata; with it the largest batch stays below 2 MB.
 MAX_RECORDS_PER_COMMAND: Final = 10_000
@@ -27,6 +28,11 @@ class ControllerConfig:
     num_partitions: int = 1
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
+    broker_session_timeout_ms: int = 9_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    unclean_leader_election_interval_ms: int = 300_000
+    quorum_voters: tuple[VoterImage, ...] = ()  # controller.quorum.voters
     broker_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("broker", ()))
     group_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("group", ()))
     # The typed settings of this broker, from which topic settings take their defaults.

@@ -300,7 +300,7 @@ class _TopicDelta:
         if not 0 <= record.partition_id < len(self.partitions):
             raise self._out_of_order(record.partition_id)
         self._image = None
-        self.partitions[record.partition_id] = _changed(self.partitions[record.partition_id], record)
+        self.partitions[record.partition_id] = changed_partition(self.partitions[record.partition_id], record)
 
     def image(self) -> TopicImage:
         if self._image is None:
@@ -333,7 +333,8 @@ def _partition_image(record: PartitionRecord) -> PartitionImage:
     )
 
 
-def _changed(old: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    """A partition after one change of it."""
     changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
     # The same leader named again is a new reign too: its predecessor's process may be another one.
     if record.leader != NO_LEADER_CHANGE:

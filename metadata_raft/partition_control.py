@@ -1,16 +1,18 @@
 """Partitions: their first state, manual assignments, and leaders when a broker comes up or falls."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import replace
-from metadata_raft.image import MetadataImage, PartitionImage
-from metadata_raft.records import (
-    NO_LEADER,
-    UNASSIGNED_DIRECTORY,
-    PartitionChangeRecord,
-    PartitionRecord,
-)
+from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from metadata_raft.leader_election import Election
+from metadata_raft.partition_change import change_partition, default_directory
+from metadata_raft.records import PartitionChangeRecord, PartitionRecord
+
+NO_BROKER: Final = -1
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
 def new_partition(
@@ -28,7 +30,7 @@ def new_partition(
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory_on(image, replica) for replica in replicas],
+        directories=[default_directory(image.brokers.get(replica)) for replica in replicas],
     )
 
 
@@ -51,86 +53,148 @@ def check_manual_assignment(
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {problem}")
 
 
-def leaders_after_fence(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """Take a broker that fell out of every ISR and elect others; a last replica in sync stays, leaderless."""
-    for topic_id, partition in _partitions_with(image, broker_id):
-        yield from _leave(image, topic_id, partition, broker_id)
+def leader_acceptor(
+    image: MetadataImage, partition: PartitionImage, *, without: int = NO_BROKER, with_broker: int = NO_BROKER
+) -> Callable[[int], bool]:
+    """Who may lead: active brokers whose replica is in an online directory.
+
+    One that is about to be fenced is left out, one that is about to be unfenced taken in.
+    """
+    brokers = image.brokers
+
+    def is_acceptable(broker_id: int) -> bool:
+        broker = brokers.get(broker_id)
+        return (
+            broker is not None
+            and broker_id != without
+            and (broker_id == with_broker or broker.is_active)
+            and (broker_id not in partition.replicas or broker.has_online_dir(partition.directory(broker_id)))
+        )
+
+    return is_acceptable
+
+
+def allows_unclean_election(image: MetadataImage, topic: str, config: ControllerConfig) -> bool:
+    """`unclean.leader.election.enable` of a topic, or of the brokers below it."""
+    text = image.configs.topic(topic).get(UNCLEAN_ELECTION)
+    if text is not None:
+        return text.strip().lower() == "true"
+    return bool(config.broker_values.get(UNCLEAN_ELECTION, False))
+
+
+def online_election(image: MetadataImage, topic: str, config: ControllerConfig) -> Election:
+    """How leaders of a topic are elected when nobody asks for them."""
+    return Election.UNCLEAN if allows_unclean_election(image, topic, config) else Election.ONLINE
+
+
+def leaders_after_fence(
+    image: MetadataImage, broker_id: int, config: ControllerConfig
+) -> Iterator[PartitionChangeRecord]:
+    """Take a broker that falls or shuts down out of every ISR and elect others.
+
+    A last replica in sync stays in the ISR, and nobody leads.
+    """
+    for topic in image.topics.by_name.values():
+        election: Election | None = None
+        for partition in topic.partitions:
+            if broker_id not in partition.isr:
+                continue
+            if election is None:
+                election = online_election(image, topic.name, config)
+            change = _leave(image, topic.topic_id, partition, broker_id, election)
+            if change is not None:
+                yield change
 
 
 def leaders_after_offline_log_dirs(
-    image: MetadataImage, broker_id: int, log_dirs: Set[bytes]
+    image: MetadataImage, broker_id: int, log_dirs: Set[bytes], config: ControllerConfig
 ) -> Iterator[PartitionChangeRecord]:
     """The same for the replicas in these directories of a broker that is up."""
-    for topic_id, partition in _partitions_with(image, broker_id):
-        if partition.directory(broker_id) in log_dirs:
-            yield from _leave(image, topic_id, partition, broker_id)
+    for topic, partition in partitions_of(image, broker_id):
+        if broker_id in partition.isr and partition.directory(broker_id) in log_dirs:
+            election = online_election(image, topic.name, config)
+            change = _leave(image, topic.topic_id, partition, broker_id, election)
+            if change is not None:
+                yield change
 
 
 def leaders_after_assignment(
-    image: MetadataImage, topic_id: bytes, partition: PartitionImage, broker_id: int, directory: bytes
+    image: MetadataImage,
+    topic: TopicImage,
+    partition: PartitionImage,
+    broker_id: int,
+    directory: bytes,
+    config: ControllerConfig,
 ) -> Iterator[PartitionChangeRecord]:
     """A broker says where its replica lies: that alone if it is there already, nothing if it has none."""
     if broker_id not in partition.replicas or partition.directory(broker_id) == directory:
         return
-    assigned = PartitionChangeRecord(
-        partition_id=partition.partition,
-        topic_id=topic_id,
-        directories=[
-            directory if replica == broker_id else other
-            for replica, other in zip(partition.replicas, partition.directories, strict=True)
-        ],
+    directories = tuple(
+        directory if replica == broker_id else other
+        for replica, other in zip(partition.replicas, partition.directories, strict=True)
     )
-    broker = image.brokers[broker_id]
-    if not broker.has_online_dir(directory):
-        # One record for both, so that one that left the ISR is never seen in an online directory.
-        change = next(_leave(image, topic_id, partition, broker_id), None)
-        yield assigned if change is None else replace(change, directories=assigned.directories)
-    elif not partition.has_leader and broker.is_active and broker_id in partition.isr:
-        yield replace(assigned, leader=broker_id)
-    else:
-        yield assigned
-
-
-def _leave(
-    image: MetadataImage, topic_id: bytes, partition: PartitionImage, broker_id: int
-) -> Iterator[PartitionChangeRecord]:
-    if broker_id not in partition.isr:
-        return
-    isr = [replica for replica in partition.isr if replica != broker_id]
-    offline = image.offline_replicas(partition)
-    alive = [replica for replica in isr if image.brokers[replica].is_active and replica not in offline]
-    if partition.leader == broker_id:
-        leader = next((replica for replica in partition.replicas if replica in alive), NO_LEADER)
-        yield PartitionChangeRecord(
-            partition_id=partition.partition,
-            topic_id=topic_id,
-            # The last replica in sync is the only one that has every acknowledged record.
-            isr=isr or None,
-            leader=leader,
+    # One record for both, so that one that left the ISR is never seen in an online directory.
+    assigned = partition._replace(directories=directories)
+    election = online_election(image, topic.name, config)
+    if image.brokers[broker_id].has_online_dir(directory):
+        change = change_partition(
+            image,
+            topic.topic_id,
+            assigned,
+            is_acceptable=leader_acceptor(image, assigned),
+            election=election,
         )
-    elif isr:
-        yield PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, isr=isr)
+    else:
+        change = _leave(image, topic.topic_id, assigned, broker_id, election)
+    if change is None:
+        change = PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id)
+    yield replace(change, directories=directories)
 
 
-def leaders_after_unfence(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """Elect a broker that came up wherever it is in sync and nobody leads."""
-    for topic_id, partition in _partitions_with(image, broker_id):
-        if (
-            not partition.has_leader
-            and broker_id in partition.isr
-            and image.brokers[broker_id].has_online_dir(partition.directory(broker_id))
-        ):
-            yield PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, leader=broker_id)
+def leaders_after_unfence(
+    image: MetadataImage, broker_id: int, config: ControllerConfig
+) -> Iterator[PartitionChangeRecord]:
+    """Elect a broker that comes up wherever it may lead and nobody does."""
+    for topic, partition in partitions_of(image, broker_id):
+        if not partition.has_leader:
+            change = change_partition(
+                image,
+                topic.topic_id,
+                partition,
+                is_acceptable=leader_acceptor(image, partition, with_broker=broker_id),
+                election=online_election(image, topic.name, config),
+            )
+            if change is not None:
+                yield change
 
 
-def _partitions_with(image: MetadataImage, broker_id: int) -> Iterator[tuple[bytes, PartitionImage]]:
+def leads_any(image: MetadataImage, broker_id: int) -> bool:
+    """Whether a broker leads a partition."""
+    return any(
+        partition.leader == broker_id
+        for topic in image.topics.by_name.values()
+        for partition in topic.partitions
+    )
+
+
+def partitions_of(image: MetadataImage, broker_id: int) -> Iterator[tuple[TopicImage, PartitionImage]]:
+    """All partitions of which a broker has a replica. Looking at 100,000 costs some 10 ms, so no index."""
     for topic in image.topics.by_name.values():
         for partition in topic.partitions:
             if broker_id in partition.replicas:
-                yield topic.topic_id, partition
+                yield topic, partition
 
 
-def _directory_on(image: MetadataImage, broker_id: int) -> bytes:
-    """KIP-858: with one directory there is nothing to choose; with more, the broker chooses and reports."""
-    log_dirs = image.brokers[broker_id].log_dirs
-    return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY
+def _leave(
+    image: MetadataImage, topic_id: bytes, partition: PartitionImage, broker_id: int, election: Election
+) -> PartitionChangeRecord | None:
+    if broker_id not in partition.isr:
+        return None
+    return change_partition(
+        image,
+        topic_id,
+        partition,
+        is_acceptable=leader_acceptor(image, partition, without=broker_id),
+        election=election,
+        isr=[replica for replica in partition.isr if replica != broker_id],
+    )

@@ -20,6 +20,7 @@ NO_LEADER_CHANGE: Final = -2
 MIGRATING_DIRECTORY: Final = bytes(16)
 UNASSIGNED_DIRECTORY: Final = bytes(15) + b"\1"
 LOST_DIRECTORY: Final = bytes(15) + b"\2"
+LAST_RESERVED_DIRECTORY: Final = bytes(15) + b"\x63"  # no directory has an id up to this one
 
 
 class ConfigResourceType(IntEnum):

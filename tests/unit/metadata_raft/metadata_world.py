@@ -9,18 +9,20 @@ from metadata_raft.commands import (
     BrokerHeartbeat,
     BrokerHeartbeatReply,
     Command,
+    FeatureUpdate,
     NewTopic,
     NewTopicConfig,
     RegisterBroker,
     ReplicaAssignment,
     Reply,
     RequestId,
+    UpdateFeatures,
 )
 from metadata_raft.controller import Controller
 from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.image import MetadataImage, check_invariants
 from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
-from metadata_raft.records import BrokerEndpoint, BrokerFeature
+from metadata_raft.records import BrokerEndpoint, BrokerFeature, MetadataRecord
 from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
 
 CLUSTER_ID = b"cluster-id-16-by"
@@ -64,13 +66,22 @@ class MetadataWorld:
         decision = self.controller.decide(command, self.now_ms, request)
         again = self.controller.decide(command, self.now_ms, request)
         assert decision == again, "deciding is not pure"
-        if decision.records:
-            batch = MetadataBatch(self.image.version + 1, 1, NOW_MS, list(decision.records))
+        self._append(decision.records)
+        return decision.reply
+
+    def tick(self) -> bool:
+        """What is due because of the time; whether there was anything."""
+        due = self.controller.tick(self.now_ms)
+        self._append(due.records if due else ())
+        return due is not None
+
+    def _append(self, records: Sequence[MetadataRecord]) -> None:
+        if records:
+            batch = MetadataBatch(self.image.version + 1, 1, NOW_MS, list(records))
             encoded = bytes(encode_batch(batch))
             self.log.append(encoded)
             self.controller.replay(decode_batch(encoded)[0])
         check_invariants(self.image)
-        return decision.reply
 
     def start_broker(
         self, broker_id: int, *, rack: str | None = None, unfence: bool = True, log_dirs: int = 1
@@ -99,6 +110,10 @@ class MetadataWorld:
         reply = self.submit(BrokerHeartbeat(broker_id=broker_id, broker_epoch=epoch, **fields))
         assert isinstance(reply, BrokerHeartbeatReply)
         return reply
+
+    def raise_feature(self, name: str, level: int) -> None:
+        """Finalize a level of a feature."""
+        self.submit(UpdateFeatures(feature_updates=[FeatureUpdate(feature=name, max_version_level=level)]))
 
     def topic(
         self,

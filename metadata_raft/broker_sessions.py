@@ -1,0 +1,86 @@
+"""Which brokers live: the soft state of the controller, never written anywhere.
+
+A session is what a leader of the quorum has heard of a broker by the monotonic clock. A new leader has heard
+nothing, so it grants every broker a fresh session; after a failover it may take longer to fence one, never
+shorter. What a broker *is* (fenced, shutting down) stands in the image, not here.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from metadata_raft.image import MetadataImage
+
+# How long a broker may take to come back after its connection broke. A process that was killed is fenced
+# about so long after; a short fault of the network costs nothing.
+RECONNECT_GRACE_MS: Final = 1_000
+NEVER: Final = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Session:
+    """One process of a broker, as the controller knows it. Changed by `BrokerSessions` alone."""
+
+    broker_epoch: int
+    last_contact_ms: int
+    metadata_offset: int = -1  # what the broker said it has applied
+    shutdown_offset: int = -1  # everybody must have applied so much before the broker may go; -1 for none
+    reconnect_until_ms: int = NEVER
+
+
+class BrokerSessions:
+    """The sessions of one reign."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, Session] = {}
+
+    def grant_all(self, image: MetadataImage, now_ms: int) -> None:
+        """A new reign begins: nobody is held to what was heard before."""
+        self._sessions = {
+            broker_id: Session(broker.broker_epoch, now_ms) for broker_id, broker in image.brokers.items()
+        }
+
+    def of(self, image: MetadataImage, broker_id: int, now_ms: int) -> Session:
+        """The session of a registered broker; a fresh one if nothing was heard of this process."""
+        session = self._sessions.get(broker_id)
+        broker_epoch = image.brokers[broker_id].broker_epoch
+        if session is None or session.broker_epoch != broker_epoch:
+            session = self._sessions[broker_id] = Session(broker_epoch, now_ms)
+        return session
+
+    def touch(self, image: MetadataImage, broker_id: int, metadata_offset: int, now_ms: int) -> Session:
+        """A heartbeat came in."""
+        session = self.of(image, broker_id, now_ms)
+        session.last_contact_ms = now_ms
+        session.metadata_offset = metadata_offset
+        session.reconnect_until_ms = NEVER
+        return session
+
+    def connection_lost(self, image: MetadataImage, broker_id: int, now_ms: int) -> None:
+        """The broker is given a moment to come back; a second break does not make it longer."""
+        session = self.of(image, broker_id, now_ms)
+        session.reconnect_until_ms = min(session.reconnect_until_ms, now_ms + RECONNECT_GRACE_MS)
+
+    def is_alive(self, image: MetadataImage, broker_id: int, now_ms: int, timeout_ms: int) -> bool:
+        """Whether a broker was heard of lately enough."""
+        session = self.of(image, broker_id, now_ms)
+        return now_ms <= session.last_contact_ms + timeout_ms and now_ms <= session.reconnect_until_ms
+
+    def stale_broker(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> int | None:
+        """The broker that has been silent longest of those that are up and should not be; None if none is."""
+        stale = [
+            (self._sessions[broker_id].last_contact_ms, broker_id)
+            for broker_id, broker in image.brokers.items()
+            if not broker.fenced and not self.is_alive(image, broker_id, now_ms, timeout_ms)
+        ]
+        return min(stale)[1] if stale else None
+
+    def lowest_active_offset(self, image: MetadataImage, now_ms: int) -> int:
+        """What every active broker has applied of the metadata; endless if none is active."""
+        return min(
+            (
+                self.of(image, broker_id, now_ms).metadata_offset
+                for broker_id, broker in image.brokers.items()
+                if broker.is_active
+            ),
+            default=NEVER,
+        )

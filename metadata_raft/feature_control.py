@@ -1,0 +1,88 @@
+"""Finalized features: what the whole cluster does, set by UpdateFeatures (KIP-584, KIP-778)."""
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply, UpgradeType
+from metadata_raft.decision import Decision
+from metadata_raft.image import MetadataImage
+from metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION, writes_the_same
+from metadata_raft.records import BrokerFeature, FeatureLevelRecord, MetadataRecord
+
+UNSUPPORTED = (0, 0)
+
+
+def update_features(image: MetadataImage, command: UpdateFeatures) -> Decision:
+    """INVALID_UPDATE_VERSION for all updates when one of them cannot be."""
+    records: list[MetadataRecord] = []
+    seen: set[str] = set()
+    for update in command.feature_updates:
+        if update.feature in seen:
+            raise _refused(update, "The feature is named twice.")
+        seen.add(update.feature)
+        _check_update(image, update)
+        if update.max_version_level != image.features.get(update.feature, 0):
+            records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
+    return Decision(records=[] if command.validate_only else records, reply=UpdateFeaturesReply())
+
+
+def check_supported(image: MetadataImage, broker_id: int, features: list[BrokerFeature]) -> None:
+    """UNSUPPORTED_VERSION for a broker that does not know what the cluster does already."""
+    ranges = {one.name: (one.min_supported_version, one.max_supported_version) for one in features}
+    for name, level in sorted(image.features.items()):
+        low, high = ranges.get(name, UNSUPPORTED)
+        if not low <= level <= high:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because broker {broker_id} does not support finalized version {level} of"
+                f" {name}. The broker wants a version between {low} and {high}, inclusive.",
+            )
+
+
+def first_features(image: MetadataImage) -> list[MetadataRecord]:
+    """What a cluster without a metadata.version begins with."""
+    if METADATA_VERSION in image.features:
+        return []
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)]
+
+
+def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:
+    name, level = update.feature, update.max_version_level
+    try:
+        kind = UpgradeType(update.upgrade_type)
+    except ValueError:
+        raise _refused(update, "The controller does not support the given upgrade type.") from None
+    if level < 0:
+        raise _refused(update, "A feature version cannot be less than 0.")
+    for broker_id, broker in sorted(image.brokers.items()):
+        low, high = broker.features.get(name, UNSUPPORTED)
+        # 0 takes the feature away, so nobody has to know it; metadata.version stays.
+        if low <= level <= high or (level == 0 and name != METADATA_VERSION and high > 0):
+            continue
+        if not high:
+            raise _refused(update, f"Broker {broker_id} does not support this feature.")
+        raise _refused(update, f"Broker {broker_id} only supports versions {low}-{high}")
+    current = image.features.get(name, 0)
+    if level < current and kind is UpgradeType.UPGRADE:
+        raise _refused(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or"
+            " unsafe downgrade.",
+        )
+    if level > current and kind is not UpgradeType.UPGRADE:
+        raise _refused(update, "Can't downgrade to a newer version.")
+    if name == METADATA_VERSION and level < current and not writes_the_same(level, current):
+        reason = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if kind is UpgradeType.UNSAFE_DOWNGRADE
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+        raise KafkaError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Unsupported metadata.version downgrade from {current} to {level}. {reason}",
+        )
+
+
+def _refused(update: FeatureUpdate, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.max_version_level} for feature {update.feature[:100]}. {reason}",
+    )

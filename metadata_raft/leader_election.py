@@ -1,0 +1,51 @@
+"""Who leads a partition: a pure choice among its replicas.
+
+A leader comes from the ISR, in the order of the replicas, so that the preferred one wins where it can; one
+that leads and still may stays. Outside the ISR somebody is chosen only in an unclean election, which loses
+what the others did not have.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from metadata_raft.image import PartitionImage
+from metadata_raft.records import NO_LEADER
+
+
+class Election(Enum):
+    """What an election may do."""
+
+    PREFERRED = "preferred"  # the first replica if it can lead, else as ONLINE
+    ONLINE = "online"  # somebody from the ISR
+    UNCLEAN = "unclean"  # if nobody in the ISR lives, anybody who does
+
+
+class Elected(NamedTuple):
+    """The leader, NO_LEADER if nobody can; `is_unclean` if it was not in sync."""
+
+    leader: int
+    is_unclean: bool = False
+
+
+def elect_leader(
+    partition: PartitionImage,
+    *,
+    replicas: Sequence[int],
+    isr: Sequence[int],
+    election: Election,
+    is_acceptable: Callable[[int], bool],
+) -> Elected:
+    """The leader of `partition` among its coming `replicas` and `isr`; acceptable are those that are up."""
+    if election is Election.PREFERRED and replicas[0] in isr and is_acceptable(replicas[0]):
+        return Elected(replicas[0])
+    if partition.leader in isr and is_acceptable(partition.leader):
+        return Elected(partition.leader)
+    for replica in replicas:
+        if replica in isr and is_acceptable(replica):
+            return Elected(replica)
+    if election is Election.UNCLEAN:
+        for replica in replicas:
+            if is_acceptable(replica):
+                return Elected(replica, is_unclean=True)
+    return Elected(NO_LEADER)

@@ -1,0 +1,103 @@
+"""From what a partition shall become to the one record that makes it so.
+
+Every change of a partition goes through `change_partition`, whoever asks for it: it completes a reassignment
+whose new replicas are all in sync, elects a leader if the old one cannot stay, and raises the leader epoch
+where replicas go (as PartitionChangeBuilder of Apache Kafka; KIP-455, KIP-704).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
+from metadata_raft.leader_election import Election, elect_leader
+from metadata_raft.records import UNASSIGNED_DIRECTORY, PartitionChangeRecord
+
+RECOVERED: Final = 0
+RECOVERING: Final = (
+    1  # the leader was elected uncleanly and has not said yet that it has put its log in order
+)
+
+
+class Reassignment(NamedTuple):
+    """The replicas of a partition while it moves; both lists are empty when it does not."""
+
+    replicas: Sequence[int]
+    adding: Sequence[int] = ()
+    removing: Sequence[int] = ()
+
+
+def change_partition(
+    image: MetadataImage,
+    topic_id: bytes,
+    partition: PartitionImage,
+    *,
+    is_acceptable: Callable[[int], bool],
+    election: Election = Election.ONLINE,
+    isr: Sequence[int] | None = None,
+    reassignment: Reassignment | None = None,
+    leader_recovery_state: int | None = None,
+) -> PartitionChangeRecord | None:
+    """The record that gives `partition` what is named; None if that is what it has.
+
+    `is_acceptable` says who could lead. An empty `isr` is never written: the last replica in sync is the only
+    one that has every acknowledged record, so it stays, and nobody leads.
+    """
+    isr = partition.isr if isr is None else tuple(isr)
+    target = reassignment or Reassignment(
+        partition.replicas, partition.adding_replicas, partition.removing_replicas
+    )
+    if target.adding or target.removing:
+        isr, target = completed(isr, target)
+    elected = elect_leader(
+        partition, replicas=target.replicas, isr=isr, election=election, is_acceptable=is_acceptable
+    )
+    changes: dict[str, Any] = {}
+    if elected.leader != partition.leader or elected.is_unclean:
+        changes["leader"] = elected.leader
+    if elected.is_unclean:
+        isr = (elected.leader,)
+        leader_recovery_state = RECOVERING
+    if target.replicas != partition.replicas:
+        changes |= _moved(image, partition, target)
+    if isr and isr != partition.isr:
+        changes["isr"] = isr
+    if tuple(target.adding) != partition.adding_replicas:
+        changes["adding_replicas"] = tuple(target.adding)
+    if tuple(target.removing) != partition.removing_replicas:
+        changes["removing_replicas"] = tuple(target.removing)
+    if leader_recovery_state not in (None, partition.leader_recovery_state):
+        changes["leader_recovery_state"] = leader_recovery_state
+    if not changes:
+        return None
+    if not set(partition.replicas) <= set(target.replicas):
+        # A replica that was taken away must not be believed any more, so a new reign begins.
+        changes.setdefault("leader", partition.leader)
+    return PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, **changes)
+
+
+def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
+    """ISR and replicas after a reassignment, if it can end: all that are to stay are in sync (KIP-455)."""
+    replicas = tuple(replica for replica in target.replicas if replica not in target.removing)
+    remaining = tuple(replica for replica in isr if replica not in target.removing)
+    if replicas and remaining and set(replicas) <= set(remaining):
+        return remaining, Reassignment(replicas)
+    return tuple(isr), target
+
+
+def default_directory(broker: BrokerImage | None) -> bytes:
+    """KIP-858: with one directory there is nothing to choose; with more, the broker chooses and reports."""
+    if broker is None or len(broker.log_dirs) != 1:
+        return UNASSIGNED_DIRECTORY
+    return broker.log_dirs[0]
+
+
+def _moved(image: MetadataImage, partition: PartitionImage, target: Reassignment) -> dict[str, Any]:
+    known = dict(zip(partition.replicas, partition.directories, strict=True))
+    directories = tuple(
+        known[replica] if replica in known else default_directory(image.brokers.get(replica))
+        for replica in target.replicas
+    )
+    changes: dict[str, Any] = {"replicas": tuple(target.replicas)}
+    if directories != partition.directories:
+        changes["directories"] = directories
+    return changes

@@ -1,0 +1,176 @@
+"""Moving partitions to other brokers (KIP-455): begin, cancel, list.
+
+A reassignment is a state of the partition, not of a controller: the replicas that come and go stand in its
+record beside the whole list, so whoever leads next goes on with it. It ends in `change_partition`, with the
+change of the ISR that brings the last of the new replicas in.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import (
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsReply,
+    ReassignablePartition,
+    ReassignmentResult,
+    ReassignmentTopicResult,
+)
+from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
+from metadata_raft.decision import Decision
+from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from metadata_raft.partition_change import Reassignment, change_partition
+from metadata_raft.partition_control import (
+    allows_unclean_election,
+    check_manual_assignment,
+    leader_acceptor,
+    online_election,
+)
+from metadata_raft.records import MetadataRecord, PartitionChangeRecord
+
+
+class OngoingReassignment(NamedTuple):
+    """A partition on the move."""
+
+    topic: str
+    partition: int
+    replicas: Sequence[int]
+    adding_replicas: Sequence[int]
+    removing_replicas: Sequence[int]
+
+
+def alter_partition_reassignments(
+    image: MetadataImage, command: AlterPartitionReassignments, config: ControllerConfig
+) -> Decision:
+    """POLICY_VIOLATION for the whole of it beyond 10,000 changes; else each partition by itself."""
+    records: list[MetadataRecord] = []
+    results = []
+    seen: set[tuple[str, int]] = set()
+    for wanted in command.topics:
+        partitions = []
+        for one in wanted.partitions:
+            result = ReassignmentResult(partition_index=one.partition_index)
+            try:
+                if (wanted.name, one.partition_index) in seen:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is named twice.")
+                seen.add((wanted.name, one.partition_index))
+                change = _alter(
+                    image, wanted.name, one, config, may_resize=command.allow_replication_factor_change
+                )
+            except KafkaError as error:
+                result = ReassignmentResult(
+                    partition_index=one.partition_index, error_code=error.code, error_message=error.detail
+                )
+            else:
+                if change is not None:
+                    records.append(change)
+            partitions.append(result)
+        results.append(ReassignmentTopicResult(name=wanted.name, partitions=partitions))
+    if len(records) > MAX_RECORDS_PER_COMMAND:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may change {MAX_RECORDS_PER_COMMAND} reassignments at most.",
+        )
+    return Decision(records=records, reply=AlterPartitionReassignmentsReply(responses=results))
+
+
+def ongoing_reassignments(
+    image: MetadataImage, topics: Sequence[tuple[str, Sequence[int]]] | None = None
+) -> Iterator[OngoingReassignment]:
+    """The partitions on the move: of all topics, or of those named with their partitions."""
+    if topics is None:
+        topics = [
+            (name, range(len(topic.partitions))) for name, topic in sorted(image.topics.by_name.items())
+        ]
+    for name, indexes in topics:
+        topic = image.topics.by_name.get(name)
+        for index in indexes if topic is not None else ():
+            if topic is not None and 0 <= index < len(topic.partitions):
+                partition = topic.partitions[index]
+                if _is_moving(partition):
+                    yield OngoingReassignment(
+                        name,
+                        index,
+                        partition.replicas,
+                        partition.adding_replicas,
+                        partition.removing_replicas,
+                    )
+
+
+def _alter(
+    image: MetadataImage,
+    name: str,
+    wanted: ReassignablePartition,
+    config: ControllerConfig,
+    *,
+    may_resize: bool,
+) -> PartitionChangeRecord | None:
+    topic = image.topics.by_name.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    if not 0 <= wanted.partition_index < len(topic.partitions):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Unable to find partition {name}:{wanted.partition_index}.",
+        )
+    partition = topic.partitions[wanted.partition_index]
+    if wanted.replicas is None:
+        return _cancel(image, topic, partition, config)
+    check_manual_assignment(image, wanted.replicas, None)
+    before = _original_replicas(partition)
+    if not may_resize and len(wanted.replicas) != len(before):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "The replication factor is changed from"
+            f" {len(before)} to {len(wanted.replicas)}, which the request does not allow.",
+        )
+    removing = sorted(set(partition.replicas) - set(wanted.replicas))
+    adding = sorted(set(wanted.replicas) - set(partition.replicas))
+    return change_partition(
+        image,
+        topic.topic_id,
+        partition,
+        is_acceptable=leader_acceptor(image, partition),
+        reassignment=Reassignment((*wanted.replicas, *removing), tuple(adding), tuple(removing)),
+    )
+
+
+def _cancel(
+    image: MetadataImage, topic: TopicImage, partition: PartitionImage, config: ControllerConfig
+) -> PartitionChangeRecord | None:
+    if not _is_moving(partition):
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    replicas = _original_replicas(partition)
+    isr = tuple(replica for replica in partition.isr if replica not in partition.adding_replicas)
+    if not replicas:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Invalid replica assignment: addingReplicas contains all replicas.",
+        )
+    election = online_election(image, topic.name, config)
+    if not isr:
+        # Only new replicas are in sync; to go back to the old ones would lose what these do not have.
+        if not allows_unclean_election(image, topic.name, config):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert partition assignment for {topic.name}:{partition.partition} because it"
+                " would require an unclean leader election.",
+            )
+        isr = replicas[:1]
+    return change_partition(
+        image,
+        topic.topic_id,
+        partition,
+        is_acceptable=leader_acceptor(image, partition),
+        election=election,
+        isr=isr,
+        reassignment=Reassignment(replicas),
+    )
+
+
+def _original_replicas(partition: PartitionImage) -> tuple[int, ...]:
+    return tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
+
+
+def _is_moving(partition: PartitionImage) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)

@@ -1,0 +1,88 @@
+"""The voters of the metadata quorum as records: one joins or leaves at a time (Raft dissertation §4.1).
+
+What is decided here is only who is in the next set; the quorum takes it over when the record is committed
+and keeps the rules of its own. A set that differs from the last by one voter shares a majority with it, so a
+change waits for the one before to be committed.
+"""
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import ZERO_UUID
+from metadata_raft.commands import AddRaftVoter, AddRaftVoterReply, RemoveRaftVoter, RemoveRaftVoterReply
+from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.decision import Decision
+from metadata_raft.image import Endpoint, MetadataImage, VoterImage
+from metadata_raft.records import RaftVotersRecord, Voter, VoterEndpoint
+
+MAX_VOTERS = 15  # beyond five or seven a quorum only gets slower
+MAX_ENDPOINTS = 10
+
+
+def add_raft_voter(
+    image: MetadataImage, command: AddRaftVoter, config: ControllerConfig, *, is_settled: bool
+) -> Decision:
+    """DUPLICATE_VOTER if the id votes already; REQUEST_TIMED_OUT while the last change is not committed."""
+    voters = current_voters(image, config)
+    if any(voter.voter_id == command.voter_id for voter in voters):
+        raise KafkaError(
+            ErrorCode.DUPLICATE_VOTER,
+            f"The voter id for {command.voter_id} is already part of the set of voters.",
+        )
+    if command.voter_id < 0 or command.voter_directory_id == ZERO_UUID or not command.listeners:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "A voter is named by its id, its directory and where it listens."
+        )
+    if len(voters) >= MAX_VOTERS or len(command.listeners) > MAX_ENDPOINTS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"A quorum may have {MAX_VOTERS} voters of {MAX_ENDPOINTS} endpoints at most.",
+        )
+    _check_settled(is_settled=is_settled)
+    endpoints = {one.name: Endpoint(one.host, one.port) for one in command.listeners}
+    voter = VoterImage(command.voter_id, command.voter_directory_id, endpoints)
+    return Decision(records=[_record((*voters, voter))], reply=AddRaftVoterReply())
+
+
+def remove_raft_voter(
+    image: MetadataImage, command: RemoveRaftVoter, config: ControllerConfig, *, is_settled: bool
+) -> Decision:
+    """VOTER_NOT_FOUND unless exactly this voter is one; the last one stays."""
+    voters = current_voters(image, config)
+    leaving = next((voter for voter in voters if voter.voter_id == command.voter_id), None)
+    if leaving is None or leaving.directory_id not in (ZERO_UUID, command.voter_directory_id):
+        raise KafkaError(
+            ErrorCode.VOTER_NOT_FOUND,
+            f"Cannot remove voter {command.voter_id} because it is not in the set of voters.",
+        )
+    if len(voters) == 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The last voter cannot be removed.")
+    _check_settled(is_settled=is_settled)
+    rest = tuple(voter for voter in voters if voter is not leaving)
+    return Decision(records=[_record(rest)], reply=RemoveRaftVoterReply())
+
+
+def current_voters(image: MetadataImage, config: ControllerConfig) -> tuple[VoterImage, ...]:
+    """Those of the last record, or of `controller.quorum.voters` where there is none."""
+    return image.voters or config.quorum_voters
+
+
+def _check_settled(*, is_settled: bool) -> None:
+    if not is_settled:
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, "The last change of the voters is not committed yet; try again."
+        )
+
+
+def _record(voters: tuple[VoterImage, ...]) -> RaftVotersRecord:
+    return RaftVotersRecord(
+        voters=[
+            Voter(
+                voter_id=voter.voter_id,
+                voter_directory_id=voter.directory_id,
+                endpoints=[
+                    VoterEndpoint(name=name, host=point.host, port=point.port)
+                    for name, point in sorted(voter.endpoints.items())
+                ],
+            )
+            for voter in sorted(voters)
+        ]
+    )

@@ -1,0 +1,303 @@
+"""Brokers come, live, fall silent and leave."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.broker_sessions import RECONNECT_GRACE_MS
+from metadata_raft.commands import (
+    BrokerConnectionLost,
+    BrokerHeartbeat,
+    CreateTopics,
+    RegisterBroker,
+    UnregisterBroker,
+)
+from metadata_raft.controller import Controller
+from metadata_raft.image import PartitionImage
+from metadata_raft.records import NO_LEADER, BrokerEndpoint, BrokerFeature
+from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld, log_dir_id
+
+TIMEOUT_MS = CONFIG.broker_session_timeout_ms
+
+
+def with_topic(*replicas: int, brokers: int = 3, **configs: str) -> MetadataWorld:
+    """Brokers and the topic t with one partition on these replicas."""
+    world = MetadataWorld(brokers=brokers)
+    topic = world.topic("t", assignments=[(0, replicas)], configs=list(configs.items()))
+    world.submit(CreateTopics(topics=[topic]))
+    return world
+
+
+def partition(world: MetadataWorld) -> PartitionImage:
+    return world.image.topics.by_name["t"].partitions[0]
+
+
+def register(world: MetadataWorld, broker_id: int, *log_dirs: bytes, incarnation: bytes = b"") -> None:
+    world.submit(
+        RegisterBroker(
+            broker_id=broker_id,
+            incarnation_id=incarnation or world.uuid(),
+            listeners=[BrokerEndpoint(name="PLAINTEXT", host="h", port=1)],
+            log_dirs=log_dirs,
+        )
+    )
+
+
+# ---- registration ------------------------------------------------------------------------------------------
+
+
+def test_a_second_broker_of_the_same_id_is_refused_while_the_first_lives() -> None:
+    world = MetadataWorld(brokers=2)
+
+    with pytest.raises(KafkaError) as refused:
+        register(world, 1, b"elsewhere on hos")
+
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_it_is_taken_when_the_first_has_been_silent_too_long() -> None:
+    world = MetadataWorld(brokers=2)
+    old_epoch = world.image.brokers[1].broker_epoch
+    world.now_ms += TIMEOUT_MS + 1
+
+    register(world, 1, b"elsewhere on hos")
+
+    broker = world.image.brokers[1]
+    assert broker.fenced and broker.broker_epoch > old_epoch
+
+
+def test_a_process_with_a_directory_of_its_predecessor_has_outlived_it() -> None:
+    world = with_topic(1, 2)
+
+    register(world, 1, log_dir_id(1, 0))
+
+    assert world.image.brokers[1].fenced
+    assert (partition(world).leader, partition(world).isr) == (2, (2,))
+
+
+def test_the_same_process_again_changes_what_it_says_and_stays_what_it_is() -> None:
+    world = MetadataWorld()
+    before = world.image.brokers[0]
+    register(world, 0, *before.log_dirs, incarnation=before.incarnation_id)
+    after = world.image.brokers[0]
+    version = world.image.version
+
+    register(world, 0, *before.log_dirs, incarnation=before.incarnation_id)
+
+    assert after.listeners["PLAINTEXT"].host == "h"
+    assert (after.broker_epoch, after.fenced) == (before.broker_epoch, False)
+    assert world.image.version == version, "nothing new, nothing written"
+
+
+@pytest.mark.parametrize(
+    "log_dirs",
+    [(), (bytes(16),), (b"one-and-the-same",) * 2, (log_dir_id(0, 0),)],
+    ids=["none", "reserved", "twice", "another broker's"],
+)
+def test_directories_that_cannot_be_are_refused(log_dirs: tuple[bytes, ...]) -> None:
+    world = MetadataWorld(brokers=1)
+
+    with pytest.raises(KafkaError) as refused:
+        register(world, 7, *log_dirs)
+
+    assert refused.value.code is ErrorCode.INVALID_REGISTRATION
+
+
+def test_a_broker_too_old_for_the_cluster_is_refused() -> None:
+    world = MetadataWorld(brokers=1)
+    world.raise_feature("some.feature", 2)
+    features = [BrokerFeature(name="some.feature", min_supported_version=0, max_supported_version=1)]
+
+    with pytest.raises(KafkaError) as refused:
+        world.submit(
+            RegisterBroker(broker_id=7, incarnation_id=b"i" * 16, log_dirs=[b"d" * 16], features=features)
+        )
+
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+# ---- heartbeats --------------------------------------------------------------------------------------------
+
+
+def test_a_broker_is_unfenced_when_it_has_applied_its_own_registration() -> None:
+    world = MetadataWorld(brokers=1)
+    epoch = world.start_broker(1, unfence=False)
+
+    behind = world.heartbeat(1, current_metadata_offset=epoch - 1)
+    fenced_then = world.image.brokers[1].fenced
+    ahead = world.heartbeat(1, current_metadata_offset=epoch)
+
+    assert (behind.is_caught_up, behind.is_fenced, fenced_then) == (False, True, True)
+    assert (ahead.is_caught_up, ahead.is_fenced) == (True, False)
+    assert not world.image.brokers[1].fenced
+
+
+def test_heartbeats_are_not_written() -> None:
+    world = MetadataWorld(brokers=2)
+    version = world.image.version
+
+    for broker_id in (0, 1, 0):
+        world.heartbeat(broker_id)
+
+    assert world.image.version == version
+
+
+def test_a_former_process_is_told_so() -> None:
+    world = MetadataWorld(brokers=1)
+
+    for broker_id in (0, 9):
+        with pytest.raises(KafkaError) as refused:
+            world.submit(BrokerHeartbeat(broker_id=broker_id, broker_epoch=-1))
+        assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_broker_that_wants_it_is_fenced() -> None:
+    world = with_topic(1, 2)
+
+    reply = world.heartbeat(1, want_fence=True)
+
+    assert reply.is_fenced and not reply.should_shut_down
+    assert world.image.brokers[1].fenced and partition(world).leader == 2
+
+
+# ---- silence -----------------------------------------------------------------------------------------------
+
+
+def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> None:
+    world = with_topic(1, 2, 0)
+    world.now_ms += TIMEOUT_MS
+    world.heartbeat(0)
+    at_the_timeout = world.tick()
+    world.now_ms += 1
+
+    ticks = [world.tick() for _ in range(3)]
+
+    assert not at_the_timeout and ticks == [True, True, False]
+    assert [world.image.brokers[broker_id].fenced for broker_id in range(3)] == [False, True, True]
+    assert (partition(world).leader, partition(world).isr) == (0, (0,))
+
+
+def test_the_last_replica_in_sync_keeps_its_place_and_leads_again() -> None:
+    world = with_topic(1)
+    world.now_ms += TIMEOUT_MS + 1
+    world.heartbeat(0)
+    world.heartbeat(2)
+    world.tick()
+    leaderless = partition(world)
+
+    world.heartbeat(1)
+
+    assert (leaderless.leader, leaderless.isr) == (NO_LEADER, (1,))
+    assert (partition(world).leader, partition(world).leader_epoch) == (1, leaderless.leader_epoch + 1)
+
+
+def test_a_dropped_connection_is_fenced_after_a_short_grace() -> None:
+    world = with_topic(1, 2)
+    epoch = world.image.brokers[1].broker_epoch
+    world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch))
+    world.now_ms += RECONNECT_GRACE_MS
+    within = world.tick()
+    world.now_ms += 1
+
+    assert not within and world.tick()
+
+    assert partition(world).leader == 2
+
+
+def test_a_broker_that_comes_back_in_time_stays() -> None:
+    world = with_topic(1, 2)
+    lost = BrokerConnectionLost(broker_id=1, broker_epoch=world.image.brokers[1].broker_epoch)
+    world.submit(lost)
+    world.heartbeat(1)
+    world.now_ms += RECONNECT_GRACE_MS + 1
+
+    assert not world.tick()
+
+
+def test_the_connection_of_a_former_process_says_nothing_of_the_next() -> None:
+    world = MetadataWorld(brokers=2)
+    lost = BrokerConnectionLost(broker_id=1, broker_epoch=world.image.brokers[1].broker_epoch)
+    world.start_broker(1)
+
+    world.submit(lost)
+    world.submit(BrokerConnectionLost(broker_id=9, broker_epoch=1))
+    world.now_ms += RECONNECT_GRACE_MS + 1
+
+    assert not world.tick()
+
+
+def test_a_new_leader_grants_everybody_a_fresh_session() -> None:
+    world = MetadataWorld(brokers=2)
+    world.now_ms += TIMEOUT_MS * 5
+    world.controller = Controller(world.image, CONFIG)
+    world.controller.activate(world.image, world.now_ms)
+    world.now_ms += TIMEOUT_MS
+
+    before = world.tick()
+    world.now_ms += 1
+
+    assert not before and world.tick()
+
+
+# ---- leaving -----------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_shuts_down_gives_away_what_it_leads_first() -> None:
+    world = with_topic(1, 2)
+
+    first = world.heartbeat(1, want_shut_down=True)
+    world.heartbeat(0, current_metadata_offset=world.image.version - 1)
+    waiting = world.heartbeat(1, want_shut_down=True)
+    world.heartbeat(0)
+    world.heartbeat(2)
+    last = world.heartbeat(1, want_shut_down=True)
+
+    assert first.is_in_controlled_shutdown and not first.should_shut_down
+    assert not waiting.should_shut_down, (
+        "a broker that does not know the new leader would still send to the old"
+    )
+    assert last.should_shut_down and world.image.brokers[1].fenced
+    assert (partition(world).leader, partition(world).isr) == (2, (2,))
+
+
+def test_one_that_leads_nothing_may_go_at_once() -> None:
+    world = with_topic(1, 2)
+
+    assert world.heartbeat(0, want_shut_down=True).should_shut_down
+    assert world.image.brokers[0].fenced
+    assert world.heartbeat(0, want_shut_down=True).should_shut_down, "a fenced one too"
+
+
+def test_the_last_broker_may_go_though_nobody_takes_over() -> None:
+    world = with_topic(0, brokers=1)
+
+    first = world.heartbeat(0, want_shut_down=True)
+    second = world.heartbeat(0, want_shut_down=True)
+
+    assert (first.should_shut_down, second.should_shut_down) == (False, True)
+    assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (0,))
+
+
+def test_a_shutdown_survives_a_change_of_the_controller() -> None:
+    world = with_topic(1, 2)
+    world.heartbeat(1, want_shut_down=True)
+    world.controller = Controller(world.image, CONFIG)
+    world.controller.activate(world.image, world.now_ms)
+
+    asked_too_early = world.heartbeat(1, want_shut_down=True)
+    world.heartbeat(0)
+    world.heartbeat(2)
+
+    assert not asked_too_early.should_shut_down
+    assert world.heartbeat(1, want_shut_down=True).should_shut_down
+
+
+def test_a_broker_that_is_unregistered_leaves_isrs_but_stays_a_replica() -> None:
+    world = with_topic(1, 2)
+
+    world.submit(UnregisterBroker(broker_id=1))
+
+    assert 1 not in world.image.brokers
+    assert (partition(world).leader, partition(world).isr, partition(world).replicas) == (2, (2,), (1, 2))
+    with pytest.raises(KafkaError) as refused:
+        world.submit(UnregisterBroker(broker_id=1))
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
