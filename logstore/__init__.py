@@ -22,6 +22,8 @@ producer_state      producer id -> epoch, last batches, open transaction; its sn
 segment             one .log file with its indexes
 producer_snapshots  the .snapshot files of a log
 recovery            opening a directory: leftovers, lost indexes, torn tails
+roll                when a log begins a new segment
+log_segments        the segments of a log as a row of files: begun, cut, replaced, dropped
 log_reader          where a read begins and ends; offsets by time
 flush_target        what to fsync before the recovery point moves
 partition_log       one ordered log: append, read, look up, cut at both ends

@@ -8,16 +8,12 @@ opened again: a disk that failed once is not to be trusted with the next write, 
 owner.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from logstore.batch_validator import LATEST_PRODUCE_VERSION, check_follower_batches, validate_batch
-from logstore.config_def import LONG_MAX
 from logstore.disk import EMPTY_SLICE, Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.flush_target import FlushTarget
@@ -38,6 +34,7 @@ from logstore.log_reader import (
     time_search,
     without_time,
 )
+from logstore.log_segments import LogSegments
 from logstore.producer_state import BatchMetadata, ProducerEntry
 from logstore.record import EndTransactionMarker, marker_of_batch
 from logstore.record_batch import (
@@ -50,7 +47,8 @@ from logstore.record_batch import (
     patch_offset_and_epoch,
 )
 from logstore.recovery import LoadedLog, apply_to_producers, load_log, replay_producers
-from logstore.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SWAP_SUFFIX, Segment, TimestampAndOffset
+from logstore.roll import Room, is_due, longest_age_ms, room_in
+from logstore.segment import MAX_RELATIVE_OFFSET, Segment, TimestampAndOffset
 from logstore.topic_partition import TopicPartition
 from logstore.transaction_index import AbortedTransaction
 from logstore.varint import ByteSource
@@ -95,18 +93,6 @@ class AppendResult(NamedTuple):
     duplicate: bool = False
 
 
-class Room(NamedTuple):
-    """What fits into the active segment as it is now: found once, not for each batch.
-
-    It is forgotten when an index grows by a row, and when settings or segments change.
-    """
-
-    end_position: int
-    last_offset: int
-    last_timestamp: int
-    last_clock_ms: int
-
-
 class PartitionLog:
     """One ordered log. Offsets: start <= last stable <= high watermark <= end."""
 
@@ -115,12 +101,12 @@ class PartitionLog:
         "_disk",
         "_epochs",
         "_failure",
+        "_files",
         "_first_unstable",
         "_producers",
         "_room",
         "_snapshots",
         "config",
-        "deleted_paths",
         "directory",
         "high_watermark",
         "last_flush_ms",
@@ -150,8 +136,10 @@ class PartitionLog:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
-        self.segments: list[Segment] = loaded.segments
-        self._base_offsets = [segment.base_offset for segment in loaded.segments]
+        self._files = LogSegments(disk, directory, loaded.segments, loaded.snapshots)
+        # The lists of `_files`, which changes them in place: one look-up less for each batch.
+        self.segments = self._files.row
+        self._base_offsets = self._files.base_offsets
         self._epochs = loaded.epochs
         self._producers = loaded.producers
         self._snapshots = loaded.snapshots
@@ -160,7 +148,6 @@ class PartitionLog:
         self.recovery_point = loaded.recovery_point
         self.high_watermark = loaded.log_start_offset
         self.notes = loaded.notes  # what was odd when the log was opened
-        self.deleted_paths: list[Path] = []  # renamed to `.deleted`; the owner removes them after a while
         self.last_flush_ms = now_ms
         self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
         self._failure: OSError | None = None
@@ -212,6 +199,11 @@ class PartitionLog:
     @property
     def active_segment(self) -> Segment:
         return self.segments[-1]
+
+    @property
+    def deleted_paths(self) -> list[Path]:
+        """Files that were renamed to `.deleted`; see `take_deleted_paths`."""
+        return self._files.deleted_paths
 
     @property
     def size_bytes(self) -> int:
@@ -400,26 +392,22 @@ class PartitionLog:
             return segment
         config = self.config
         if segment.size_bytes:
-            longest_ms = config.max_segment_ms
-            if config.segment_jitter_ms > 0:
-                longest_ms -= self._roll_jitter_ms(segment)
-            if (
-                segment.size_bytes + size_bytes > config.segment_bytes
-                or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-                or segment.is_full(config)
-                or segment.age_ms(timestamp, now_ms) > longest_ms
+            longest_ms = longest_age_ms(self.topic_partition, segment, config)
+            if is_due(
+                segment,
+                config,
+                longest_ms,
+                size_bytes=size_bytes,
+                last_offset=last_offset,
+                timestamp=timestamp,
+                now_ms=now_ms,
             ):
                 segment = self._roll(first_offset, now_ms)
             else:
-                self._room = _room_in(segment, config, longest_ms)
+                self._room = room_in(segment, config, longest_ms)
         elif first_offset > segment.base_offset and (last_offset - segment.base_offset > MAX_RELATIVE_OFFSET):
             segment = self._roll(first_offset, now_ms)
         return segment
-
-    def _roll_jitter_ms(self, segment: Segment) -> int:
-        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        # The same segment has the same jitter after a restart, and no two partitions have the same.
-        return crc32c(f"{self.topic_partition}/{segment.base_offset}".encode()) % jitter_ms
 
     def roll(self, *, now_ms: int) -> Segment:
         """Begin a new segment at the log end, unless the active one is empty; the active segment."""
@@ -432,16 +420,9 @@ class PartitionLog:
         self._room = None
         active = self.segments[-1]
         base_offset = max(next_offset, self.log_end_offset)
-        if active.size_bytes == 0:
-            if active.base_offset == base_offset:
-                return active
-            self._drop_segment_files(self.segments.pop())
-            self._base_offsets.pop()
-        else:
-            active.seal()
-        segment = Segment.create(self._disk, self.directory, base_offset, self.config, now_ms=now_ms)
-        self.segments.append(segment)
-        self._base_offsets.append(base_offset)
+        if active.size_bytes == 0 and active.base_offset == base_offset:
+            return active
+        segment = self._files.roll(base_offset, self.config, now_ms=now_ms)
         self._producers.map_end_offset = base_offset
         self._snapshots.take(self._producers)
         return segment
@@ -587,18 +568,7 @@ class PartitionLog:
 
     def _truncate(self, offset: int, now_ms: int) -> None:
         self._room = None
-        keep = max(1, bisect_right(self._base_offsets, offset))
-        doomed = self.segments[keep:]
-        del self.segments[keep:], self._base_offsets[keep:]
-        for segment in doomed:
-            segment.close()
-            self._drop_segment_files(segment)
-        last = self.segments[-1]
-        if not last.is_active:
-            last.activate(last.find_end()[0])
-        last.truncate_to(offset)
-        # The batch that contained `offset` went as a whole.
-        self.log_end_offset = min(offset, max(last.find_end()[0], last.base_offset))
+        self.log_end_offset = self._files.truncate_to(offset)
         self._after_truncation(now_ms)
 
     def _after_truncation(self, now_ms: int) -> None:
@@ -626,16 +596,11 @@ class PartitionLog:
 
     def _truncate_fully(self, offset: int, now_ms: int) -> None:
         self._room = None
-        doomed = self.segments
-        self.segments, self._base_offsets = [], []
-        for segment in doomed:
-            segment.close()
-            self._drop_segment_files(segment)
+        self._files.drop_all()
         self._epochs.clear()
         self._snapshots.clear()
         self._producers.clear(offset)
-        self.segments = [Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)]
-        self._base_offsets = [offset]
+        self._files.begin(offset, self.config, now_ms=now_ms)
         self.log_start_offset = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, offset)
@@ -660,15 +625,9 @@ class PartitionLog:
                     count -= 1
                 else:
                     self._roll(self.log_end_offset, now_ms)
-            doomed, self.segments = self.segments[:count], self.segments[count:]
-            del self._base_offsets[:count]
-            if not doomed:
+            if not count:
                 return
-            for segment in doomed:
-                self._drop_segment_files(segment)
-                snapshot = self._snapshots.mark_deleted(segment.base_offset)
-                if snapshot is not None:
-                    self.deleted_paths.append(snapshot)
+            self._files.drop_oldest(count)
             start = self._base_offsets[0]
             if start > self.log_start_offset:
                 self.high_watermark = max(self.high_watermark, start)
@@ -677,38 +636,15 @@ class PartitionLog:
             raise self._fail(error) from error
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment]) -> None:
-        """Put cleaned segments (suffix `.cleaned`, sealed) in the place of the ones that they were made from.
-
-        A crash at any point leaves either the old ones or, by way of `.swap`, the new ones.
-        """
-        first = self.segments.index(old[0])
-        assert self.segments[first : first + len(old)] == list(old), "the old segments are neighbours"
-        assert not any(segment.is_active for segment in (*new, *old)), "the active segment is not cleaned"
+        """Put cleaned segments (`.cleaned`, sealed) in the place of the ones that they were made from."""
         try:
-            # Last one first: as long as a `.cleaned` file is left, swaps from it on are void.
-            for segment in reversed(new):
-                segment.change_suffix(SWAP_SUFFIX)
-            self.segments[first : first + len(old)] = new
-            self._base_offsets = [segment.base_offset for segment in self.segments]
-            for segment in old:
-                self._drop_segment_files(segment)
-                if segment.base_offset not in {one.base_offset for one in new}:
-                    snapshot = self._snapshots.mark_deleted(segment.base_offset)
-                    if snapshot is not None:
-                        self.deleted_paths.append(snapshot)
-            for segment in new:
-                segment.change_suffix("")
+            self._files.replace(new, old)
         except OSError as error:
             raise self._fail(error) from error
 
-    def _drop_segment_files(self, segment: Segment) -> None:
-        segment.close()
-        segment.change_suffix(DELETED_SUFFIX)
-        self.deleted_paths += segment.existing_paths()
-
     def take_deleted_paths(self) -> list[Path]:
         """The files to remove after `file.delete.delay.ms`; they are the caller's now."""
-        taken, self.deleted_paths = self.deleted_paths, []
+        taken, self._files.deleted_paths = self._files.deleted_paths, []
         return taken
 
     # Durability.
@@ -721,27 +657,12 @@ class PartitionLog:
             self._epochs.write()
         except OSError as error:
             raise self._fail(error) from error
-        dirty = [
-            segment
-            for number, segment in enumerate(self.segments[:-1])
-            # "At" counts: the segment may have been flushed as the active one, before its indexes were
-            # written.
-            if self._base_offsets[number + 1] >= self.recovery_point
-        ]
-        paths: list[Path] = [self._epochs.path, self.active_segment.transaction_index.path]
-        for segment in dirty:
-            paths += segment.existing_paths()
-        paths += [
-            self._snapshots.path(offset)
-            for offset in self._snapshots.offsets
-            if offset >= self.recovery_point
-        ]
         return FlushTarget(
             offset=self.log_end_offset,
             disk=self._disk,
             directory=self.directory,
             files=(self.active_segment.file,),
-            paths=tuple(paths),
+            paths=(self._epochs.path, *self._files.unflushed_paths(self.recovery_point)),
         )
 
     def flushed(self, target: FlushTarget, now_ms: int) -> None:
@@ -788,10 +709,7 @@ class PartitionLog:
         """The directory of the log was renamed (deletion of a topic, move to another log dir)."""
         self.directory = directory
         self._epochs.move_to(directory)
-        self._snapshots.directory = directory
-        self.deleted_paths = [directory / path.name for path in self.deleted_paths]
-        for segment in self.segments:
-            segment.move_to(directory)
+        self._files.move_to(directory)
 
     def active_producers(self) -> Iterable[ProducerEntry]:
         """The producers that the log knows (DescribeProducers)."""
@@ -807,10 +725,7 @@ class PartitionLog:
 
     def check_invariants(self) -> None:
         """Assert what always holds; reads the whole log."""
-        assert self.segments and self._base_offsets == [one.base_offset for one in self.segments]
-        assert self._base_offsets == sorted(set(self._base_offsets))
-        assert all(not segment.is_active for segment in self.segments[:-1])
-        assert self.active_segment.is_active
+        self._files.check_invariants()
         assert self._base_offsets[0] <= self.log_start_offset or len(self.segments) == 1
         assert self.log_start_offset <= self.last_stable_offset <= self.high_watermark <= self.log_end_offset
         assert self.recovery_point <= self.log_end_offset
@@ -832,18 +747,6 @@ def _patched(batch: ByteSource, offset: int, batch_length: int, leader_epoch: in
     head = bytearray(view[:HEADER_SIZE])
     patch_offset_and_epoch(head, offset, batch_length, leader_epoch)
     return [head, view[HEADER_SIZE:]]
-
-
-def _room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
-    """The bounds within which `_segment_for` finds a segment that has batches neither full nor too old."""
-    first_timestamp = segment.first_timestamp
-    has_time = first_timestamp >= 0  # else its age is told by the clock
-    return Room(
-        end_position=config.segment_bytes,
-        last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
-        last_timestamp=first_timestamp + longest_ms if has_time else LONG_MAX,
-        last_clock_ms=LONG_MAX if has_time else segment.created_ms + longest_ms,
-    )
 
 
 def _storage_error(directory: Path, error: OSError) -> KafkaError:

@@ -12,6 +12,7 @@ from logstore.log_reader import SegmentsChanged
 from logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
 from logstore.record import ControlType, build_batch
 from logstore.record_batch import MAX_SEQUENCE, check_batch, iterate_headers, read_header
+from logstore.roll import longest_age_ms
 from tests.unit.logstore.log_maker import (
     NOW_MS,
     append,
@@ -334,12 +335,12 @@ def test_a_segment_without_timestamps_is_rolled_by_the_clock() -> None:
 def test_jitter_rolls_earlier_and_the_same_after_a_restart() -> None:
     log = open_log(MemoryDisk(), config=LogConfig(segment_ms=10_000, segment_jitter_ms=5_000))
 
-    jitter_ms = log._roll_jitter_ms(log.active_segment)
+    longest_ms = longest_age_ms(log.topic_partition, log.active_segment, log.config)
 
-    assert 0 <= jitter_ms < 5_000
-    assert jitter_ms == log._roll_jitter_ms(log.active_segment)
+    assert 5_000 < longest_ms <= 10_000
+    assert longest_ms == longest_age_ms(log.topic_partition, log.active_segment, log.config)
     append(log, timestamp=1)
-    append(log, timestamp=10_002 - jitter_ms)
+    append(log, timestamp=2 + longest_ms)
     assert len(log.segments) == 2
 
 

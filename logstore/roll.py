@@ -1,0 +1,62 @@
+"""When a log begins a new segment: the active one is full or too old."""
+
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from logstore.config_def import LONG_MAX
+from logstore.log_config import LogConfig
+from logstore.segment import MAX_RELATIVE_OFFSET, Segment
+from logstore.topic_partition import TopicPartition
+
+
+class Room(NamedTuple):
+    """What fits into the active segment as it is now: found once, not for each batch.
+
+    It is forgotten when an index grows by a row, and when settings or segments change.
+    """
+
+    end_position: int
+    last_offset: int
+    last_timestamp: int
+    last_clock_ms: int
+
+
+def room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
+    """The bounds within which `is_due` finds a segment that has batches neither full nor too old."""
+    first_timestamp = segment.first_timestamp
+    has_time = first_timestamp >= 0  # else its age is told by the clock
+    return Room(
+        end_position=config.segment_bytes,
+        last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
+        last_timestamp=first_timestamp + longest_ms if has_time else LONG_MAX,
+        last_clock_ms=LONG_MAX if has_time else segment.created_ms + longest_ms,
+    )
+
+
+def is_due(
+    segment: Segment,
+    config: LogConfig,
+    longest_ms: int,
+    *,
+    size_bytes: int,
+    last_offset: int,
+    timestamp: int,
+    now_ms: int,
+) -> bool:
+    """Whether a batch of `size_bytes` that ends at `last_offset` must go into a new segment."""
+    return (
+        segment.size_bytes + size_bytes > config.segment_bytes
+        or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        or segment.is_full(config)
+        or segment.age_ms(timestamp, now_ms) > longest_ms
+    )
+
+
+def longest_age_ms(topic_partition: TopicPartition, segment: Segment, config: LogConfig) -> int:
+    """How old a segment may become, by the jitter of its partition."""
+    if config.segment_jitter_ms <= 0:
+        return config.max_segment_ms
+    jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+    # The same segment has the same jitter after a restart, and no two partitions have the same.
+    return config.max_segment_ms - crc32c(f"{topic_partition}/{segment.base_offset}".encode()) % jitter_ms
