@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from logstore.errors import ErrorCode
 from logstore.topic_partition import uuid_to_text
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from node.kafka_api.leader_hints import controller_to_name
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -38,6 +39,8 @@ def handle(
     brokers = []
     for one in image.brokers.values():
         endpoint = broker.endpoint_of(one.broker_id, context.connection)
+        if one.fenced and request.include_fenced_brokers:
+            endpoint = one.listeners.get(context.connection.listener_name)
         if endpoint is not None and (request.include_fenced_brokers or not one.fenced):
             brokers.append(
                 DescribeClusterBroker(
@@ -51,8 +54,10 @@ def handle(
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=uuid_to_text(image.cluster_id),
-        # Requests to the controller may go to any broker.
-        controller_id=next((one.broker_id for one in brokers if not image.brokers[one.broker_id].fenced), -1),
+        controller_id=controller_to_name(
+            broker.metadata.controller_id,
+            [one.broker_id for one in brokers if not image.brokers[one.broker_id].fenced],
+        ),
         brokers=brokers,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

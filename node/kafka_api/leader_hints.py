@@ -1,5 +1,6 @@
 """Where the leader of a partition is now, told with the error, so that clients need not ask (KIP-951)."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import ErrorCode
@@ -10,6 +11,13 @@ if TYPE_CHECKING:
 
 # The errors that mean "this client's idea of the leader is old".
 WRONG_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+def controller_to_name(controller_id: int, reachable: Sequence[int]) -> int:
+    """The broker to which clients send what the controller decides: itself, or any, for each passes it on."""
+    if controller_id in reachable:
+        return controller_id
+    return min(reachable, default=-1)
 
 
 class LeaderHint(NamedTuple):

@@ -17,6 +17,7 @@ from logstore.schema_compiler import encoder
 from logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
 from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from node.kafka_api.leader_hints import controller_to_name
 from node.kafka_api.request_context import EncodedBody, RequestContext
 from node.runtime.topic_creation import auto_created
 from node.runtime.turns import Steps, take_turns
@@ -196,8 +197,7 @@ def _response(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=uuid_to_text(image.cluster_id),
-        # Requests to the controller may go to any broker.
-        controller_id=brokers[0].node_id if brokers else -1,
+        controller_id=controller_to_name(broker.metadata.controller_id, [one.node_id for one in brokers]),
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

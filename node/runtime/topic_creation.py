@@ -36,16 +36,12 @@ def _auto_created(
 
 
 def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]) -> NewTopic:
-    """`__consumer_offsets` as `offsets.topic.*` want it, with as many replicas as there are nodes for.
-
-    Apache Kafka refuses to create it while there are fewer brokers than offsets.topic.replication.factor,
-    whose default is 3; then a node without configuration could never serve a group.
-    """
+    """`__consumer_offsets` as `offsets.topic.*` want it, with at most a replica for each node."""
     return NewTopic(
         name=OFFSETS_TOPIC,
         topic_id=random_uuid(unique),
         num_partitions=config.offsets_topic_num_partitions,
-        replication_factor=max(1, min(config.offsets_topic_replication_factor, len(image.active_brokers()))),
+        replication_factor=_replicas_of_offsets(image, config),
         configs=[
             NewTopicConfig(name="cleanup.policy", value="compact"),
             NewTopicConfig(name="segment.bytes", value=str(config.offsets_topic_segment_bytes)),
@@ -53,3 +49,13 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[
             NewTopicConfig(name="compression.type", value="producer"),
         ],
     )
+
+
+def _replicas_of_offsets(image: MetadataImage, config: BrokerConfig) -> int:
+    """Apache Kafka refuses to create the topic while there are fewer brokers than
+    offsets.topic.replication.factor, whose default is 3; then a node without configuration could never serve
+    a group. So a small cluster has fewer replicas; but brokers that are known and not up yet are waited for,
+    or a cluster that starts would have too few for ever.
+    """
+    voters = len(image.voters) or len(config.controller_quorum_voters)
+    return max(1, min(config.offsets_topic_replication_factor, max(len(image.brokers), voters)))

@@ -1,0 +1,36 @@
+"""AddRaftVoter: a node that follows the metadata quorum gets a vote in it (KIP-853)."""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import uuid_to_text
+from metadata_raft.commands import AddRaftVoter, VoterListener
+from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_timeout import command_timeout_ms
+from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: AddRaftVoterRequest
+) -> AddRaftVoterResponse:
+    command = AddRaftVoter(
+        voter_id=request.voter_id,
+        voter_directory_id=request.voter_directory_id,
+        listeners=[VoterListener(name=one.name, host=one.host, port=one.port) for one in request.listeners],
+    )
+    try:
+        check_cluster(broker, request.cluster_id)
+        await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+    except KafkaError as error:
+        return AddRaftVoterResponse(error_code=error.code, error_message=error.detail)
+    return AddRaftVoterResponse(error_message=None)
+
+
+def check_cluster(broker: "Broker", cluster_id: str | None) -> None:
+    """INCONSISTENT_CLUSTER_ID if the client means another cluster."""
+    own = uuid_to_text(broker.metadata.image.cluster_id)
+    if cluster_id not in (None, own):
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"This cluster is {own}.")

@@ -1,0 +1,64 @@
+"""AlterPartitionReassignments: partitions move to other brokers, or stay after all (KIP-455).
+
+Since 1 a client may forbid that the number of replicas changes (KIP-860).
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import KafkaError
+from metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
+from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_timeout import command_timeout_ms
+from node.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    command = AlterPartitionReassignments(
+        topics=[
+            ReassignableTopic(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartition(partition_index=one.partition_index, replicas=one.replicas)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+        allow_replication_factor_change=request.allow_replication_factor_change,
+    )
+    try:
+        reply = await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+    except KafkaError as error:
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=request.allow_replication_factor_change,
+            error_code=error.code,
+            error_message=error.detail,
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=one.partition_index,
+                        error_code=one.error_code,
+                        error_message=one.error_message,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in reply.responses
+        ],
+    )

@@ -1,0 +1,104 @@
+"""DescribeQuorum: who votes about the metadata, who leads, and how far everybody is (KIP-595, KIP-853).
+
+Only the leader knows how far the others are, so another node asks it.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import METADATA_TOPIC
+from metadata_raft.quorum import QuorumStatus, ReplicaStatus
+from node.kafka_api.request_context import RequestContext
+from node.net.connection_info import NO_PEER
+from node.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionDataResponse,
+    ReplicaState,
+    TopicDataResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FORWARD_TIMEOUT_S = 5.0
+PURPOSE = "command"
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    metadata = broker.metadata
+    if not metadata.is_controller and context.connection.peer_id == NO_PEER:
+        try:
+            leader = await broker.peers.client(metadata.controller_id, PURPOSE)
+            return await leader.request(request, DescribeQuorumResponse, timeout_s=FORWARD_TIMEOUT_S)
+        except KafkaError as error:
+            return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=error.detail)
+    status = metadata.quorum_status()
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[
+            TopicDataResponse(
+                topic_name=topic.topic_name,
+                partitions=[
+                    _partition(topic.topic_name, one.partition_index, status, metadata.is_controller)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+        nodes=_nodes(broker),
+    )
+
+
+def _partition(name: str, index: int, status: QuorumStatus, is_leader: bool) -> PartitionDataResponse:
+    error = ErrorCode.NONE
+    if name != METADATA_TOPIC or index != 0:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif not is_leader:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if error is not ErrorCode.NONE:
+        return PartitionDataResponse(partition_index=index, error_code=error, error_message=None)
+    return PartitionDataResponse(
+        partition_index=index,
+        error_message=None,
+        leader_id=status.leader_id,
+        leader_epoch=status.epoch,
+        high_watermark=status.high_watermark,
+        current_voters=[_replica(one) for one in status.voters],
+        observers=[_replica(one) for one in status.observers],
+    )
+
+
+def _replica(status: ReplicaStatus) -> ReplicaState:
+    return ReplicaState(
+        replica_id=status.node_id,
+        replica_directory_id=status.directory_id,
+        log_end_offset=status.log_end_offset,
+        last_fetch_timestamp=status.last_fetch_ms,
+        last_caught_up_timestamp=status.last_caught_up_ms,
+    )
+
+
+def _nodes(broker: "Broker") -> list[Node]:
+    """Where the voters' controllers listen."""
+    image, config = broker.metadata.image, broker.config
+    if image.voters:
+        return [
+            Node(
+                node_id=voter.voter_id,
+                listeners=[
+                    Listener(name=name, host=point.host, port=point.port)
+                    for name, point in sorted(voter.endpoints.items())
+                ],
+            )
+            for voter in image.voters
+        ]
+    name = next((one.name for one in config.controller_listeners), "CONTROLLER")
+    return [
+        Node(node_id=one.node_id, listeners=[Listener(name=name, host=one.host, port=one.port)])
+        for one in config.controller_quorum_voters
+    ]

@@ -1,0 +1,65 @@
+"""ElectLeaders: preferred replicas lead again, or any replica that lives (KIP-183, KIP-460).
+
+0 knows the preferred election only. Since 1 the answer has an error of its own.
+"""
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import KafkaError
+from metadata_raft.commands import ElectLeaders, ReplicaElectionResult, TopicPartitions
+from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_timeout import command_timeout_ms
+from node.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+)
+from node.wire.messages.elect_leaders import ReplicaElectionResult as TopicResult
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+async def handle(
+    broker: "Broker", context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse:
+    asked = request.topic_partitions
+    command = ElectLeaders(
+        election_type=request.election_type,
+        topic_partitions=None
+        if asked is None
+        else [TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked],
+    )
+    try:
+        reply = await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+    except KafkaError as error:
+        return ElectLeadersResponse(
+            error_code=error.code,
+            replica_election_results=[
+                TopicResult(
+                    topic=one.topic,
+                    partition_result=[
+                        PartitionResult(
+                            partition_id=partition, error_code=error.code, error_message=error.detail
+                        )
+                        for partition in one.partitions
+                    ],
+                )
+                for one in asked or ()
+            ],
+        )
+    return ElectLeadersResponse(
+        replica_election_results=[_topic(result) for result in reply.replica_election_results]
+    )
+
+
+def _topic(result: ReplicaElectionResult) -> TopicResult:
+    return TopicResult(
+        topic=result.topic,
+        partition_result=[
+            PartitionResult(
+                partition_id=one.partition_id, error_code=one.error_code, error_message=one.error_message
+            )
+            for one in result.partition_result
+        ],
+    )
