@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import uvloop
 
@@ -29,6 +29,11 @@ from logstore.volume import DirectoryLock
 from metadata_raft.commands import CreateTopics
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.metadata_version import (
+    LATEST_METADATA_VERSION,
+    LOWEST_METADATA_VERSION,
+    METADATA_VERSION,
+)
 from metadata_raft.quorum import Quorum
 from node import broker_start
 from node.broker_start import connection_limits
@@ -52,6 +57,8 @@ from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
 from node.runtime.topic_creation import offsets_topic
 
+# Features of the cluster that this software knows, with the lowest and highest level of each.
+SUPPORTED_FEATURES: Final = {METADATA_VERSION: (LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION)}
 WANTED_OPEN_FILES = 1_048_576  # three a partition, one a connection; the kernel's hard limit may be less
 STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
 
@@ -82,7 +89,7 @@ class Broker:
         self.unique = unique
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.cluster_id = ZERO_UUID
-        self.supported_features: Mapping[str, tuple[int, int]] = {}
+        self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
             log_dirs=config.log_dirs,

@@ -82,6 +82,11 @@ class ControllerRuntime:
         last = self._pending[-1]
         return Decided(decision.reply, last.batch.last_offset), last.committed
 
+    def tick(self) -> None:
+        """Do what is due because of the time: fence who is silent, move leaders back."""
+        while len(self._pending) < MAX_PENDING and (due := self._controller.tick(self._now_ms())) is not None:
+            self._append(due.records)
+
     @staticmethod
     def _now_ms() -> int:
         """A clock that never goes back; what is written has the wall clock's time."""
@@ -109,6 +114,7 @@ class ControllerRuntime:
     def handle_commit(self, batch: MetadataBatch, image: MetadataImage) -> "Future[None] | None":
         """`image` is committed; who waits for it may be told once it is published."""
         self._committed = image
+        self._controller.commit(image)
         if self._pending and self._pending[0].batch.base_offset == batch.base_offset:
             pending = self._pending.popleft()
             assert pending.batch.epoch == batch.epoch, "another leader's batch stands where ours was to be"
@@ -124,7 +130,9 @@ class ControllerRuntime:
 
     def lead(self) -> None:
         """Decide from what is committed."""
-        self._controller.reset(self._committed)
+        due = self._controller.activate(self._committed, self._now_ms())
+        if due is not None:
+            self._append(due.records)
 
     def resign(self, detail: str) -> None:
         """Fail what is under way."""

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from logstore.log_config import LogConfig
+from logstore.topic_partition import ZERO_UUID
 from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import EVERY_BROKER, MetadataImage
+from metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, VoterImage
 from metadata_raft.records import ConfigResourceType
 from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
 from node.config import BrokerConfig
@@ -63,6 +64,7 @@ def dynamic_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
 
 def controller_config(config: BrokerConfig) -> ControllerConfig:
     """What the controller needs to know of the configuration."""
+    controllers = next((one.name for one in config.controller_listeners), "CONTROLLER")
     return ControllerConfig(
         num_partitions=config.num_partitions,
         default_replication_factor=config.default_replication_factor,
@@ -71,6 +73,10 @@ def controller_config(config: BrokerConfig) -> ControllerConfig:
         auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
         leader_imbalance_check_interval_seconds=config.leader_imbalance_check_interval_seconds,
         unclean_leader_election_interval_ms=config.unclean_leader_election_interval_ms,
+        quorum_voters=tuple(
+            VoterImage(one.node_id, ZERO_UUID, {controllers: Endpoint(one.host, one.port)})
+            for one in config.controller_quorum_voters
+        ),
         broker_config_def=BROKER_CONFIG_DEF,
         group_config_def=GROUP_CONFIG_DEF,
         broker_values=config.values,

@@ -69,6 +69,7 @@ from node.runtime.encoded_answers import EncodedAnswers
 Listener = Callable[[MetadataImage, MetadataChanges], None]
 
 DEFAULT_TIMEOUT_MS: Final = 30_000  # as request.timeout.ms of Apache Kafka's clients
+TICK_S: Final = 0.1  # how often the controller looks at what time alone changes
 MAX_BACKOFF_S: Final = 0.5
 # After these nobody knows whether the command was carried out, or it was not: it is sent again.
 _RETRIED: Final = frozenset(
@@ -156,7 +157,21 @@ class MetadataRuntime:
 
     async def run(self) -> None:
         """Keep the quorum at work until `close`; its failure is the node's."""
-        await self._quorum.run()
+        async with asyncio.TaskGroup() as tasks:
+            ticking = tasks.create_task(self._tick_for_ever())
+            try:
+                await self._quorum.run()
+            finally:
+                ticking.cancel()
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._quorum.is_leader:
+                try:
+                    self._controller.tick()
+                except KafkaError as error:
+                    log.warning("What is due cannot be done now: %s", error)
 
     def close(self) -> None:
         """Finish what was begun, then let `run` return."""

@@ -11,6 +11,7 @@ from logstore.schema_compiler import decode, encode
 from metadata_raft.commands import BrokerHeartbeat
 from metadata_raft.image import Endpoint
 from metadata_raft.quorum_memory import MemoryQuorum
+from node.broker import SUPPORTED_FEATURES
 from node.clock import ManualClock
 from node.config import BrokerConfig, parse_config
 from node.kafka_api.request_context import ConnectionInfo, EncodedBody, RequestContext
@@ -82,7 +83,7 @@ class MetadataNode:
             listeners={"PLAINTEXT": Endpoint("localhost", 9092)},
             rack="r1",
             log_dirs=[b"directory-id-16-"],
-            features={},
+            features=SUPPORTED_FEATURES,
         )
         reply = await self.metadata.submit(registration.command())
         self.metadata.broker_epoch = reply.broker_epoch

@@ -116,7 +116,7 @@ def test_a_batch_of_another_leader_is_published_too() -> None:
         node.metadata.handle_commit(batch, *replay_batch(before, batch))
 
         assert node.metadata.image == replay_batch(before, batch)[0]
-        assert node.metadata.image.features == {"group.version": 1}
+        assert node.metadata.image.features["group.version"] == 1
 
     asyncio.run(scene())
 
