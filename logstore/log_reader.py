@@ -5,10 +5,13 @@ All of it looks at segments and changes nothing.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import EMPTY_SLICE, FileSlice
+from logstore.disk import EMPTY_SLICE, Disk, FileSlice
+from logstore.errors import KafkaError
 from logstore.record_batch import NO_TIMESTAMP
 from logstore.segment import BatchRange, Segment, TimestampAndOffset
 from logstore.transaction_index import AbortedTransaction
@@ -89,6 +92,27 @@ def find_range(
                 size = first_size
         return Range(segment.slice(start, size) if size > 0 else EMPTY_SLICE, number)
     return Range(EMPTY_SLICE, last)
+
+
+class ColdRead(NamedTuple):
+    """The first look into a closed segment since it was found on the disk: its indexes come from there.
+
+    `run` brings what a read will need into the page cache; it may run in any thread, and shares nothing with
+    the log. What it cannot read, the read itself will name.
+    """
+
+    disk: Disk
+    directory: Path
+    base_offset: int
+    offset: int
+    transaction_indexes: tuple[Path, ...]
+
+    def run(self) -> None:
+        with suppress(OSError, KafkaError):
+            Segment.open(self.disk, self.directory, self.base_offset).position_of(self.offset)
+        for path in self.transaction_indexes:
+            with suppress(OSError):
+                self.disk.read_file(path)
 
 
 def collect_aborted(

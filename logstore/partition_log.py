@@ -8,6 +8,7 @@ opened again: a disk that failed once is not to be trusted with the next write, 
 owner.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
@@ -26,6 +27,7 @@ from logstore.log_reader import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
+    ColdRead,
     FetchDataInfo,
     FetchIsolation,
     TimeSearch,
@@ -478,6 +480,21 @@ class PartitionLog:
             aborted,
             is_too_large,
         )
+
+    def cold_read(self, offset: int, isolation: FetchIsolation) -> ColdRead | None:
+        """What to run in a thread before `read`, where that would look into a segment for the first time."""
+        if offset >= self._base_offsets[-1] or offset < self.log_start_offset:
+            return None
+        number = bisect_right(self._base_offsets, offset) - 1
+        segment = self.segments[number]
+        if segment.is_warm:
+            return None
+        segment.is_warm = True
+        indexes: tuple[Path, ...] = ()
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            # A transaction may end in any later segment.
+            indexes = tuple(one.transaction_index.path for one in self.segments[number:-1])
+        return ColdRead(self._disk, self.directory, segment.base_offset, offset, indexes)
 
     # Looking up.
 

@@ -71,6 +71,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "directory",
+        "is_warm",
         "offset_index",
         "size_bytes",
         "suffix",
@@ -85,6 +86,7 @@ class Segment:
         self.suffix = suffix  # "", or ".cleaned", ".swap", ".deleted"
         self.size_bytes = 0
         self.created_ms = 0
+        self.is_warm = False  # whether its indexes were looked at since it was found on the disk
         self._file: DiskFile | None = None
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
@@ -112,6 +114,7 @@ class Segment:
         if config.preallocate and not suffix:
             segment._file.preallocate(config.segment_bytes)
         segment.created_ms = now_ms
+        segment.is_warm = True
         segment.offset_index.reset()
         segment.time_index.reset()
         segment.transaction_index.create()
@@ -151,6 +154,7 @@ class Segment:
     def activate(self, next_offset: int) -> None:
         """Make a segment that is on the disk the active one; `next_offset` is the log end offset."""
         self._file = self._disk.open(self.path, create=True)
+        self.is_warm = True
         self.offset_index.load()
         self.time_index.load()
         largest = self.largest

@@ -47,11 +47,21 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> 
     fetch = FetchAnswer(broker, context, request, session, is_incremental)
     if context.is_large:
         return _handle_in_turns(request, fetch, items)
-    return _handle_located(request, fetch, items, fetch.locate(items))
+    located = fetch.locate(items)
+    if fetch.is_cold:
+        return _handle_cold(request, fetch, items)
+    return _handle_located(request, fetch, items, located)
 
 
 async def _handle_in_turns(request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]) -> Any:
-    return _handle_located(request, fetch, items, await take_turns(fetch.steps_to_locate(items)))
+    located = await take_turns(fetch.steps_to_locate(items))
+    if fetch.is_cold:
+        located = await fetch.locate_cold(items)
+    return _handle_located(request, fetch, items, located)
+
+
+async def _handle_cold(request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]) -> Any:
+    return _handle_located(request, fetch, items, await fetch.locate_cold(items))
 
 
 def _handle_located(

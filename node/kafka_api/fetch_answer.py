@@ -6,11 +6,13 @@ then the located bytes are read, in a thread where the disk must be asked.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from logstore.compression import Compression
 from logstore.disk import FileSlice
 from logstore.errors import ErrorCode, KafkaError
+from logstore.log_reader import ColdRead
 from logstore.partition_log import FetchDataInfo, FetchIsolation
 from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
 from logstore.schema import Buffer
@@ -82,6 +84,7 @@ class FetchAnswer:
 
     __slots__ = (
         "_broker",
+        "_cold_reads",
         "_context",
         "_endpoints",
         "_is_incremental",
@@ -101,6 +104,7 @@ class FetchAnswer:
         is_incremental: bool,
     ) -> None:
         self._broker = broker
+        self._cold_reads: list[ColdRead] = []
         self._context = context
         self._session = session
         self._is_incremental = is_incremental
@@ -123,6 +127,20 @@ class FetchAnswer:
         always gets on.
         """
         return at_once(self.steps_to_locate(items))
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether what was located counts for nothing, as indexes must come from the disk first."""
+        return bool(self._cold_reads)
+
+    async def locate_cold(self, items: Sequence[FetchItem]) -> list[Located]:
+        """Locate once more when a thread has read the indexes."""
+        located: list[Located] = []
+        while self._cold_reads:
+            reads, self._cold_reads = self._cold_reads, []
+            await self._broker.in_thread(partial(_read_indexes, reads))
+            located = await take_turns(self.steps_to_locate(items))
+        return located
 
     def steps_to_locate(self, items: Iterable[FetchItem]) -> Steps[list[Located]]:
         """The same, partition by partition."""
@@ -153,6 +171,10 @@ class FetchAnswer:
                 diverging = partition.diverging_epoch(wanted.fetch_offset, wanted.last_fetched_epoch)
                 if diverging is not None:
                     return self._diverging(item, partition, diverging.leader_epoch, diverging.end_offset)
+            cold = partition.log.cold_read(wanted.fetch_offset, self._isolation)
+            if cold is not None:
+                self._cold_reads.append(cold)
+                return Located(item, None, None, PartitionData(), 0)
             found = partition.read(
                 wanted.fetch_offset,
                 max(0, min(remaining_bytes, wanted.partition_max_bytes)),
@@ -234,10 +256,15 @@ class FetchAnswer:
     def _answer_again(self, items: Sequence[FetchItem]) -> Any:
         if self._context.is_large:
             return self._answer_in_turns(items)
-        return self.answer(self.locate(items))
+        located = self.locate(items)
+        return self._answer_cold_items(items) if self.is_cold else self.answer(located)
 
     async def _answer_in_turns(self, items: Sequence[FetchItem]) -> Any:
-        return self.answer(await take_turns(self.steps_to_locate(items)))
+        located = await take_turns(self.steps_to_locate(items))
+        return self.answer(await self.locate_cold(items) if self.is_cold else located)
+
+    async def _answer_cold_items(self, items: Sequence[FetchItem]) -> Any:
+        return self.answer(await self.locate_cold(items))
 
     def _measure(self, partition: Partition, wanted: FetchPartition) -> Callable[[], int | None]:
         max_bytes = max(0, min(self._max_bytes, wanted.partition_max_bytes))
@@ -299,6 +326,11 @@ class FetchAnswer:
             ],
             node_endpoints=list(self._endpoints.values()),
         )
+
+
+def _read_indexes(reads: Sequence[ColdRead]) -> None:
+    for one in reads:
+        one.run()
 
 
 def _slice_of(one: Located) -> FileSlice:

@@ -254,6 +254,36 @@ def test_read_committed_names_aborted_transactions_even_if_none(world: ReplicaWo
     assert size_of(data) == BATCH_BYTES
 
 
+@pytest.mark.parametrize("isolation_level", [0, 1])
+def test_the_first_look_into_an_old_segment_waits_for_its_indexes_in_a_thread(
+    world: ReplicaWorld,
+    loop: asyncio.AbstractEventLoop,
+    monkeypatch: pytest.MonkeyPatch,
+    isolation_level: int,
+) -> None:
+    world.create_topic()
+    world.append(count=3)
+    log = world.partition().log
+    log.roll(now_ms=0)
+    world.append(count=2)
+    log.segments[0].is_warm = False  # as after a start
+    ran: list[Callable[[], Any]] = []
+
+    async def in_thread(work: Callable[[], Any]) -> Any:
+        ran.append(work)
+        return work()
+
+    monkeypatch.setattr(world, "in_thread", in_thread)
+    message = request(want(offset=1), isolation_level=isolation_level)
+
+    waited = loop.run_until_complete(fetch.handle(world, context(1, 12), message))  # type: ignore[arg-type]
+
+    assert len(ran) == 1
+    assert size_of(only(waited)) == log.segments[0].size_bytes
+    assert only(send(world, message)).records == only(waited).records
+    assert size_of(only(send(world, request(want(offset=3))))) == log.segments[1].size_bytes
+
+
 def test_cold_bytes_are_read_in_a_thread(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
     world.create_topic()
     world.append()
