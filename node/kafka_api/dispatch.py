@@ -91,7 +91,7 @@ class Dispatcher:
                 return _refuse_api_versions(correlation_id)
             route = self._load_route(api_key, version)
         repeated = route.repeated
-        if repeated is not None:
+        if repeated is not None and self._held is None:
             known = repeated.serve(frame, correlation_id, connection.info)
             if type(known) is bytearray:
                 return [known]

@@ -31,8 +31,11 @@ from node.wire.messages.produce import (
 if TYPE_CHECKING:
     from node.broker import Broker
 
-# What a node remembers at most: 1 KB each. Beyond it all are forgotten, and the living ones soon known again.
-MAX_HEADS: Final = 4096
+# What a node remembers of one version at most, 1.3 KB each.
+MAX_HEADS: Final = 2048
+# Where more are in use than there is room for, only every 16th unknown one takes the place of the oldest: to
+# learn a head costs more than a request, and each would be forgotten before it comes again.
+LEARN_EVERY_WHEN_FULL: Final = 16
 MAX_HEAD_BYTES: Final = 512  # a client id may have 32 KB
 _HEAD_AT = 8  # behind api key, version and correlation id
 _CLIENT_ID_AT = 10  # behind its length
@@ -62,12 +65,22 @@ class KnownHead:
 class RepeatedProduces:
     """The heads of one version that were seen before."""
 
-    __slots__ = ("_broker", "_goes_by_id", "_has_log_start", "_heads", "_is_flexible", "_tail", "_version")
+    __slots__ = (
+        "_broker",
+        "_goes_by_id",
+        "_has_log_start",
+        "_heads",
+        "_is_flexible",
+        "_tail",
+        "_turned_away",
+        "_version",
+    )
 
     def __init__(self, broker: "Broker", version: int) -> None:
         self._broker = broker
         self._version = version
         self._heads: dict[bytes, KnownHead] = {}
+        self._turned_away = 0  # unknown heads since the table is full
         self._has_log_start = version >= 5
         self._is_flexible = version >= 9
         self._goes_by_id = version >= 13
@@ -135,7 +148,9 @@ class RepeatedProduces:
 
         Its body begins at `body_at`; before the answer go `prefix_bytes` for size and header.
         """
-        if len(response.responses) != 1 or len(request.topic_data) != 1 or request.acks == 0:
+        if len(response.responses) != 1 or len(request.topic_data) != 1:
+            return
+        if request.acks == 0 or request.transactional_id is not None:
             return
         (topic,), (topic_response,) = request.topic_data, response.responses
         if len(topic.partition_data) != 1 or topic_response.partition_responses[0].error_code:
@@ -146,6 +161,13 @@ class RepeatedProduces:
         head_end = self._head_end(frame)
         if head_end > MAX_HEAD_BYTES or is_internal_topic(name):
             return
+        head = bytes(frame[_HEAD_AT:head_end])
+        if head in self._heads:
+            return  # It was what followed that made this request take the general way.
+        if len(self._heads) >= MAX_HEADS:
+            self._turned_away += 1
+            if self._turned_away % LEARN_EVERY_WHEN_FULL:
+                return
         bare = _without_records(request)
         body = b"".join(encoder(ProduceRequest, self._version)(bare, bytearray()))
         null_records_bytes = 1 if self._tail else 4
@@ -154,11 +176,9 @@ class RepeatedProduces:
         if frame[body_at:head_end] != body[: len(body) - null_records_bytes - len(self._tail)]:
             return
         if len(self._heads) >= MAX_HEADS:
-            self._heads.clear()
+            del self._heads[next(iter(self._heads))]
         answer, offsets_at = self._answer_to(bare, prefix_bytes)
-        self._heads[bytes(frame[_HEAD_AT:head_end])] = KnownHead(
-            bare, context.client_id, name, answer, offsets_at
-        )
+        self._heads[head] = KnownHead(bare, context.client_id, name, answer, offsets_at)
 
     def _head_end(self, frame: memoryview) -> int:
         """Where the length of the batch stands in a request of the usual shape; in another, anywhere."""

@@ -225,12 +225,32 @@ def test_internal_topics_and_requests_for_several_partitions_are_not_remembered(
 
 def test_the_table_of_heads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeated_produce, "MAX_HEADS", 2)
+    monkeypatch.setattr(repeated_produce, "LEARN_EVERY_WHEN_FULL", 3)
+    node = Node(8, is_general=False)
+    remembered = []
+
+    for timeout_ms in (1, 2, 3, 4, 5, 6):
+        node.send(frame(8, batch(), timeout_ms=timeout_ms))
+        remembered.append(sorted(head.request.timeout_ms for head in node.heads.values()))
+
+    assert remembered == [[1], [1, 2], [1, 2], [1, 2], [2, 5], [2, 5]]
+    assert node.world.partition().log.log_end_offset == 6
+
+
+def test_a_client_id_that_is_too_long_is_not_remembered() -> None:
     node = Node(8, is_general=False)
 
-    for timeout_ms in range(5):
-        node.send(frame(8, batch(), timeout_ms=timeout_ms))
-        node.send(frame(8, batch(), timeout_ms=timeout_ms))
     node.send(frame(8, batch()).replace(b"\0\4test", struct.pack(">h", 600) + b"x" * 600))
 
-    assert len(node.heads) == 1
-    assert node.world.partition().log.log_end_offset == 11
+    assert not node.heads
+    assert node.world.partition().log.log_end_offset == 1
+
+
+def test_a_known_head_is_not_learned_again() -> None:
+    node = Node(8, is_general=False)
+    node.send(frame(8, batch()))
+    (known,) = node.heads.values()
+
+    node.send(frame(8, batch()) + b"trailing")
+
+    assert [*node.heads.values()] == [known]
