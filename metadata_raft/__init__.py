@@ -3,6 +3,7 @@
 The map, bottom-up; a module imports only from lines above its own:
 
 records                TopicRecord, PartitionRecord, ConfigRecord ... in Kafka's own schemas
+metadata_version       which records all brokers can read
 record_codec           records and their batches as bytes
 image                  MetadataImage: what brokers see, immutable
 delta                  what records change: image, records -> next image
@@ -13,7 +14,6 @@ decision               Decision(records, reply)
 request_control        commands that are sent again
 controller_config      the settings and limits that a controller obeys
 replica_placement      which brokers hold a new partition
-metadata_version       which records all brokers can read
 leader_election        who leads a partition
 partition_change       from what a partition shall become to the record that makes it so
 partition_control      first state, manual assignments, leaders when a broker comes or goes

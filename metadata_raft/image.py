@@ -11,6 +11,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from logstore.topic_partition import ZERO_UUID, TopicPartition
+from metadata_raft.metadata_version import (
+    LATEST_METADATA_VERSION,
+    LOWEST_METADATA_VERSION,
+    METADATA_VERSION,
+)
 from metadata_raft.records import (
     LOST_DIRECTORY,
     MIGRATING_DIRECTORY,
@@ -173,6 +178,12 @@ class MetadataImage:
     next_producer_id: int = 0
     requests: Mapping[int, RequestTable] = field(default_factory=dict)  # by broker epoch
     voters: tuple[VoterImage, ...] = ()  # empty: those of the configuration
+
+    @property
+    def metadata_version(self) -> int:
+        """The level in which records are written; the highest while none is finalized."""
+        level = self.features.get(METADATA_VERSION, LATEST_METADATA_VERSION)
+        return min(max(level, LOWEST_METADATA_VERSION), LATEST_METADATA_VERSION)
 
     def active_brokers(self) -> list[BrokerImage]:
         """The brokers that are up, by id."""

@@ -17,6 +17,12 @@ from logstore.schema import schema_of
 from logstore.schema_compiler import decoder, encoder
 from logstore.schema_encode import uvarint
 from logstore.varint import ByteSource
+from metadata_raft.metadata_version import (
+    CORDONED_LOG_DIRS_SINCE,
+    ELIGIBLE_LEADER_REPLICAS_SINCE,
+    LATEST_METADATA_VERSION,
+    LOWEST_METADATA_VERSION,
+)
 from metadata_raft.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -43,26 +49,39 @@ SNAPSHOT_HEADER_TYPE: Final = 3
 SNAPSHOT_FOOTER_TYPE: Final = 4
 _MAX_VARINT_BYTES = 5
 
-# The version in which each record is written; older ones are read too.
-_WRITTEN: dict[type[MetadataRecord], int] = {
-    RegisterBrokerRecord: 3,
-    UnregisterBrokerRecord: 0,
-    TopicRecord: 0,
-    PartitionRecord: 1,
-    ConfigRecord: 0,
-    PartitionChangeRecord: 1,
-    RemoveTopicRecord: 0,
-    FeatureLevelRecord: 0,
-    ProducerIdsRecord: 0,
-    BrokerRegistrationChangeRecord: 2,
-    NoOpRecord: 0,
-    RequestRecord: 0,
-    RaftVotersRecord: 0,
+# The versions in which each record is written: (level of metadata.version, version) from that level on. Older
+# versions are read too. Kafka's levels; what Kafka wrote before the first of them is not written here.
+_WRITTEN: dict[type[MetadataRecord], tuple[tuple[int, int], ...]] = {
+    RegisterBrokerRecord: ((LOWEST_METADATA_VERSION, 3), (CORDONED_LOG_DIRS_SINCE, 4)),
+    UnregisterBrokerRecord: ((LOWEST_METADATA_VERSION, 0),),
+    TopicRecord: ((LOWEST_METADATA_VERSION, 0),),
+    PartitionRecord: ((LOWEST_METADATA_VERSION, 1), (ELIGIBLE_LEADER_REPLICAS_SINCE, 2)),
+    ConfigRecord: ((LOWEST_METADATA_VERSION, 0),),
+    PartitionChangeRecord: ((LOWEST_METADATA_VERSION, 1), (ELIGIBLE_LEADER_REPLICAS_SINCE, 2)),
+    RemoveTopicRecord: ((LOWEST_METADATA_VERSION, 0),),
+    FeatureLevelRecord: ((LOWEST_METADATA_VERSION, 0),),
+    ProducerIdsRecord: ((LOWEST_METADATA_VERSION, 0),),
+    BrokerRegistrationChangeRecord: ((LOWEST_METADATA_VERSION, 2), (CORDONED_LOG_DIRS_SINCE, 3)),
+    NoOpRecord: ((LOWEST_METADATA_VERSION, 0),),
+    RequestRecord: ((LOWEST_METADATA_VERSION, 0),),
+    RaftVotersRecord: ((LOWEST_METADATA_VERSION, 0),),
 }
 _CLASS_OF: dict[int, type[MetadataRecord]] = {schema_of(cls).api_key or 0: cls for cls in _WRITTEN}
-_FRAME: dict[type[MetadataRecord], bytes] = {
-    cls: b"".join(uvarint(number) for number in (FRAME_VERSION, schema_of(cls).api_key or 0, version))
-    for cls, version in _WRITTEN.items()
+
+
+def written_version(cls: type[MetadataRecord], metadata_version: int) -> int:
+    """The version in which a record is written at a level of metadata.version."""
+    return [version for since, version in _WRITTEN[cls] if metadata_version >= since][-1]
+
+
+def _frame(cls: type[MetadataRecord], version: int) -> bytes:
+    numbers = (FRAME_VERSION, schema_of(cls).api_key or 0, version)
+    return b"".join(uvarint(number) for number in numbers)
+
+
+_FRAMES: dict[int, dict[type[MetadataRecord], tuple[bytes, int]]] = {
+    level: {cls: (_frame(cls, written_version(cls, level)), written_version(cls, level)) for cls in _WRITTEN}
+    for level in range(LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION + 1)
 }
 
 
@@ -73,17 +92,19 @@ class MetadataBatch(NamedTuple):
     epoch: int
     timestamp_ms: int
     records: Sequence[MetadataRecord]
+    metadata_version: int = LATEST_METADATA_VERSION  # the level in which it is, or will be, written
 
     @property
     def last_offset(self) -> int:
         return self.base_offset + len(self.records) - 1
 
 
-def encode_record(record: MetadataRecord) -> bytes:
+def encode_record(record: MetadataRecord, metadata_version: int = LATEST_METADATA_VERSION) -> bytes:
     """One record with its frame."""
     cls = type(record)
-    writer = bytearray(_FRAME[cls])
-    encoder(cls, _WRITTEN[cls])(record, writer)
+    frame, version = _FRAMES[metadata_version][cls]
+    writer = bytearray(frame)
+    encoder(cls, version)(record, writer)
     return bytes(writer)
 
 
@@ -116,7 +137,10 @@ def decode_record(value: ByteSource | None) -> MetadataRecord:
 def encode_batch(batch: MetadataBatch) -> bytearray:
     """One command's records as a record batch; POLICY_VIOLATION when it is larger than a log may hold."""
     encoded = build_batch(
-        [(None, encode_record(record), batch.timestamp_ms, ()) for record in batch.records],
+        [
+            (None, encode_record(record, batch.metadata_version), batch.timestamp_ms, ())
+            for record in batch.records
+        ],
         base_offset=batch.base_offset,
         partition_leader_epoch=batch.epoch,
     )

@@ -77,7 +77,7 @@ def encode_snapshot(image: MetadataImage) -> Iterator[bytearray]:
     offset = 1
     records = image_records(image)
     while batch := list(islice(records, RECORDS_PER_BATCH)):
-        yield encode_batch(MetadataBatch(offset, epoch, timestamp_ms, batch))
+        yield encode_batch(MetadataBatch(offset, epoch, timestamp_ms, batch, image.metadata_version))
         offset += len(batch)
     yield encode_control_batch(
         SNAPSHOT_FOOTER_TYPE,

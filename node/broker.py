@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -29,11 +29,7 @@ from logstore.volume import DirectoryLock
 from metadata_raft.commands import CreateTopics
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.metadata_version import (
-    LATEST_METADATA_VERSION,
-    LOWEST_METADATA_VERSION,
-    METADATA_VERSION,
-)
+from metadata_raft.metadata_version import SUPPORTED_FEATURES
 from metadata_raft.quorum import Quorum
 from node import broker_start
 from node.broker_start import connection_limits
@@ -57,8 +53,6 @@ from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
 from node.runtime.topic_creation import offsets_topic
 
-# Features of the cluster that this software knows, with the lowest and highest level of each.
-SUPPORTED_FEATURES: Final = {METADATA_VERSION: (LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION)}
 WANTED_OPEN_FILES = 1_048_576  # three a partition, one a connection; the kernel's hard limit may be less
 STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
 

@@ -96,7 +96,13 @@ class ControllerRuntime:
         if len(self._pending) >= MAX_PENDING:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are under way.")
         before = self._controller.image
-        batch = MetadataBatch(before.version + 1, self._quorum.epoch, self._clock.now_ms(), records)
+        batch = MetadataBatch(
+            before.version + 1,
+            self._quorum.epoch,
+            self._clock.now_ms(),
+            records,
+            before.metadata_version,
+        )
         self._controller.replay(batch)
         committed: Future[None] = get_running_loop().create_future()
         # Several may wait for one commit, or all of them may have gone.

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from metadata_raft.image import Endpoint
+from metadata_raft.metadata_version import SUPPORTED_FEATURES
 from node.kafka_api.dispatch import Dispatcher
 from node.net.connection_quota import ConnectionQuota
 from node.net.listener import Listener, ListenerLimits
@@ -42,7 +43,7 @@ class PeerNode(MetadataNode):
     ) -> None:
         super().__init__({"node.id": str(node_id)})
         self.peer_gate = own_gate if own_gate is not None else gate(node_id)
-        self.supported_features: dict[str, tuple[int, int]] = {}
+        self.supported_features = SUPPORTED_FEATURES
         self.lost: list[int] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.listener = Listener(
