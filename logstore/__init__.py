@@ -40,6 +40,8 @@ cleaning_plan       which part of a log is cleaned, and which segments become on
 volume              what only the operating system can say of a directory: its lock, its free space
 log_dir             one log directory: names, markers, checkpoints
 log_loading         finding and opening the logs of a directory at start
+log_checkpoints     which offset checkpoints have changed, and writing them
+removals            files and directories that wait to be removed
 log_manager         all logs of a node over its log directories
 log_mover           copying a log to another log directory, step by step
 cleaner             the pass over the segments of a compacted log; blocks, runs in a thread

@@ -1,27 +1,24 @@
 """All logs of a node over its log directories: found at start, made and deleted, checkpointed, closed.
 
 One owner, the event loop, calls everything here but what is said to block. What takes long is handed out:
-`load` takes a `map` that may run in threads, `pending_checkpoints` and `due_removals` give work for a thread.
+`load` takes a `map` that may run in threads, `pending_checkpoints` and `removals` give work for a thread.
 
 Start: `acquire` (locks), `identity` (whose directories are these?), `claim` (ours from now on), `load`, and
 when the metadata are known `set_strays_apart`. Stop: `close`.
 """
 
 import errno
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from logstore.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
     write_partition_metadata,
 )
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
+from logstore.log_checkpoints import LogCheckpoints
 from logstore.log_config import LogConfig
 from logstore.log_dir import (
     CLEAN_SHUTDOWN_FILE,
@@ -44,29 +41,9 @@ from logstore.meta_properties import (
     write_meta_properties,
 )
 from logstore.partition_log import PartitionLog
+from logstore.removals import Removals
 from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.volume import DirectoryLock, turn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
-    """Files or a directory that are no longer part of anything, to be removed at `due_ms`."""
-
-    paths: tuple[Path, ...]
-    due_ms: int
-    is_directory: bool
-
-
-def _log_start_offset(log: PartitionLog) -> int | None:
-    # Without an entry the log starts where its first segment does.
-    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
-
-
-_CHECKPOINTS: Mapping[str, Callable[[PartitionLog], int | None]] = {
-    RECOVERY_POINT_CHECKPOINT: lambda log: log.recovery_point,
-    LOG_START_OFFSET_CHECKPOINT: _log_start_offset,
-    REPLICATION_OFFSET_CHECKPOINT: lambda log: log.high_watermark,
-}
+from logstore.volume import DirectoryLock
 
 
 class LogManager:
@@ -90,7 +67,7 @@ class LogManager:
         self.dirs = [LogDir(path) for path in log_dirs]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
-        self.removals: list[Removal] = []
+        self.removals = Removals(disk, now_ms)
         # What start and work have to say, a sentence each, and what a person should look into; the owner logs
         # and clears them.
         self.notes: list[str] = []
@@ -103,9 +80,7 @@ class LogManager:
         self._unique = unique
         self._lock = lock
         self._locks: list[DirectoryLock] = []
-        # What was last written: an idle node needs no fsync every few seconds.
-        self._last_checkpoints: dict[Path, bytes] = {}
-        self._checkpoint_lock = turn()
+        self._checkpoints = LogCheckpoints(disk)
         # Deleted, and perhaps still in the checkpoints: another log of that name must not be taken for it.
         self._stale_in_checkpoints: set[TopicPartition] = set()
 
@@ -190,7 +165,7 @@ class LogManager:
             found += listing.logs
             self.notes += listing.notes
             for path in listing.deleted:
-                self._remove_later(path, 0)
+                self.removals.add_directory(path, 0)
         for opened in parallel(open_log, found):
             log_dir = opened.found.log_dir
             if opened.log is None:
@@ -366,7 +341,7 @@ class LogManager:
             return
         log.move_to(target)
         if suffix == DELETE_SUFFIX:
-            self._remove_later(target, log.config.file_delete_delay_ms)
+            self.removals.add_directory(target, log.config.file_delete_delay_ms)
 
     # Between directories (AlterReplicaLogDirs).
 
@@ -419,7 +394,7 @@ class LogManager:
             self._rename(old, place)
             raise
         del self.future_logs[topic_partition]
-        self._remove_later(doomed, old.config.file_delete_delay_ms)
+        self.removals.add_directory(doomed, old.config.file_delete_delay_ms)
         new.update_config(old.config)
         new.update_high_watermark(old.high_watermark)
         cleaned = old_dir.cleaned_offsets.pop(topic_partition, None)
@@ -505,32 +480,11 @@ class LogManager:
 
         By default recovery points, start offsets and high watermarks.
         """
-        pending: list[PendingFile] = []
-        for log_dir in self.online_dirs:
-            logs = [log for log in self.logs.values() if log.directory.parent == log_dir.path]
-            for name in names or tuple(_CHECKPOINTS):
-                offset_of = _CHECKPOINTS[name]
-                offsets = {
-                    log.topic_partition: offset for log in logs if (offset := offset_of(log)) is not None
-                }
-                file = pending_checkpoint(log_dir, name, offsets)
-                if self._last_checkpoints.get(file.path) != file.content:
-                    self._last_checkpoints[file.path] = file.content
-                    pending.append(file)
-        return pending
+        return self._checkpoints.changed(self.online_dirs, tuple(self.logs.values()), names)
 
     def write_pending(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
         """Write the files; (log directory, error) of those that failed. Blocks, any thread."""
-        failed: list[tuple[Path, OSError]] = []
-        for file in pending:
-            with self._checkpoint_lock:
-                if self._last_checkpoints.get(file.path, file.content) is not file.content:
-                    continue  # A newer one was made meanwhile, and whoever made it writes it.
-                try:
-                    self.disk.write_file(file.path, file.content, sync=True)
-                except OSError as error:
-                    failed.append((file.log_dir, error))
-        return failed
+        return self._checkpoints.write(pending)
 
     def report_failures(self, failed: Iterable[tuple[Path, OSError]]) -> None:
         """Take the directories offline that failed in a thread."""
@@ -543,34 +497,7 @@ class LogManager:
         """Take over the files that logs have dropped since the last call."""
         for log in (*self.logs.values(), *self.future_logs.values()):
             if log.deleted_paths:
-                due_ms = self._now_ms() + log.config.file_delete_delay_ms
-                self.removals.append(
-                    Removal(paths=tuple(log.take_deleted_paths()), due_ms=due_ms, is_directory=False)
-                )
-
-    def _remove_later(self, directory: Path, delay_ms: int) -> None:
-        self.removals.append(Removal(paths=(directory,), due_ms=self._now_ms() + delay_ms, is_directory=True))
-
-    def due_removals(self) -> list[Removal]:
-        """What is to be removed now, for `remove`; it is the caller's then."""
-        now_ms = self._now_ms()
-        due = [removal for removal in self.removals if removal.due_ms <= now_ms]
-        self.removals = [removal for removal in self.removals if removal.due_ms > now_ms]
-        return due
-
-    def remove(self, removals: Iterable[Removal]) -> list[tuple[Path, OSError]]:
-        """Remove files and directories; (log directory, error) of those that failed. Blocks, any thread."""
-        failed: list[tuple[Path, OSError]] = []
-        for removal in removals:
-            for path in removal.paths:
-                try:
-                    if removal.is_directory:
-                        self.disk.remove_directory(path)
-                    else:
-                        self.disk.remove(path)
-                except OSError as error:
-                    failed.append((path.parent if removal.is_directory else path.parent.parent, error))
-        return failed
+                self.removals.add_files(log.take_deleted_paths(), log.config.file_delete_delay_ms)
 
     # Stop.
 

@@ -260,9 +260,9 @@ class LogMaintenance:
             if log.recovery_point < log.active_segment.base_offset:
                 await self._flush(log, rolled_only=True)
         self._log_manager.collect_deleted_files()
-        due = self._log_manager.due_removals()
+        due = self._log_manager.removals.take_due()
         if due:
-            self._log_manager.report_failures(await asyncio.to_thread(self._log_manager.remove, due))
+            self._log_manager.report_failures(await asyncio.to_thread(self._log_manager.removals.remove, due))
         self._on_notes()
         if not self._log_manager.online_dirs:
             reasons = "; ".join(f"{one.path}: {one.offline_reason}" for one in self._log_manager.offline_dirs)

@@ -144,9 +144,9 @@ def test_a_deleted_log_is_removed_after_the_delay(world: World) -> None:
     new = manager.get_or_create(T0, bytes(range(2, 18)), CONFIG)
 
     (gone,) = [name for name in world.disk.list_directories(A) if name.endswith("-delete")]
-    assert new.log_end_offset == 0 and manager.due_removals() == []
+    assert new.log_end_offset == 0 and manager.removals.take_due() == []
     world.now_ms += 1_000
-    assert manager.remove(manager.due_removals()) == []
+    assert manager.removals.remove(manager.removals.take_due()) == []
     assert A / gone not in world.disk.directories and A / "t-0" in world.disk.directories
 
 
@@ -157,7 +157,7 @@ def test_leftovers_of_a_deletion_go_at_the_next_start(world: World) -> None:
     manager.close()
 
     again = world.started(A)
-    again.remove(again.due_removals())
+    again.removals.remove(again.removals.take_due())
 
     assert again.logs == {} and world.disk.list_directories(A) == []
 
@@ -325,7 +325,7 @@ def test_a_move_that_a_crash_interrupts_loses_nothing(world: World, step: int) -
 
     again = world.started()
     assert again.set_strays_apart(lambda _name, topic_id: topic_id == TOPIC_ID) == []
-    again.remove(again.due_removals())
+    again.removals.remove(again.removals.take_due())
 
     assert again.logs[T0].log_end_offset == again.logs[T0].high_watermark == 2
     assert again.logs[T0].directory.name == "t-0" and again.logs[T0].log_start_offset == 1
@@ -342,7 +342,7 @@ def test_a_log_stays_where_its_copy_cannot_take_its_place(world: World) -> None:
     with pytest.raises(KafkaError):
         manager.swap_in_future(T0)
 
-    assert manager.logs[T0] is log and log.directory == A / "t-0" and manager.removals == []
+    assert manager.logs[T0] is log and log.directory == A / "t-0" and manager.removals.waiting == []
     assert [one.path for one in manager.offline_dirs] == [B] and manager.future_logs == {}
     append(log, b"3")
 

@@ -1,0 +1,69 @@
+"""The offset checkpoints of all log directories: which of them changed since they were written, and how."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from logstore.checkpoint import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+from logstore.disk import Disk
+from logstore.log_dir import LogDir, PendingFile, pending_checkpoint
+from logstore.partition_log import PartitionLog
+from logstore.volume import turn
+
+
+def _log_start_offset(log: PartitionLog) -> int | None:
+    # Without an entry the log starts where its first segment does.
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+
+
+_OFFSETS: Mapping[str, Callable[[PartitionLog], int | None]] = {
+    RECOVERY_POINT_CHECKPOINT: lambda log: log.recovery_point,
+    LOG_START_OFFSET_CHECKPOINT: _log_start_offset,
+    REPLICATION_OFFSET_CHECKPOINT: lambda log: log.high_watermark,
+}
+
+
+class LogCheckpoints:
+    """What was last written, by file: an idle node needs no fsync every few seconds."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._last: dict[Path, bytes] = {}
+        self._turn = turn()
+
+    def changed(
+        self, log_dirs: Sequence[LogDir], logs: Sequence[PartitionLog], names: Sequence[str] = ()
+    ) -> list[PendingFile]:
+        """The checkpoints of these names that differ from what was written, for `write`.
+
+        By default recovery points, start offsets and high watermarks.
+        """
+        pending: list[PendingFile] = []
+        for log_dir in log_dirs:
+            inside = [log for log in logs if log.directory.parent == log_dir.path]
+            for name in names or tuple(_OFFSETS):
+                offset_of = _OFFSETS[name]
+                offsets = {
+                    log.topic_partition: offset for log in inside if (offset := offset_of(log)) is not None
+                }
+                file = pending_checkpoint(log_dir, name, offsets)
+                if self._last.get(file.path) != file.content:
+                    self._last[file.path] = file.content
+                    pending.append(file)
+        return pending
+
+    def write(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
+        """Write the files; (log directory, error) of those that failed. Blocks, any thread."""
+        failed: list[tuple[Path, OSError]] = []
+        for file in pending:
+            with self._turn:
+                if self._last.get(file.path, file.content) is not file.content:
+                    continue  # A newer one was made meanwhile, and whoever made it writes it.
+                try:
+                    self._disk.write_file(file.path, file.content, sync=True)
+                except OSError as error:
+                    failed.append((file.log_dir, error))
+        return failed
