@@ -65,6 +65,11 @@ class MetadataObserver:
         """Where a voter serves brokers, as it or another one told."""
         return self._voters.get(node_id)
 
+    @property
+    def image(self) -> MetadataImage:
+        """What was fetched so far."""
+        return self._image
+
     def status(self) -> QuorumStatus:
         """What this node knows, which is little: progress is the leader's to know."""
         return QuorumStatus(self.leader_id, self.epoch, self._image.version + 1, (), ())

@@ -6,14 +6,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from metadata_raft.image import Endpoint
+from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.metadata_version import SUPPORTED_FEATURES
+from node.clock import ManualClock
+from node.config import parse_config
 from node.kafka_api.dispatch import Dispatcher
 from node.net.connection_quota import ConnectionQuota
 from node.net.listener import Listener, ListenerLimits
 from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.peer_network import PeerNetwork
 from node.net.receive_memory import ReceiveMemory
+from node.runtime.command_sender import CommandSender
+from node.runtime.metadata_feed import MetadataFeed
+from node.runtime.metadata_observer import MetadataObserver
+from node.runtime.metadata_publisher import controller_config
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.wire.messages.fetch_metadata import VoterAddress
 from tests.unit.node.metadata_node import MetadataNode
 
 SECRET = b"sixteen characters"
@@ -42,6 +50,12 @@ class PeerNode(MetadataNode):
         self, node_id: int = 0, *, own_gate: PeerGate | None = None, listener: str = "PLAINTEXT"
     ) -> None:
         super().__init__({"node.id": str(node_id)})
+        self.metadata_feed = MetadataFeed(
+            self.metadata.image,
+            leader=lambda: (self.metadata.controller_id, self.metadata.controller_epoch),
+            voters=lambda: [VoterAddress(node_id=node_id, host="127.0.0.1", port=self.listener.port)],
+        )
+        self.metadata.add_commit_listener(self.metadata_feed.add)
         self.peer_gate = own_gate if own_gate is not None else gate(node_id)
         self.supported_features = SUPPORTED_FEATURES
         self.lost: list[int] = []
@@ -88,4 +102,48 @@ async def serving(node: PeerNode) -> AsyncIterator[PeerNode]:
         node.listener.stop_accepting()
         node.listener.close_connections()
         node.listener.abort_connections()
+        await asyncio.sleep(0)
+
+
+class ObserverNode:
+    """A node that is no voter: it learns the metadata from `voter` and sends it commands."""
+
+    def __init__(self, node_id: int, voter: PeerNode) -> None:
+        chance = random.Random(node_id)
+        voter_id = voter.config.node_id
+        self.peers = network(node_id, voter)
+        self.observer = MetadataObserver(
+            MetadataImage(cluster_id=voter.metadata.image.cluster_id),
+            voters={voter_id: voter.endpoint},
+            connect=self.peers.client,
+            chance=chance,
+        )
+        self.metadata = MetadataRuntime(
+            quorum=self.observer,
+            image=self.observer.image,
+            config=controller_config(parse_config({})),
+            clock=ManualClock(),
+            broker_id=node_id,
+            sender=CommandSender(self.peers.client),
+            voters=lambda: [voter_id],
+            chance=chance,
+            request_timeout_ms=500,
+        )
+
+    async def reaches(self, offset: int) -> None:
+        """Wait until this node knows the metadata up to there."""
+        async with asyncio.timeout(5):
+            while self.metadata.image.version < offset:
+                await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def observing(node: ObserverNode) -> AsyncIterator[ObserverNode]:
+    running = asyncio.get_running_loop().create_task(node.metadata.run())
+    try:
+        yield node
+    finally:
+        node.metadata.close()
+        await running
+        node.peers.close()
         await asyncio.sleep(0)

@@ -1,0 +1,234 @@
+"""A broker's life as the controller sees it: what it says, what it is told, and what it makes of silence."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker, RegisterBrokerReply
+from node.runtime import broker_lifecycle
+from node.runtime.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
+from node.runtime.metadata_runtime import MetadataRuntime
+
+ME = b"this process ..."
+Answer = Callable[[Any], Any]
+
+
+class Cluster:
+    """Stands in for the metadata: `answer` decides what each command is answered, or raises."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.sent: list[Any] = []
+        self.broker_epoch = -1
+        self.image = SimpleNamespace(version=7, brokers={})
+
+    async def submit(self, command: Any, timeout_ms: int = 0) -> Any:
+        self.sent.append(command)
+        await asyncio.sleep(0)
+        return self.answer(command)
+
+    @property
+    def heartbeats(self) -> list[BrokerHeartbeat]:
+        return [one for one in self.sent if isinstance(one, BrokerHeartbeat)]
+
+
+def lifecycle(cluster: Cluster, *, session_timeout_ms: int = 9_000) -> BrokerLifecycle:
+    return BrokerLifecycle(
+        metadata=cast(MetadataRuntime, cluster),
+        registration=Registration(
+            broker_id=3, incarnation_id=ME, listeners={}, rack=None, log_dirs=[b"d" * 16], features={}
+        ),
+        heartbeat_interval_ms=2,
+        session_timeout_ms=session_timeout_ms,
+        registration_timeout_ms=500,
+    )
+
+
+def friendly(command: Any) -> Any:
+    if isinstance(command, RegisterBroker):
+        return RegisterBrokerReply(broker_epoch=5)
+    return BrokerHeartbeatReply(
+        is_caught_up=True, is_fenced=command.want_fence, should_shut_down=command.want_shut_down
+    )
+
+
+def test_from_registration_to_the_end() -> None:
+    async def scene() -> None:
+        cluster = Cluster(friendly)
+        broker = lifecycle(cluster)
+        await broker.register()
+        running = asyncio.ensure_future(broker.run())
+        await asyncio.sleep(0.01)
+        assert cluster.broker_epoch == 5 and broker.state is BrokerState.STARTING
+        assert all(one.want_fence and one.current_metadata_offset == 7 for one in cluster.heartbeats)
+
+        broker.logs_are_open()
+        await broker.until_unfenced()
+        assert broker.state is BrokerState.RUNNING and not cluster.heartbeats[-1].want_fence
+        await broker.shut_down()
+        assert cluster.heartbeats[-1].want_shut_down
+        broker.stop()
+        await running
+
+        assert broker.state is BrokerState.STOPPED
+
+    asyncio.run(scene())
+
+
+def test_another_process_of_the_id_is_outlived() -> None:
+    refusals = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 2
+
+    def answer(command: Any) -> Any:
+        if refusals:
+            raise KafkaError(refusals.pop(), "Another broker is registered with that broker id.")
+        return friendly(command)
+
+    async def scene() -> None:
+        cluster = Cluster(answer)
+        await lifecycle(cluster).register()
+        assert len(cluster.sent) == 3
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker_lifecycle, "REGISTRATION_RETRY_S", 0.001)
+        asyncio.run(scene())
+
+
+def test_a_registration_that_cannot_be_is_refused_at_once() -> None:
+    def answer(command: Any) -> Any:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The broker is too old.")
+
+    async def scene() -> None:
+        cluster = Cluster(answer)
+        with pytest.raises(KafkaError, match="too old"):
+            await lifecycle(cluster).register()
+        assert len(cluster.sent) == 1
+
+    asyncio.run(scene())
+
+
+def test_a_broker_that_hears_nothing_takes_itself_for_fenced_by_its_own_clock() -> None:
+    is_cut = False
+
+    def answer(command: Any) -> Any:
+        if is_cut:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        return friendly(command)
+
+    async def scene() -> None:
+        nonlocal is_cut
+        cluster = Cluster(answer)
+        broker = lifecycle(cluster, session_timeout_ms=20)
+        await broker.register()
+        broker.logs_are_open()
+        running = asyncio.ensure_future(broker.run())
+        await broker.until_unfenced()
+        assert not broker.is_cut_off
+
+        is_cut = True
+        await asyncio.sleep(0.04)
+        assert broker.is_cut_off
+        is_cut = False
+        await asyncio.sleep(0.01)
+
+        assert not broker.is_cut_off and broker.state is BrokerState.RUNNING
+        broker.stop()
+        await running
+
+    asyncio.run(scene())
+
+
+def test_one_that_was_fenced_meanwhile_asks_to_be_let_in_again() -> None:
+    fenced = [False]
+
+    def answer(command: Any) -> Any:
+        if isinstance(command, BrokerHeartbeat):
+            return BrokerHeartbeatReply(is_caught_up=True, is_fenced=fenced[0])
+        return friendly(command)
+
+    async def scene() -> None:
+        broker = lifecycle(Cluster(answer))
+        await broker.register()
+        broker.logs_are_open()
+        running = asyncio.ensure_future(broker.run())
+        await broker.until_unfenced()
+        fenced[0] = True
+        await asyncio.sleep(0.01)
+        assert broker.state is BrokerState.WAITING
+
+        fenced[0] = False
+        await asyncio.sleep(0.01)
+
+        assert broker.state is BrokerState.RUNNING
+        broker.stop()
+        await running
+
+    asyncio.run(scene())
+
+
+def test_one_whose_place_was_taken_ends_the_node() -> None:
+    def answer(command: Any) -> Any:
+        if isinstance(command, BrokerHeartbeat):
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+        return friendly(command)
+
+    async def scene() -> None:
+        cluster = Cluster(answer)
+        broker = lifecycle(cluster)
+        await broker.register()
+        cluster.image.brokers = {3: SimpleNamespace(incarnation_id=b"another process.")}
+
+        with pytest.raises(KafkaError, match="Another process"):
+            await broker.run()
+
+    asyncio.run(scene())
+
+
+def test_one_that_was_taken_out_registers_again() -> None:
+    def answer(command: Any) -> Any:
+        registered = sum(isinstance(one, RegisterBroker) for one in cluster.sent)
+        if isinstance(command, BrokerHeartbeat) and registered < 2:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        return friendly(command)
+
+    async def scene() -> None:
+        broker = lifecycle(cluster)
+        await broker.register()
+        broker.logs_are_open()
+        running = asyncio.ensure_future(broker.run())
+        await broker.until_unfenced()
+        broker.stop()
+        await running
+
+    cluster = Cluster(answer)
+    asyncio.run(scene())
+
+
+def test_nobody_who_can_take_over_does_not_keep_a_node_from_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_lifecycle, "SHUTDOWN_TIMEOUT_S", 0.02)
+
+    def answer(command: Any) -> Any:
+        if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
+            return BrokerHeartbeatReply(is_in_controlled_shutdown=True)
+        return friendly(command)
+
+    async def scene() -> None:
+        broker = lifecycle(Cluster(answer))
+        await broker.register()
+        broker.logs_are_open()
+        running = asyncio.ensure_future(broker.run())
+        await broker.until_unfenced()
+
+        await broker.shut_down()
+        broker.stop()
+        await running
+
+    asyncio.run(scene())
+
+
+def test_every_state_has_its_moves_and_the_last_one_none() -> None:
+    assert set(MOVES) == set(BrokerState) and not MOVES[BrokerState.STOPPED]
+    assert all(BrokerState.STOPPED in moves for state, moves in MOVES.items() if moves)
