@@ -83,7 +83,7 @@ class MetadataFeed:
         if batch is None:
             self._entries, self._records = [], 0
         else:
-            self._entries.append(_Entry(batch))
+            self._entries.append(_Entry(batch._replace(metadata_version=image.metadata_version)))
             self._records += len(batch.records)
             if self._records > MAX_RECORDS:
                 # Half of them, not one by one: taking from the front of a list moves all the rest.
