@@ -341,9 +341,10 @@ class PartitionLog:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
         position = segment.size_bytes
         segment.append([batch], size_bytes)
-        segment.index_batch(
+        if segment.index_batch(
             header.last_offset, header.max_timestamp, position, self.config.index_interval_bytes
-        )
+        ):
+            self._room = None
         self.log_end_offset = header.next_offset
         if header.producer_id >= 0:
             self._add_to_producers(segment, header, batch, now_ms if now_ms >= 0 else header.max_timestamp)

@@ -355,6 +355,28 @@ def test_a_segment_is_rolled_when_an_index_is_full() -> None:
     log.check_invariants()
 
 
+def test_a_follower_rolls_where_its_leader_did_not() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(index_interval_bytes=0, segment_index_bytes=80))
+
+    for number in range(30):
+        log.append_as_follower(batch_of(base_offset=number, timestamp=NOW_MS + number))
+
+    assert [segment.base_offset for segment in log.segments] == [0, 6, 12, 18, 24]
+    log.check_invariants()
+
+
+def test_the_age_of_a_segment_that_was_cut_begins_anew() -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(segment_ms=1000))
+    for timestamp in (5000, 5001, 5002):
+        append(log, timestamp=timestamp)
+    log.truncate_to(0, now_ms=NOW_MS)
+
+    for timestamp in (1, 1001, 1002):
+        append(log, timestamp=timestamp)
+
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
 def test_a_segment_is_rolled_before_a_relative_offset_overflows() -> None:
     log = open_log(MemoryDisk())
     append(log)
