@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from logstore.page_cache import is_cached
 from logstore.varint import ByteSource
 
 # Descriptors kept open for reading closed segments and their indexes, all logs of a process together. With
@@ -44,6 +45,15 @@ class DiskFile(Protocol):
 
     def read_at_cached(self, position: int, size: int) -> bytes | bytearray | None:
         """Like `read_at`, but None when that would have to wait for the disk."""
+
+    def can_send(self, position: int, size: int) -> bool:
+        """Whether `send_to` is possible, and would not have to wait for the disk."""
+
+    def send_to(self, socket_number: int, position: int, size: int) -> int:
+        """Send bytes to a socket that does not block, uncopied; how many, 0 where the file ends.
+
+        BlockingIOError when the socket takes none.
+        """
 
     def truncate(self, size: int) -> None: ...
 
@@ -160,6 +170,12 @@ class OsFile:
             return content
         # Short: the end of the file, or the rest is not in memory. Only a read that may wait can tell.
         return None
+
+    def can_send(self, position: int, size: int) -> bool:
+        return is_cached(self._fd, position, size)
+
+    def send_to(self, socket_number: int, position: int, size: int) -> int:
+        return os.sendfile(socket_number, self._fd, position, size)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -315,6 +331,12 @@ class MemoryFile:
         content = self.read_at(position, size)
         return content if self._disk.is_cached and len(content) == size else None
 
+    def can_send(self, position: int, size: int) -> bool:
+        return self._disk.is_sendable and self._disk.is_cached and position + size <= self.size()
+
+    def send_to(self, socket_number: int, position: int, size: int) -> int:
+        return os.write(socket_number, self.read_at(position, size))
+
     def truncate(self, size: int) -> None:
         self._disk.step("truncate", self._path)
         del self._inode.content[size:]
@@ -346,6 +368,7 @@ class MemoryDisk:
         self.directories: set[Path] = set()
         self.now_ms = 0
         self.is_cached = True
+        self.is_sendable = False  # most tests want to see what a slice holds
         self.steps = 0
         self.fail_at: int | None = None
         self.error = errno.EIO
@@ -456,6 +479,29 @@ class MemoryDisk:
         self.step("sync", path)
 
 
+@dataclass(frozen=True, slots=True)
+class FileRecords:
+    """Records that leave for a socket straight from their file; in an answer they stand for their bytes."""
+
+    file: DiskFile
+    position: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def after(self, count: int) -> "FileRecords":
+        """What is left when `count` bytes have been sent."""
+        return FileRecords(self.file, self.position + count, self.size - count)
+
+    def read(self) -> bytes:
+        """All the bytes; OSError when the file has become shorter."""
+        content = self.file.read_at(self.position, self.size)
+        if len(content) != self.size:
+            raise OSError(errno.EIO, "a log was cut while it was sent")
+        return content
+
+
 class FileSlice(NamedTuple):
     """A range of bytes of a segment, to be read when the answer is written; it keeps its file open.
 
@@ -471,6 +517,12 @@ class FileSlice(NamedTuple):
         if self.file is None or self.size == 0:
             return b""
         return self.file.read_at_cached(self.position, self.size)
+
+    def to_send(self) -> FileRecords | None:
+        """The same to send without reading it, or None when it must be read: not cached, or no such disk."""
+        if self.file is None or self.size == 0 or not self.file.can_send(self.position, self.size):
+            return None
+        return FileRecords(self.file, self.position, self.size)
 
     def read(self) -> bytes:
         """The bytes; fewer than `size` only when the log was truncated meanwhile."""

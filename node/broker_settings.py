@@ -96,6 +96,13 @@ _NETWORK = (
         at_least(1),
     ),
     setting(
+        "socket.send.buffer.bytes",
+        INT,
+        100 * 1024,
+        "SO_SNDBUF of connections that read records; -1 leaves it, like all others, to the system.",
+        importance=HIGH,
+    ),
+    setting(
         "connections.max.idle.ms",
         LONG,
         600_000,

@@ -58,6 +58,7 @@ async def open_listeners(broker: "Broker") -> None:
         socket_request_max_bytes=config.socket_request_max_bytes,
         connections_max_idle_ms=config.connections_max_idle_ms,
         socket_listen_backlog_size=config.socket_listen_backlog_size,
+        socket_send_buffer_bytes=config.socket_send_buffer_bytes,
     )
     try:
         for address in config.listeners:

@@ -83,6 +83,7 @@ class BrokerConfig:
     replication_quota_window_size_seconds: int
     socket_request_max_bytes: int
     socket_listen_backlog_size: int
+    socket_send_buffer_bytes: int
     connections_max_idle_ms: int
     max_connections: int
     listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections

@@ -97,7 +97,7 @@ NOT_HONOURED: Final = frozenset(
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
     share.coordinator.threads share.coordinator.write.timeout.ms
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms socket.receive.buffer.bytes socket.send.buffer.bytes
+    socket.connection.setup.timeout.ms socket.receive.buffer.bytes
     ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
     ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.keymanager.algorithm
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password ssl.principal.mapping.rules

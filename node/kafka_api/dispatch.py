@@ -21,6 +21,7 @@ from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody,
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
 from node.net.connection_info import NO_PEER
+from node.net.file_sender import Piece
 from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
 from node.runtime.turns import ThreadLane
 from node.wire import codec
@@ -266,8 +267,11 @@ def _refuse_api_versions(correlation_id: int) -> Answer:
     return _finish(encoder(ApiVersionsResponse, 0)(response, bytearray(8)), correlation_id)
 
 
-def _finish(buffers: list[Buffer], correlation_id: int) -> list[Buffer]:
-    """Write size and correlation id into the prefix that the first buffer starts with."""
+def _finish(buffers: list[Buffer], correlation_id: int) -> list[Piece]:
+    """Write size and correlation id into the prefix that the first buffer starts with.
+
+    What stands for records may be `FileRecords`: to an encoder only their length matters.
+    """
     size = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
     _PREFIX.pack_into(buffers[0], 0, size - 4, correlation_id)
-    return buffers
+    return cast(list[Piece], buffers)

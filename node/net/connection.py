@@ -11,13 +11,16 @@ records may still point into the buffer; so nothing received is then moved or ov
 
 import asyncio
 import logging
+import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from logstore.disk import FileRecords
 from logstore.schema import Buffer
 from node.net.connection_info import ConnectionInfo
+from node.net.file_sender import FileSender, Piece
 
 if TYPE_CHECKING:
     from node.net.listener import Listener
@@ -31,7 +34,7 @@ JOIN_LIMIT_BYTES = 16 * 1024
 MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
 _SIZE = struct.Struct(">i")
 
-Answer = list[Buffer] | None  # The answer as buffers, None for "no answer".
+Answer = list[Piece] | None  # The answer as buffers and parts of files, None for "no answer".
 
 
 class Pending(NamedTuple):
@@ -79,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket (asyncio demands the base class)."""
 
     __slots__ = (
+        "_file_sender",
         "_frame_bytes",
         "_is_busy",
         "_is_ended",
@@ -115,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_write_blocked = False
         self._unsent_bytes = 0  # as the peer was found not to read fast enough
         self._is_reading = True
+        self._file_sender: FileSender | None = None
         self._waiting: asyncio.Future[Any] | None = None
         self.is_closed = False
         self.last_active_tick = listener.tick
@@ -140,6 +145,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
+        if self._file_sender is not None:
+            self._file_sender.close()
         waiting, self._waiting = self._waiting, None
         # A request that only waits is given up; one that is under way goes on, whoever is told.
         if waiting is not None and not isinstance(waiting, asyncio.Task):
@@ -210,7 +217,8 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close when all answers are sent."""
         self.is_closed = True
-        self._transport.close()
+        if self._file_sender is None or not self._file_sender.is_sending:
+            self._transport.close()
 
     @property
     def is_inside_frame(self) -> bool:
@@ -234,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
             self._peak_bytes = end - position
         view = self._view
         serve, max_frame_bytes = self._service.serve, self._listener.max_frame_bytes
-        out: list[Buffer] = []
+        out: list[Piece] = []
         served = 0
         self._frame_bytes = 0
         while end - position >= 4 and not self._is_write_blocked:
@@ -279,23 +287,69 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._make_room()
 
-    def _flush(self, out: list[Buffer]) -> None:
+    def _flush(self, out: list[Piece]) -> None:
         """Send the answers of one turn together: one write, one packet where they fit."""
         if len(out) == 1:
-            self._transport.write(out[0])
+            self._transport.write(cast(Buffer, out[0]))
         elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
             if out:
-                self._transport.write(b"".join(out))
+                self._transport.write(b"".join(cast(list[Buffer], out)))
+        elif FileRecords in map(type, out):  # They are larger than what is joined, and follow a header.
+            self._send_files(out)
         else:
-            self._transport.writelines(out)
+            self._transport.writelines(cast(list[Buffer], out))
 
-    def _refuse(self, reason: str, out: list[Buffer]) -> None:
+    def _send_files(self, out: list[Piece]) -> None:
+        """Send records from their files; through the transport where it is encrypted or not yet done."""
+        sender = self._file_sender
+        if sender is None:
+            sender = self._file_sender = self._open_file_sender()
+        try:
+            if sender is None or self._transport.get_write_buffer_size():
+                read = [piece.read() if isinstance(piece, FileRecords) else piece for piece in out]
+                self._transport.writelines(read)
+            elif not sender.send(out):
+                self._is_write_blocked = True
+        except OSError as error:
+            self._files_failed(f"an answer could not be sent: {error}")
+
+    def _open_file_sender(self) -> FileSender | None:
+        if self.file_number < 0 or self._transport.get_extra_info("sslcontext") is not None:
+            return None
+        try:
+            descriptor = os.dup(self.file_number)
+        except OSError:
+            return None
+        if descriptor >= self._listener.file_limit:  # The rest is for the logs.
+            os.close(descriptor)
+            return None
+        return FileSender(
+            descriptor,
+            send_buffer_bytes=self._listener.limits.socket_send_buffer_bytes,
+            loop=self._listener.loop,
+            start_task=self._listener.start_task,
+            finished=self._files_sent,
+            failed=self._files_failed,
+        )
+
+    def _files_sent(self) -> None:
+        if self.is_closed:
+            self._transport.close()
+        else:
+            self.resume_writing()
+
+    def _files_failed(self, reason: str) -> None:
+        log.debug("Closed connection %s: %s", self.info.connection_id, reason)
+        self._is_write_blocked = True  # Nothing more is served: half an answer was its last.
+        self.expire()
+
+    def _refuse(self, reason: str, out: list[Piece]) -> None:
         """Send what was answered before, then close: Kafka has no other answer to senseless bytes."""
         self._flush(out)
         self._listener.complain(self.info, reason)
         self.close()
 
-    def _fail(self, frame: memoryview, error: BaseException, out: list[Buffer]) -> Answer:
+    def _fail(self, frame: memoryview, error: BaseException, out: list[Piece]) -> Answer:
         """The answer to a request that a bug of ours (or a broken disk) keeps from being served."""
         try:
             answer = self._service.fail(self, frame, error)
@@ -340,7 +394,7 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for(answer, frame)
             return
         if answer:
-            self._flush(cast(list[Buffer], answer))
+            self._flush(cast(list[Piece], answer))
         self._continue()
 
     def _continue(self) -> None:

@@ -39,6 +39,7 @@ class ListenerLimits:
     socket_request_max_bytes: int = 100 * 1024 * 1024
     connections_max_idle_ms: int = 600_000
     socket_listen_backlog_size: int = MIN_BACKLOG
+    socket_send_buffer_bytes: int = 100 * 1024
 
 
 class Listener:
@@ -78,7 +79,7 @@ class Listener:
         self._sweep_timer: asyncio.TimerHandle | None = None
         # The kernel gives out the lowest free number, so a high one says that few are left.
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._file_limit = open_files - min(open_files // 4, MAX_RESERVED_FILES)
+        self.file_limit = open_files - min(open_files // 4, MAX_RESERVED_FILES)
         # Below 1 ms stands for "never", as in Kafka.
         idle_seconds = (
             limits.connections_max_idle_ms / 1000 if limits.connections_max_idle_ms > 0 else math.inf
@@ -153,7 +154,7 @@ class Listener:
         """Count a new connection; a text that says why it is one too many, or ""."""
         self.connections.add(connection)
         refusal = self.quota.enter(self.name, connection.info.client_host)
-        if not refusal and connection.file_number >= self._file_limit:
+        if not refusal and connection.file_number >= self.file_limit:
             return "too many files are open (ulimit -n); the rest is for the logs"
         return refusal
 

@@ -16,6 +16,7 @@ MAY_IMPORT = {
 # The modules that may touch the world: files, sockets, clocks, threads, the process.
 DOORS = {
     "logstore/disk.py",
+    "logstore/page_cache.py",
     "logstore/volume.py",
     "metadata_raft/quorum_local.py",
     "node/clock.py",

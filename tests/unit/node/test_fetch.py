@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from logstore.compression import Compression
+from logstore.disk import FileRecords
 from logstore.errors import ErrorCode
 from node.kafka_api import fetch, fetch_answer
 from node.kafka_api.request_context import Delayed
@@ -63,6 +65,50 @@ def only(response: FetchResponse) -> PartitionData:
 def size_of(data: PartitionData) -> int:
     assert data.records is not None
     return len(data.records)
+
+
+def large_topic(world: ReplicaWorld, *, is_sendable: bool) -> None:
+    world.create_topic()
+    world.append(value=bytes(fetch_answer.MIN_SENT_FILE_BYTES))
+    world.log_manager.disk.is_sendable = is_sendable
+
+
+@pytest.mark.parametrize(
+    ("version", "is_sendable", "is_read"),
+    [
+        pytest.param(12, True, False, id="sent from the file"),
+        pytest.param(9, True, True, id="looked at for zstd"),
+        pytest.param(12, False, True, id="no file to send from"),
+    ],
+)
+def test_large_slices_are_sent_and_not_read(
+    world: ReplicaWorld, version: int, is_sendable: bool, is_read: bool
+) -> None:
+    large_topic(world, is_sendable=is_sendable)
+
+    data = only(send(world, request(want()), version))
+
+    assert size_of(data) > fetch_answer.MIN_SENT_FILE_BYTES
+    assert isinstance(data.records, bytes) == is_read
+    assert is_read or isinstance(data.records, FileRecords)
+
+
+def test_few_bytes_are_read_into_the_answer(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append()
+    world.log_manager.disk.is_sendable = True
+
+    assert isinstance(only(send(world, request(want()))).records, bytes)
+
+
+def test_an_encrypted_connection_gets_bytes(world: ReplicaWorld) -> None:
+    large_topic(world, is_sendable=True)
+    plain = context(1, 12)
+    encrypted = replace(plain, connection=replace(plain.connection, security_protocol="SSL"))
+
+    response = fetch.handle(world, encrypted, request(want()))  # type: ignore[arg-type]
+
+    assert isinstance(only(response).records, bytes)
 
 
 def test_records_come_with_their_offsets(world: ReplicaWorld) -> None:

@@ -1,0 +1,64 @@
+"""Whether a part of a file lies in the page cache: cachestat(2), of Linux 6.5 and later.
+
+The promise: True means that to send these bytes waits for no disk, but for what memory pressure takes away
+in the next microseconds. Who cannot tell answers False.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import sys
+from typing import Final
+
+_CACHESTAT: Final = 451  # the same number on every architecture that CPython is released for
+_NOT_SERVED: Final = frozenset({errno.ENOSYS, errno.EPERM})  # an older kernel; a container that forbids it
+
+
+class _Range(ctypes.Structure):
+    """`struct cachestat_range`."""
+
+    _fields_ = [("position", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+
+
+class _Counts(ctypes.Structure):
+    """`struct cachestat`, in pages."""
+
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("cached", "dirty", "writeback", "evicted", "recently_evicted")
+    ]
+
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall if sys.platform == "linux" else None
+_is_served = _syscall is not None and hasattr(os, "RWF_NOWAIT")
+
+
+def is_cached(fd: int, position: int, size: int) -> bool:
+    """Whether all of `size` > 0 bytes from `position` on are in memory (1.3 us, and 0.6 for the probe)."""
+    global _is_served
+    if not _is_served:
+        return False
+    assert _syscall is not None
+    counts = _Counts()
+    answer = _syscall(
+        ctypes.c_long(_CACHESTAT),
+        ctypes.c_int(fd),
+        ctypes.byref(_Range(position, size)),
+        ctypes.byref(counts),
+        ctypes.c_uint(0),
+    )
+    if answer != 0:
+        if ctypes.get_errno() in _NOT_SERVED:
+            _is_served = False
+        return False
+    end = position + size
+    pages = (end - 1) // mmap.PAGESIZE - position // mmap.PAGESIZE + 1
+    return int(counts.cached) == pages and _is_read(fd, end - 1)
+
+
+def _is_read(fd: int, position: int) -> bool:
+    """Whether the page there has its content: a page counts as cached while it is still being read."""
+    try:
+        return os.preadv(fd, (bytearray(1),), position, os.RWF_NOWAIT) == 1
+    except OSError:
+        return False

@@ -1,0 +1,271 @@
+"""Records sent from files over real sockets: in pieces, in order, and given up where they cannot be whole."""
+
+import asyncio
+import functools
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import uvloop
+
+from logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
+from node.net.connection import Answer, Connection, Pending, Service
+from node.net.connection_info import ConnectionInfo
+from node.net.file_sender import CHUNK_BYTES, FileSender
+from node.net.receive_memory import ReceiveMemory
+
+CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
+INFO = ConnectionInfo(
+    connection_id="1",
+    listener_name="PLAINTEXT",
+    security_protocol="PLAINTEXT",
+    client_host="127.0.0.1",
+    client_port=50000,
+    local_host="127.0.0.1",
+    local_port=9092,
+)
+
+
+@dataclass
+class Line:
+    """A sender, and the peer at the other end of its socket."""
+
+    sender: FileSender
+    peer: socket.socket
+    events: list[str] = field(default_factory=list)
+
+    async def read(self, size: int) -> bytes:
+        received = bytearray()
+        loop = asyncio.get_running_loop()
+        while len(received) < size:
+            chunk = await asyncio.wait_for(loop.sock_recv(self.peer, 1 << 16), 10)
+            assert chunk, f"the sender closed after {len(received)} bytes"
+            received += chunk
+        return bytes(received)
+
+    async def event(self) -> str:
+        async with asyncio.timeout(10):
+            while not self.events:
+                await asyncio.sleep(0)
+        return self.events[0]
+
+
+def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test on the event loop that a node uses."""
+
+    @functools.wraps(story)
+    def run(**fixtures: Any) -> None:
+        uvloop.run(story(**fixtures))
+
+    return run
+
+
+@asynccontextmanager
+async def open_line() -> AsyncIterator[Line]:
+    ours, peer = socket.socketpair()
+    peer.setblocking(False)
+    events: list[str] = []
+    async with asyncio.TaskGroup() as tasks:
+        sender = FileSender(
+            os.dup(ours.fileno()),
+            send_buffer_bytes=32 * 1024,
+            loop=asyncio.get_running_loop(),
+            start_task=tasks.create_task,
+            finished=lambda: events.append("finished"),
+            failed=events.append,
+        )
+        ours.close()
+        yield Line(sender, peer, events)
+    sender.close()
+    peer.close()
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> FileRecords:
+    path = tmp_path / "0.log"
+    path.write_bytes(b"before" + CONTENT + b"after")
+    return FileRecords(OsDisk().open(path), 6, len(CONTENT))
+
+
+@on_a_loop
+async def test_what_fits_the_socket_is_sent_at_once(records: FileRecords) -> None:
+    async with open_line() as line:
+        part = FileRecords(records.file, 6, 1000)
+
+        assert line.sender.send([b"header", part, b"", b"between", part])
+
+        assert await line.read(2013) == b"header" + CONTENT[:1000] + b"between" + CONTENT[:1000]
+        assert not line.events
+
+
+@on_a_loop
+async def test_more_than_the_socket_takes_follows_as_the_peer_reads(records: FileRecords) -> None:
+    async with open_line() as line:
+        large = os.urandom(200_000)
+
+        assert not line.sender.send([b"header", records, large, records, b"tail"])
+        assert line.sender.is_sending
+
+        expected = b"header" + CONTENT + large + CONTENT + b"tail"
+        assert await line.read(len(expected)) == expected
+        assert await line.event() == "finished"
+        assert not line.sender.is_sending
+        assert line.sender.send([b"next"])
+        assert line.events == ["finished"]
+
+
+@on_a_loop
+async def test_a_peer_that_closes_half_way_ends_the_answer(records: FileRecords) -> None:
+    async with open_line() as line:
+        line.sender.send([records])
+        await line.read(100_000)
+
+        line.peer.close()
+
+        assert "could not be sent" in await line.event()
+        assert not line.sender.is_sending
+
+
+@on_a_loop
+async def test_a_file_that_is_cut_half_way_ends_the_answer(records: FileRecords) -> None:
+    async with open_line() as line:
+        line.sender.send([records])
+        records.file.truncate(500_000)
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await line.read(len(CONTENT))
+
+        assert "was cut" in await line.event()
+
+
+@on_a_loop
+async def test_what_is_no_longer_cached_is_read_in_a_thread() -> None:
+    async with open_line() as line:
+        disk = MemoryDisk()
+        disk.is_sendable = True
+        disk.make_directory(Path("/data"))
+        file: MemoryFile = disk.open(Path("/data/log"), create=True)
+        file.write_at(0, [CONTENT])
+        line.sender.send([b"header", FileRecords(file, 0, len(CONTENT)), b"tail"])
+
+        disk.is_cached = False
+
+        assert await line.read(len(CONTENT) + 10) == b"header" + CONTENT + b"tail"
+        assert await line.event() == "finished"
+
+
+@on_a_loop
+async def test_what_left_the_cache_before_the_first_byte_is_read_in_a_thread() -> None:
+    async with open_line() as line:
+        disk = MemoryDisk()
+        disk.make_directory(Path("/data"))
+        file = disk.open(Path("/data/log"), create=True)
+        file.write_at(0, [CONTENT])
+
+        assert not line.sender.send([b"header", FileRecords(file, 0, 1000), b"tail"])
+
+        assert await line.read(1010) == b"header" + CONTENT[:1000] + b"tail"
+        assert await line.event() == "finished"
+
+
+@on_a_loop
+async def test_a_disk_that_fails_half_way_ends_the_answer() -> None:
+    async with open_line() as line:
+        disk = MemoryDisk()
+        disk.is_sendable = True
+        disk.make_directory(Path("/data"))
+        file = disk.open(Path("/data/log"), create=True)
+        file.write_at(0, [CONTENT])
+        line.sender.send([FileRecords(file, 0, len(CONTENT))])
+        disk.is_cached, disk.fail_reads = False, True
+
+        await line.read(10_000)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await line.read(len(CONTENT))
+
+        assert "could not be sent" in await line.event()
+
+
+class OneConnection:
+    """A listener reduced to a connection that answers each frame as the test says."""
+
+    def __init__(self, answer: Callable[[bytes], Answer], tasks: asyncio.TaskGroup) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.memory = ReceiveMemory()
+        self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
+        self.limits = SimpleNamespace(socket_send_buffer_bytes=256 * 1024)
+        self.max_frame_bytes, self.file_limit, self.tick = 1000, 10_000, 0
+        self.tasks = tasks
+        self.connection = Connection(self)  # type: ignore[arg-type]
+
+    def _fail(self, _: Connection, __: memoryview, error: BaseException) -> Answer | Pending:
+        raise error
+
+    def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        return self.tasks.create_task(work)
+
+    def describe(self, _: Any) -> ConnectionInfo:
+        return INFO
+
+    def admit(self, _: Connection) -> str:
+        return ""
+
+    def forget(self, _: Connection) -> None: ...
+    def hold_unsent(self, _: Connection, size_bytes: int) -> None: ...
+    def release_unsent(self, _: Connection, size_bytes: int) -> None: ...
+    def complain(self, _: ConnectionInfo, reason: str) -> None: ...
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4) + body
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@on_a_loop
+async def test_pipelined_answers_keep_their_order(records: FileRecords, closes: bool) -> None:
+    def answer(body: bytes) -> Answer:
+        if closes and body == b"3":
+            server.connection.close()  # as a node does that stops: what was answered is still sent
+        return [body, records] if body in b"13" else [body]
+
+    async with asyncio.TaskGroup() as tasks:
+        server = OneConnection(answer, tasks)
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(lambda: server.connection, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+
+        writer.write(b"".join(map(frame, (b"0", b"1", b"2", b"3", b"4"))))
+
+        expected = b"01" + CONTENT + b"23" + CONTENT + b"4"
+        if closes:
+            expected = b"01" + CONTENT + b"2"
+        async with asyncio.timeout(10):
+            assert await reader.readexactly(len(expected)) == expected
+        writer.close()
+        listening.close()
+
+
+@on_a_loop
+async def test_a_connection_closes_when_its_last_file_is_sent(records: FileRecords) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        server = OneConnection(lambda body: [body, records], tasks)
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(lambda: server.connection, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        writer.write(frame(b"1"))
+        async with asyncio.timeout(10):
+            assert await reader.readexactly(1) == b"1"
+
+            server.connection.close()
+
+            assert await reader.read() == CONTENT
+        writer.close()
+        listening.close()

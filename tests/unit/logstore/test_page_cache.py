@@ -1,0 +1,61 @@
+"""Whether parts of files are in memory, asked of the kernel."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from logstore import page_cache
+from logstore.page_cache import is_cached
+
+SIZE = 5 * 4096 + 10
+
+
+@pytest.fixture
+def fd(tmp_path: Path) -> int:
+    (tmp_path / "file").write_bytes(bytes(SIZE))
+    fd = os.open(tmp_path / "file", os.O_RDWR)
+    if not is_cached(fd, 0, 1):
+        os.close(fd)
+        pytest.skip("this kernel or file system cannot tell")
+    return fd
+
+
+def test_what_was_just_written_is_cached_in_any_part(fd: int) -> None:
+    parts = [(0, SIZE), (0, 4096), (4095, 2), (4096, 4096), (SIZE - 1, 1)]
+
+    assert all(is_cached(fd, position, size) for position, size in parts)
+
+
+def test_what_lies_beyond_the_end_is_not_cached(fd: int) -> None:
+    assert not is_cached(fd, 0, SIZE + 1)
+    assert not is_cached(fd, SIZE, 1)
+
+
+def test_pages_that_were_dropped_are_missed(fd: int) -> None:
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
+    if is_cached(fd, 0, SIZE):
+        pytest.skip("this file system keeps its pages")
+
+    os.pread(fd, 1, 8192)
+
+    assert is_cached(fd, 8192, 4096)
+    assert not is_cached(fd, 0, SIZE)
+
+
+def test_a_kernel_that_does_not_know_the_call_is_asked_once(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def refuse(*arguments: object) -> int:
+        asked.append(arguments)
+        page_cache.ctypes.set_errno(38)  # ENOSYS
+        return -1
+
+    monkeypatch.setattr(page_cache, "_syscall", refuse)
+    monkeypatch.setattr(page_cache, "_is_served", True)
+
+    assert not is_cached(fd, 0, 1)
+    assert not is_cached(fd, 0, 1)
+    assert len(asked) == 1
