@@ -83,6 +83,7 @@ class Broker:
         self.unique = unique
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.cluster_id = ZERO_UUID
+        self.is_cut_off = False  # others may lead by now what this node believes to lead
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
@@ -175,6 +176,10 @@ class Broker:
         if broker is not None and registered is not None and not broker.fenced:
             return registered
         return self.quorum.endpoint_of(node_id) or registered
+
+    def set_cut_off(self, is_cut_off: bool) -> None:
+        """Whether nothing was heard of the controller for a whole session: then this node takes nothing."""
+        self.is_cut_off = is_cut_off
 
     def peer_lost(self, node_id: int) -> None:
         """A peer's last connection to this node ended."""

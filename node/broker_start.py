@@ -186,6 +186,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+        on_cut_off=broker.set_cut_off,
     )
     broker.producer_ids = ProducerIds(broker.metadata)
 

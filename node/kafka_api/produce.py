@@ -118,6 +118,8 @@ class Append:
                 raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1.")
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            if self._broker.is_cut_off:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
             if is_internal_topic(topic) and self._context.client_id != ADMIN_CLIENT_ID:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
             partition = self._broker.replica_manager.partition((topic, index))

@@ -111,6 +111,8 @@ class RepeatedProduces:
             if known.request.topic_data[0].topic_id not in by_id:
                 return None
         broker, acks = self._broker, known.request.acks
+        if broker.is_cut_off:
+            return None
         try:
             partition = broker.replica_manager.partition(topic_partition)
             result = partition.append_as_leader(

@@ -8,7 +8,7 @@ that its leaders move, and goes when they have.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -93,6 +93,7 @@ class BrokerLifecycle:
         heartbeat_interval_ms: int,
         session_timeout_ms: int,
         registration_timeout_ms: int,
+        on_cut_off: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self.state = BrokerState.STARTING
         self._metadata = metadata
@@ -103,7 +104,9 @@ class BrokerLifecycle:
         self._wakes = asyncio.Event()
         self._unfenced = asyncio.Event()
         self._may_stop = asyncio.Event()
-        self._session_from = 0.0  # when the last heartbeat that was answered had been sent
+        self._on_cut_off = on_cut_off
+        self._session_end: asyncio.TimerHandle | None = None
+        self.is_cut_off = False  # whether others may lead this broker's partitions without its knowledge
 
     def _move(self, state: BrokerState) -> None:
         assert state in MOVES[self.state], f"a broker that is {self.state.value} cannot be {state.value}"
@@ -111,12 +114,6 @@ class BrokerLifecycle:
         self._wakes.set()
 
     # ---- what others ask for -------------------------------------------------------------------------------
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the controller may have given this broker's partitions to others without its knowledge."""
-        silent_s = asyncio.get_running_loop().time() - self._session_from
-        return silent_s > self._session_timeout_s
 
     async def register(self) -> None:
         """Be the broker of this id; returns when this node's metadata show it.
@@ -139,7 +136,22 @@ class BrokerLifecycle:
                 log.info("Broker %d is still registered by another process.", command.broker_id)
             await asyncio.sleep(REGISTRATION_RETRY_S)
         self._metadata.broker_epoch = reply.broker_epoch
-        self._session_from = sent_at
+        self._renew_session(sent_at)
+
+    def _renew_session(self, sent_at: float) -> None:
+        """The controller heard what was sent then, so it waits from then on, or longer."""
+        if self._session_end is not None:
+            self._session_end.cancel()
+        loop = asyncio.get_running_loop()
+        self._session_end = loop.call_at(sent_at + self._session_timeout_s, self._set_cut_off, True)
+        self._set_cut_off(False)
+
+    def _set_cut_off(self, is_cut_off: bool) -> None:
+        if is_cut_off is not self.is_cut_off:
+            self.is_cut_off = is_cut_off
+            if is_cut_off:
+                log.warning("The controller was silent for %g s: nothing is taken.", self._session_timeout_s)
+            self._on_cut_off(is_cut_off)
 
     def logs_are_open(self) -> None:
         """This broker may lead from now on."""
@@ -162,6 +174,8 @@ class BrokerLifecycle:
 
     def stop(self) -> None:
         """No heartbeat more."""
+        if self._session_end is not None:
+            self._session_end.cancel()
         if self.state is not BrokerState.STOPPED:
             self._move(BrokerState.STOPPED)
 
@@ -200,7 +214,7 @@ class BrokerLifecycle:
         except KafkaError as error:
             await self._refused(error)
             return
-        self._session_from = sent_at
+        self._renew_session(sent_at)
         # What was answered to an earlier wish says nothing about the present one.
         if state is self.state:
             self._answered(reply)

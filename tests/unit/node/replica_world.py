@@ -73,6 +73,7 @@ class ReplicaWorld:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.unsent_bytes = 0
+        self.is_cut_off = False
         self.config = SimpleNamespace(node_id=NODE_ID, fetch_max_bytes=55 * 1024 * 1024)
         self.log_manager = FakeLogManager()
         self.maintenance = SimpleNamespace(checkpoint=_no_checkpoint)

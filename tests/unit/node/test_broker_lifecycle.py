@@ -36,7 +36,9 @@ class Cluster:
         return [one for one in self.sent if isinstance(one, BrokerHeartbeat)]
 
 
-def lifecycle(cluster: Cluster, *, session_timeout_ms: int = 9_000) -> BrokerLifecycle:
+def lifecycle(
+    cluster: Cluster, *, session_timeout_ms: int = 9_000, on_cut_off: Callable[[bool], None] = print
+) -> BrokerLifecycle:
     return BrokerLifecycle(
         metadata=cast(MetadataRuntime, cluster),
         registration=Registration(
@@ -45,6 +47,7 @@ def lifecycle(cluster: Cluster, *, session_timeout_ms: int = 9_000) -> BrokerLif
         heartbeat_interval_ms=2,
         session_timeout_ms=session_timeout_ms,
         registration_timeout_ms=500,
+        on_cut_off=on_cut_off,
     )
 
 
@@ -121,7 +124,8 @@ def test_a_broker_that_hears_nothing_takes_itself_for_fenced_by_its_own_clock() 
     async def scene() -> None:
         nonlocal is_cut
         cluster = Cluster(answer)
-        broker = lifecycle(cluster, session_timeout_ms=20)
+        told: list[bool] = []
+        broker = lifecycle(cluster, session_timeout_ms=20, on_cut_off=told.append)
         await broker.register()
         broker.logs_are_open()
         running = asyncio.ensure_future(broker.run())
@@ -135,6 +139,7 @@ def test_a_broker_that_hears_nothing_takes_itself_for_fenced_by_its_own_clock() 
         await asyncio.sleep(0.01)
 
         assert not broker.is_cut_off and broker.state is BrokerState.RUNNING
+        assert told == [True, False]
         broker.stop()
         await running
 

@@ -88,6 +88,15 @@ def test_other_acks_are_refused(world: ReplicaWorld, acks: int) -> None:
     assert answer.base_offset == -1
 
 
+def test_a_leader_that_the_controller_cannot_reach_takes_nothing(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.is_cut_off = True
+
+    answer = send(world, request(batch()))
+
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 def test_null_records_are_refused(world: ReplicaWorld) -> None:
     world.create_topic()
 
