@@ -10,6 +10,7 @@ Soft state, which a new leader begins without: the sessions of brokers, and when
 
 from typing import NamedTuple
 
+from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.broker_sessions import BrokerSessions
 from metadata_raft.cluster_control import (
     assign_replicas_to_dirs,
@@ -42,7 +43,7 @@ from metadata_raft.commands import (
     UpdateFeatures,
 )
 from metadata_raft.configuration_control import alter_configs
-from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
 from metadata_raft.decision import Decision
 from metadata_raft.delta import MetadataChanges, replay_batch
 from metadata_raft.due_elections import DueElections
@@ -129,6 +130,7 @@ class Controller:
 
     def _decide(self, command: Command, now_ms: int) -> Decision:
         image, config, sessions = self.image, self.config, self._sessions
+        _check_size(command)
         match command:
             case CreateTopics():
                 return create_topics(image, command, config)
@@ -167,3 +169,19 @@ class Controller:
 
     def _voters_are_committed(self) -> bool:
         return self.image.voters == self._committed.voters
+
+
+def _check_size(command: Command) -> None:
+    """POLICY_VIOLATION before anything is looked at if a command names more than it may have records."""
+    match command:
+        case CreateTopics() | DeleteTopics() | CreatePartitions():
+            named = len(command.topics)
+        case AlterConfigs():
+            named = len(command.resources)
+        case _:
+            return
+    if named > MAX_RECORDS_PER_COMMAND:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may name {MAX_RECORDS_PER_COMMAND} topics or resources at most.",
+        )

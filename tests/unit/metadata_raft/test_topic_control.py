@@ -18,6 +18,7 @@ from metadata_raft.commands import (
     ResourceChanges,
     TopicReference,
 )
+from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
 from metadata_raft.records import ConfigResourceType
 from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld
 
@@ -299,3 +300,13 @@ def test_an_old_image_stays_as_it_was(world: MetadataWorld) -> None:
 
     assert before.topics.by_name == names and not before.configs.by_resource
     assert len(before.topics.by_name["old"].partitions) == 2
+
+
+def test_more_than_a_command_may_have_records_is_refused_before_it_is_looked_at() -> None:
+    world = MetadataWorld()
+    unknown = TopicReference(name="unknown")
+
+    with pytest.raises(KafkaError) as refused:
+        world.submit(DeleteTopics(topics=[unknown] * (MAX_RECORDS_PER_COMMAND + 1)))
+
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
