@@ -29,8 +29,21 @@ topic_control          create, delete, grow topics
 producer_id_control    blocks of producer ids
 voter_control          who votes in the quorum
 controller             command -> Decision; replay(batch)
+voters                 Voter, VoterSet; controller.quorum.voters
+control_records        LeaderChangeMessage, VotersRecord: the entries of the quorum itself
 snapshot               image <-> records
 quorum                 the Quorum protocol: append, commit, resign
 quorum_memory          a quorum of one in memory
 quorum_local           a quorum of one on disk: journal, snapshots (door)
+raft_entry             one entry of the replicated log: Kafka's batch with Raft index and term inside
+quorum_state           the file of the term and the vote
+raft_journal           the replicated log: in memory, and on disk in Kafka's format
+raft_snapshots         snapshots on disk, served and received (door)
+raft_messages          what voters say to each other
+raft_node              the engine, pysyncobj, and the only file that knows its seams (door)
+raft_replication       the leader's side: what each peer is sent, what its answers prove
+raft_follower          the follower's side: entries and snapshots from the leader
+raft_election          PreVote, and whose vote counts
+raft_guard             which message is heard, and when one leaves
+raft_member            one voter, whole, driven by its cycle
 """

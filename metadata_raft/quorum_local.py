@@ -128,7 +128,8 @@ class LocalQuorum:
         assert match is not None
         try:
             content = self._disk.read_file(path)
-            return decode_snapshot(content, empty=empty, version=int(match[1]) - 1, epoch=int(match[2]))
+            version, epoch = int(match[1]) - 1, int(match[2])
+            return decode_snapshot(content, empty=empty, version=version, epoch=epoch).image
         except KafkaError as error:
             raise _damaged(path, 0, error.detail) from None
 

@@ -6,18 +6,24 @@ records over an empty image gives the image again, the offsets aside, which stan
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.record import build_batch
+from logstore.schema_compiler import encode
+from metadata_raft.control_records import (
+    ControlKind,
+    control_key,
+    control_record,
+    voters_of_value,
+    voters_value,
+)
 from metadata_raft.delta import MetadataDelta
 from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, VoterImage
 from metadata_raft.record_codec import (
-    SNAPSHOT_FOOTER_TYPE,
-    SNAPSHOT_HEADER_TYPE,
     MetadataBatch,
-    control_type_of,
     decode_batch,
     encode_batch,
-    encode_control_batch,
 )
 from metadata_raft.records import (
     BrokerEndpoint,
@@ -36,6 +42,7 @@ from metadata_raft.records import (
     Voter,
     VoterEndpoint,
 )
+from metadata_raft.voters import VoterSet
 
 RECORDS_PER_BATCH = 1_000  # small enough that whoever encodes them can pause in between
 
@@ -67,47 +74,76 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield RaftVotersRecord(voters=[_voter(voter) for voter in image.voters])
 
 
-def encode_snapshot(image: MetadataImage) -> Iterator[bytearray]:
-    """The batches of a snapshot file, one at a time."""
+class SnapshotContent(NamedTuple):
+    """What a snapshot holds: the image, and of the log the last entry's index and who votes behind it."""
+
+    image: MetadataImage
+    raft_index: int  # -1 in a snapshot of the time before the quorum
+    voters: VoterSet | None
+
+
+def encode_snapshot(
+    image: MetadataImage, *, index: int = -1, voters: VoterSet | None = None
+) -> Iterator[bytearray]:
+    """The batches of a snapshot file, one at a time.
+
+    The Raft index of its last entry stands in the first batch's `producer_id`, where an entry has its own.
+    """
     epoch, timestamp_ms = image.epoch, image.timestamp_ms
-    header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)
-    yield encode_control_batch(
-        SNAPSHOT_HEADER_TYPE, header, base_offset=0, epoch=epoch, timestamp_ms=timestamp_ms
-    )
+    header = encode(SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms), 0)
+    yield _control_batch(ControlKind.SNAPSHOT_HEADER, header, 0, image, index=index)
     offset = 1
+    if voters is not None:
+        yield _control_batch(ControlKind.KRAFT_VOTERS, voters_value(voters), offset, image)
+        offset += 1
     records = image_records(image)
     while batch := list(islice(records, RECORDS_PER_BATCH)):
         yield encode_batch(MetadataBatch(offset, epoch, timestamp_ms, batch, image.metadata_version))
         offset += len(batch)
-    yield encode_control_batch(
-        SNAPSHOT_FOOTER_TYPE,
-        SnapshotFooterRecord(),
+    yield _control_batch(ControlKind.SNAPSHOT_FOOTER, encode(SnapshotFooterRecord(), 0), offset, image)
+
+
+def _control_batch(
+    kind: ControlKind, value: bytes, offset: int, image: MetadataImage, *, index: int = -1
+) -> bytearray:
+    return build_batch(
+        [(control_key(kind), value, image.timestamp_ms, ())],
         base_offset=offset,
-        epoch=epoch,
-        timestamp_ms=timestamp_ms,
+        partition_leader_epoch=image.epoch,
+        producer_id=index,
+        is_control=True,
     )
 
 
-def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> MetadataImage:
-    """The image in a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if it is not whole."""
+def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> SnapshotContent:
+    """What is in a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if it is not whole."""
     delta = MetadataDelta(empty)
-    position, expected_offset, timestamp_ms = 0, 0, -1
+    position, expected_offset, timestamp_ms, index = 0, 0, -1, -1
+    voters: VoterSet | None = None
     kinds: list[int] = []
     while position < len(buffer):
         batch, header = decode_batch(buffer, position)
         is_in_place = header.base_offset == expected_offset and header.partition_leader_epoch == epoch
-        if not is_in_place or SNAPSHOT_FOOTER_TYPE in kinds:
+        if not is_in_place or ControlKind.SNAPSHOT_FOOTER in kinds:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A snapshot goes wrong at position {position}.")
         if header.is_control:
-            kinds.append(control_type_of(buffer, position, header))
+            kind, value = control_record(memoryview(buffer)[position : position + header.size_bytes])
+            kinds.append(kind)
+            if kind == ControlKind.KRAFT_VOTERS:
+                voters = voters_of_value(value)
+            elif kind == ControlKind.SNAPSHOT_HEADER:
+                index = header.producer_id
         for record in batch.records:
             delta.replay(record)
         timestamp_ms = batch.timestamp_ms
         position += header.size_bytes
         expected_offset = header.next_offset
-    if kinds != [SNAPSHOT_HEADER_TYPE, SNAPSHOT_FOOTER_TYPE]:
+    inner = [kind for kind in kinds if kind not in (ControlKind.KRAFT_VERSION, ControlKind.KRAFT_VOTERS)]
+    if inner != [ControlKind.SNAPSHOT_HEADER, ControlKind.SNAPSHOT_FOOTER] or kinds[0] != inner[0]:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has no beginning or no end.")
-    return delta.apply(version=version, epoch=epoch, timestamp_ms=timestamp_ms)
+    return SnapshotContent(
+        delta.apply(version=version, epoch=epoch, timestamp_ms=timestamp_ms), index, voters
+    )
 
 
 def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:

@@ -1,0 +1,62 @@
+"""The file `quorum-state`: in which term this voter is, and whom it chose there.
+
+A voter that forgot its vote could give it twice, and two leaders of one term would follow; so the file is
+replaced as a whole and synced before any message of that term leaves, and one that cannot be read stops the
+start. Name and fields are Kafka's.
+"""
+
+import json
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from logstore.disk import Disk
+from logstore.errors import ErrorCode, KafkaError
+
+QUORUM_STATE: Final = "quorum-state"
+MAX_QUORUM_STATE_BYTES: Final = 4096
+NOBODY: Final = -1
+_DATA_VERSION: Final = 1
+
+
+class QuorumState(NamedTuple):
+    """The term and the node that got this voter's vote in it, NOBODY if none did."""
+
+    term: int
+    voted_id: int
+
+
+def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
+    """What the file says, None where there is none; KAFKA_STORAGE_ERROR if it is damaged."""
+    path = directory / QUORUM_STATE
+    if not disk.exists(path):
+        return None
+    content = disk.read_file(path)
+    try:
+        if len(content) > MAX_QUORUM_STATE_BYTES:
+            raise ValueError
+        values = json.loads(content)
+        term, voted_id = values["leaderEpoch"], values["votedId"]
+        if (
+            type(term) is not int
+            or type(voted_id) is not int
+            or term < 0
+            or values["data_version"] != _DATA_VERSION
+        ):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{path} is damaged: without it nobody knows for whom this node has voted. Remove this node from"
+            " the voters of the quorum and add it again with an empty directory.",
+        ) from None
+    return QuorumState(term, voted_id)
+
+
+def write_quorum_state(disk: Disk, directory: Path, state: QuorumState) -> None:
+    """Replace the file; durable when this returns."""
+    values = {
+        "leaderEpoch": state.term,
+        "votedId": state.voted_id,
+        "data_version": _DATA_VERSION,
+    }
+    disk.write_file(directory / QUORUM_STATE, json.dumps(values).encode(), sync=True)

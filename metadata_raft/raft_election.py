@@ -1,0 +1,130 @@
+"""Elections beside the engine's: PreVote, and whose vote counts.
+
+Before a voter begins a term it asks whether it would win (Raft dissertation, 9.6). Nobody grants it who hears
+from a leader, so a voter that was cut off comes back without deposing anybody. Votes count once a voter, and
+only from the very disk that the log names: one that was lost has forgotten what it promised.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from metadata_raft.raft_follower import Follower
+from metadata_raft.raft_journal import RaftJournal
+from metadata_raft.raft_messages import (
+    PreVote,
+    PreVoteGranted,
+    RaftMessage,
+    RequestVote,
+    TermHint,
+    VoteGranted,
+)
+from metadata_raft.raft_node import MIN_ELECTION_SECONDS, RaftEngine
+from metadata_raft.voters import VoterSet
+
+
+class _Round(NamedTuple):
+    term: int
+    granted: set[int]
+
+
+class Election:
+    """`voters()` are those that count now; `post(node_id, message)` queues a message."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        journal: RaftJournal,
+        follower: Follower,
+        *,
+        voters: Callable[[], VoterSet],
+        post: Callable[[int, RaftMessage], None],
+    ) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._follower = follower
+        self._voters = voters
+        self._post = post
+        self._round: _Round | None = None
+        self._votes = _Round(0, set())
+
+    def before_tick(self) -> None:
+        """Let the engine stand for election only after a PreVote, or when the leader asked it to."""
+        engine, voters = self._engine, self._voters()
+        if engine.is_leading or engine.election_deadline >= engine.now():
+            return
+        if engine.node_id not in voters:
+            engine.postpone_election()
+            return
+        if engine.is_handed_leadership or len(voters) == 1:
+            return
+        if self._round is not None and self._has_won(self._round):
+            self._round = None
+            return
+        self._begin_round(voters)
+
+    def _begin_round(self, voters: VoterSet) -> None:
+        engine, last = self._engine, self._journal.last
+        self._round = _Round(engine.term + 1, {engine.node_id})
+        engine.postpone_election()
+        for voter in voters:
+            if voter.node_id != engine.node_id:
+                self._post(
+                    voter.node_id,
+                    PreVote(term=engine.term + 1, last_index=last.raft_index, last_term=last.term),
+                )
+
+    def _has_won(self, asked: _Round) -> bool:
+        """A majority; of a new quorum everybody, because an empty disk may be one that was lost."""
+        voters = self._voters()
+        needed = len(voters) // 2 + 1 if voters.is_settled else len(voters)
+        return asked.term == self._engine.term + 1 and len(asked.granted & set(voters.by_id)) >= needed
+
+    # ---- messages --------------------------------------------------------------------------------------
+
+    def handle_pre_vote(self, node_id: int, request: PreVote) -> None:
+        """Say whether this voter would vote for the peer."""
+        engine, last = self._engine, self._journal.last
+        if request.term < engine.term:
+            self._post(node_id, TermHint(term=engine.term))
+            return
+        has_leader = engine.is_leading or engine.now() - self._follower.heard_at < MIN_ELECTION_SECONDS
+        is_up_to_date = (request.last_term, request.last_index) >= (last.term, last.raft_index)
+        if is_up_to_date and not has_leader:
+            self._post(node_id, PreVoteGranted(term=request.term))
+
+    def handle_pre_vote_granted(self, node_id: int, reply: PreVoteGranted) -> None:
+        """Count it; with enough of them the election begins with the next tick."""
+        asked = self._round
+        if asked is None or reply.term != asked.term:
+            return
+        asked.granted.add(node_id)
+        if self._has_won(asked):
+            self._engine.stand_for_election()
+
+    def handle_request_vote(self, node_id: int, request: RequestVote) -> None:
+        """Vote, or be silent; the engine decides."""
+        self._engine.receive(
+            node_id,
+            {
+                "type": "request_vote",
+                "term": request.term,
+                "last_log_index": request.last_index,
+                "last_log_term": request.last_term,
+            },
+        )
+
+    def handle_vote(self, node_id: int, reply: VoteGranted) -> None:
+        """Count a vote once."""
+        engine = self._engine
+        if reply.term != engine.term:
+            return
+        if self._votes.term != reply.term:
+            self._votes = _Round(reply.term, set())
+        if node_id not in self._votes.granted:
+            self._votes.granted.add(node_id)
+            engine.receive(node_id, {"type": "response_vote", "term": reply.term})
+
+    def handle_term_hint(self, hint: TermHint) -> None:
+        """Somebody knows a higher term."""
+        if hint.term > self._engine.term:
+            self._engine.adopt_term(hint.term)

@@ -1,0 +1,177 @@
+"""One entry of the replicated log: a record batch of Kafka's with its Raft index and term inside.
+
+An entry is either one encoded MetadataBatch or a control batch of the quorum itself. Kafka's header has
+fields that a metadata log does not use; there the entry keeps, under the batch's CRC, what Raft must know of
+it: `producer_id` is the index, `base_sequence` the term (which `partition_leader_epoch`, outside the CRC,
+repeats) and `producer_epoch` its place in the group that was written with one sync. A log of the time before
+the quorum has none of these; its batches are counted.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import build_batch
+from logstore.record_batch import BatchHeader, check_batch, computed_crc, read_header
+from logstore.varint import ByteSource
+from metadata_raft.control_records import (
+    ControlKind,
+    control_key,
+    control_record,
+    leader_change_value,
+    voters_of_value,
+    voters_value,
+)
+from metadata_raft.record_codec import MAX_BATCH_BYTES, MetadataBatch, decode_batch, encode_record
+from metadata_raft.records import MetadataRecord, NoOpRecord
+from metadata_raft.voters import VoterSet
+
+MAX_GROUP: Final = 2**15 - 1  # entries that one sync may cover; their place is an int16
+_INT16 = struct.Struct(">h")
+_UINT32 = struct.Struct(">I")
+_CRC_POSITION = 17
+_PRODUCER_EPOCH_POSITION = 51
+
+
+class EntryHeader(NamedTuple):
+    """What Raft knows of an entry without opening it."""
+
+    raft_index: int  # -1 in a log of the time before the quorum
+    term: int
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    group_place: int  # 0 or less begins a group that was synced as a whole
+    is_control: bool
+
+
+class CommittedEntry(NamedTuple):
+    """An entry opened: the quorum's own are NoOpRecords to everybody else."""
+
+    batch: MetadataBatch
+    voters: VoterSet | None
+
+
+def encode_entry(batch: MetadataBatch, index: int) -> bytes:
+    """The entry that holds one command's records; POLICY_VIOLATION when it is larger than a log may hold."""
+    encoded = build_batch(
+        [(None, encode_record(record), batch.timestamp_ms, ()) for record in batch.records],
+        base_offset=batch.base_offset,
+        partition_leader_epoch=batch.epoch,
+        producer_id=index,
+        base_sequence=batch.epoch,
+        producer_epoch=0,
+    )
+    if len(encoded) > MAX_BATCH_BYTES:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The change needs {len(encoded)} bytes of metadata, {MAX_BATCH_BYTES} are allowed at once.",
+        )
+    return bytes(encoded)
+
+
+def encode_leader_change(
+    *, leader_id: int, voters: VoterSet, index: int, term: int, base_offset: int, timestamp_ms: int
+) -> bytes:
+    """The entry with which a reign begins."""
+    value = leader_change_value(leader_id, voters)
+    return _control(ControlKind.LEADER_CHANGE, value, index, term, base_offset, timestamp_ms)
+
+
+def encode_voters(voters: VoterSet, *, index: int, term: int, base_offset: int, timestamp_ms: int) -> bytes:
+    """The entry from which on `voters` vote."""
+    value = voters_value(voters)
+    return _control(ControlKind.KRAFT_VOTERS, value, index, term, base_offset, timestamp_ms)
+
+
+def _control(
+    kind: ControlKind, value: bytes, index: int, term: int, base_offset: int, timestamp_ms: int
+) -> bytes:
+    return bytes(
+        build_batch(
+            [(control_key(kind), value, timestamp_ms, ())],
+            base_offset=base_offset,
+            partition_leader_epoch=term,
+            producer_id=index,
+            base_sequence=term,
+            producer_epoch=0,
+            is_control=True,
+        )
+    )
+
+
+def check_entry(content: ByteSource, position: int = 0) -> EntryHeader:
+    """The header of the entry at `position`, proven whole by its length and CRC; CORRUPT_MESSAGE if not."""
+    header = check_batch(content, position)
+    if header.size_bytes > MAX_BATCH_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A metadata batch says {header.size_bytes} bytes.")
+    if header.producer_id >= 0 and header.base_sequence != header.partition_leader_epoch:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"The entry at offset {header.base_offset} is of the terms {header.base_sequence} and"
+            f" {header.partition_leader_epoch}.",
+        )
+    return _entry_header(header)
+
+
+def peek_entry(entry: ByteSource) -> EntryHeader:
+    """The header of an entry that was checked before."""
+    return _entry_header(read_header(entry))
+
+
+def _entry_header(header: BatchHeader) -> EntryHeader:
+    return EntryHeader(
+        header.producer_id,
+        header.partition_leader_epoch,
+        header.base_offset,
+        header.next_offset,
+        header.size_bytes,
+        header.producer_epoch,
+        header.is_control,
+    )
+
+
+def check_sequence(entries: Sequence[bytes], *, after_index: int, after_term: int) -> list[EntryHeader]:
+    """The headers of entries from another voter; CORRUPT_MESSAGE unless each follows the one before."""
+    headers: list[EntryHeader] = []
+    index, term, offset = after_index, after_term, -1
+    for entry in entries:
+        header = check_entry(entry)
+        if (
+            header.size_bytes != len(entry)
+            or header.raft_index != index + 1
+            or header.term < term
+            or offset not in (-1, header.base_offset)
+        ):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"The entry {header.raft_index} does not follow {index}."
+            )
+        headers.append(header)
+        index, term, offset = header.raft_index, header.term, header.next_offset
+    return headers
+
+
+def open_entry(entry: bytes) -> CommittedEntry:
+    """What the entry says; UNSUPPORTED_VERSION if this version of the program cannot know it."""
+    batch, header = decode_batch(entry)
+    if not header.is_control:
+        return CommittedEntry(batch, None)
+    told: list[MetadataRecord] = [NoOpRecord()]
+    return CommittedEntry(batch._replace(records=told), voters_of(entry))
+
+
+def voters_of(entry: bytes) -> VoterSet | None:
+    """The voters that the entry names, None if it is of another kind."""
+    if not read_header(entry).is_control:
+        return None
+    kind, value = control_record(entry)
+    return voters_of_value(value) if kind == ControlKind.KRAFT_VOTERS else None
+
+
+def placed_in_group(entry: ByteSource, place: int) -> bytes:
+    """The entry as it is written: `place` behind the first one of its sync."""
+    placed = bytearray(entry)
+    _INT16.pack_into(placed, _PRODUCER_EPOCH_POSITION, place)
+    _UINT32.pack_into(placed, _CRC_POSITION, computed_crc(placed, 0, len(placed)))
+    return bytes(placed)

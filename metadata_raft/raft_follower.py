@@ -1,0 +1,166 @@
+"""The follower's side: entries and snapshots from whoever leads, by the book (Raft, figures 2 and 13).
+
+Only what conflicts is cut off, never below the commit; the commit never moves past what this very message
+proved to be the leader's. A snapshot is taken only when it is ahead of the commit, and only whole.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.raft_entry import check_sequence
+from metadata_raft.raft_journal import RaftJournal
+from metadata_raft.raft_messages import (
+    AppendEntries,
+    AppendReply,
+    RaftMessage,
+    SnapshotChunk,
+    SnapshotReply,
+    TermHint,
+)
+from metadata_raft.raft_node import RaftEngine
+from metadata_raft.raft_snapshots import SnapshotReceiver
+
+NEVER: Final = float("-inf")
+
+
+class SnapshotInstaller(Protocol):
+    """Stores a whole snapshot somewhere else than on the loop, and says so later."""
+
+    def install(self, content: bytes, chunk: SnapshotChunk, done: Callable[[bool], None]) -> None:
+        """`done(True)` once the snapshot is in place and applied, `done(False)` if it was not taken."""
+
+
+class Follower:
+    """Answers leaders; `post(node_id, message)` queues a message that leaves after the next sync."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        journal: RaftJournal,
+        installer: SnapshotInstaller,
+        *,
+        post: Callable[[int, RaftMessage], None],
+    ) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._installer = installer
+        self._post = post
+        self._receiver = SnapshotReceiver()
+        self._installing_index = 0  # the snapshot that is being stored just now
+        self.heard_at = NEVER  # when a leader was last there, in the engine's seconds
+
+    def handle_append(self, node_id: int, request: AppendEntries) -> None:
+        """Take entries; CORRUPT_MESSAGE if they are not what a voter sends."""
+        if not self._follow(node_id, request.term):
+            return
+        journal, commit_index = self._journal, self._engine.commit_index
+        batches = [entry.batch for entry in request.entries]
+        headers = check_sequence(
+            batches, after_index=request.previous_index, after_term=request.previous_term
+        )
+        if headers and headers[-1].term > request.term:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "An entry is of a term that has not begun.")
+        previous_index, previous_term = request.previous_index, request.previous_term
+        skipped = min(max(0, journal.first.raft_index - previous_index), len(batches))
+        if previous_index < journal.first.raft_index:
+            # What lies below is committed and in a snapshot, so it is the same.
+            previous_index, previous_term = journal.first.raft_index, journal.first.term
+        if previous_index > journal.last.raft_index:
+            self._reply(node_id, request, next_index=journal.last.raft_index + 1, success=False)
+            return
+        if journal.term_at(previous_index) != previous_term:
+            self._reply(node_id, request, next_index=self._conflict_start(previous_index), success=False)
+            return
+        for batch, header in zip(batches[skipped:], headers[skipped:], strict=True):
+            known_term = journal.term_at(header.raft_index)
+            if known_term == header.term:
+                continue
+            if known_term is not None:
+                assert header.raft_index > commit_index, "a leader contradicts a committed entry"
+                journal.truncate_from(header.raft_index)
+            if header.base_offset != journal.last.end_offset:
+                problem = f"Offset {header.base_offset} does not follow {journal.last.end_offset - 1}."
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem)
+            journal.append(batch, header.raft_index, header.term)
+        proven_index = max(previous_index, headers[-1].raft_index if headers else 0)
+        self._engine.commit_index = max(commit_index, min(request.commit_index, proven_index))
+        self._reply(node_id, request, next_index=proven_index + 1, success=True)
+
+    def _conflict_start(self, raft_index: int) -> int:
+        """The first entry of the term that stands at `raft_index` here: the leader has none of them."""
+        journal, term = self._journal, self._journal.term_at(raft_index)
+        lowest = max(self._engine.commit_index, journal.first.raft_index) + 1
+        while raft_index > lowest and journal.term_at(raft_index - 1) == term:
+            raft_index -= 1
+        return max(raft_index, lowest)
+
+    def _reply(self, node_id: int, request: AppendEntries, *, next_index: int, success: bool) -> None:
+        self._post(
+            node_id,
+            AppendReply(
+                term=self._engine.term,
+                previous_index=request.previous_index,
+                success=success,
+                next_index=next_index,
+            ),
+        )
+
+    def _follow(self, node_id: int, term: int) -> bool:
+        """Whether the peer leads; whoever does not is told the term."""
+        engine = self._engine
+        if term < engine.term:
+            # Silence would keep it outside for ever: nobody with an old term is asked for a vote.
+            self._post(node_id, TermHint(term=engine.term))
+            return False
+        if term > engine.term:
+            engine.adopt_term(term)
+            engine.is_handed_leadership = False
+        if engine.is_leading:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Another node claims to lead the term {term}.")
+        engine.leader_id = node_id
+        engine.follow()
+        if not engine.is_handed_leadership:
+            engine.postpone_election()
+        self.heard_at = engine.now()
+        return True
+
+    def handle_chunk(self, node_id: int, chunk: SnapshotChunk) -> None:
+        """Take a piece of a snapshot."""
+        if not self._follow(node_id, chunk.term):
+            return
+        if chunk.last_index <= self._engine.commit_index:
+            self._receiver.forget()
+            self._reply_chunk(node_id, chunk, is_installed=True)
+            return
+        if chunk.last_index == self._installing_index:
+            return
+        content = self._receiver.take(
+            (chunk.last_term, chunk.last_index, chunk.end_offset),
+            position=chunk.position,
+            total_bytes=chunk.total_bytes,
+            chunk=chunk.chunk,
+        )
+        if content is None:
+            self._reply_chunk(node_id, chunk, is_installed=False)
+            return
+
+        self._installing_index = chunk.last_index
+
+        def done(is_installed: bool) -> None:
+            self._installing_index = 0
+            if self._engine.term == chunk.term:
+                self._reply_chunk(node_id, chunk, is_installed=is_installed)
+
+        self._installer.install(content, chunk, done)
+
+    def _reply_chunk(self, node_id: int, chunk: SnapshotChunk, *, is_installed: bool) -> None:
+        self._post(
+            node_id,
+            SnapshotReply(
+                term=self._engine.term,
+                last_index=chunk.last_index,
+                wanted_position=self._receiver.wanted,
+                is_installed=is_installed,
+            ),
+        )

@@ -1,0 +1,167 @@
+"""The gate of one voter: which message is heard, and when one leaves.
+
+Heard is only who has shown who it is, in messages of our own kinds, well-formed. Answers count only in the
+term in which they were asked for, and only from a voter with the very disk that the log names, or from one
+that is being made a voter. Entries leave at once, beside this node's own sync; everything that promises
+something, a vote or an acknowledgement, leaves after it.
+"""
+
+import logging
+from collections import Counter
+from typing import Any, Final, NamedTuple, Protocol
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.raft_election import Election
+from metadata_raft.raft_follower import Follower
+from metadata_raft.raft_messages import (
+    AppendEntries,
+    AppendReply,
+    PreVote,
+    PreVoteGranted,
+    RaftMessage,
+    RequestVote,
+    SnapshotChunk,
+    SnapshotReply,
+    TermHint,
+    TimeoutNow,
+    VoteGranted,
+    decode_message,
+    encode_message,
+)
+from metadata_raft.raft_node import RaftEngine
+from metadata_raft.raft_replication import Replication
+
+log = logging.getLogger(__name__)
+
+# Sent without waiting for the sync: they promise nothing that is not on disk already.
+_EARLY: Final = (AppendEntries, SnapshotChunk)
+
+
+class Peer(NamedTuple):
+    """Another node as its link proved it."""
+
+    node_id: int
+    directory_id: bytes
+
+
+class Links(Protocol):
+    """The connections to other voters."""
+
+    def send(self, node_id: int, frame: bytes) -> None:
+        """Hand a frame to the link, if there is one; nothing says whether it arrives."""
+
+    def has_room(self, node_id: int) -> bool:
+        """Whether there is a link and it is not clogged."""
+
+
+class Membership(Protocol):
+    """Who counts, now."""
+
+    def counts(self, peer: Peer) -> bool: ...
+
+
+class Guard:
+    """Queues what leaves, judges what arrives."""
+
+    def __init__(self, links: Links, membership: Membership) -> None:
+        self._links = links
+        self._membership = membership
+        self._waiting: list[tuple[int, RaftMessage]] = []
+        self.refused: Counter[str] = Counter()  # why messages were not heard
+        self.engine: RaftEngine
+        self.election: Election
+        self.follower: Follower
+        self.replication: Replication
+
+    # ---- outbound --------------------------------------------------------------------------------------
+
+    def post(self, node_id: int, message: RaftMessage) -> None:
+        """Queue one message."""
+        self._waiting.append((node_id, message))
+
+    def post_from_engine(self, node_id: int, message: dict[str, Any]) -> None:
+        """Translate one of the engine's own messages; those that we replace never leave."""
+        match message["type"]:
+            case "request_vote":
+                self.post(
+                    node_id,
+                    RequestVote(
+                        term=message["term"],
+                        last_index=message["last_log_index"],
+                        last_term=message["last_log_term"],
+                    ),
+                )
+            case "response_vote":
+                self.post(node_id, VoteGranted(term=message["term"]))
+            case "timeout_now":
+                self.post(node_id, TimeoutNow(term=message["term"]))
+            case kind:
+                self.refused[f"engine {kind}"] += 1
+
+    def flush_early(self) -> None:
+        """Send the entries, while this node syncs its own."""
+        early = [pair for pair in self._waiting if isinstance(pair[1], _EARLY)]
+        self._waiting = [pair for pair in self._waiting if not isinstance(pair[1], _EARLY)]
+        self._send(early)
+
+    def flush(self) -> None:
+        """Send the rest: everything that it promises is on disk."""
+        waiting, self._waiting = self._waiting, []
+        self._send(waiting)
+
+    def _send(self, messages: list[tuple[int, RaftMessage]]) -> None:
+        for node_id, message in messages:
+            self._links.send(node_id, encode_message(message))
+
+    # ---- inbound ---------------------------------------------------------------------------------------
+
+    def receive(self, peer: Peer, frame: bytes) -> None:
+        """Hear one message; CORRUPT_MESSAGE if no voter would send it, and its link should end."""
+        message = decode_message(frame)
+        if message.term < 0:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A message is of a term below 0.")
+        match message:
+            case PreVote():
+                self.election.handle_pre_vote(peer.node_id, message)
+            case RequestVote():
+                self.election.handle_request_vote(peer.node_id, message)
+            case TermHint():
+                self.election.handle_term_hint(message)
+            case AppendEntries():
+                self.follower.handle_append(peer.node_id, message)
+            case SnapshotChunk():
+                self.follower.handle_chunk(peer.node_id, message)
+            case TimeoutNow():
+                self._hear_timeout_now(peer, message)
+            case PreVoteGranted() | VoteGranted() | AppendReply() | SnapshotReply():
+                self._hear_reply(peer, message)
+
+    def _hear_timeout_now(self, peer: Peer, message: TimeoutNow) -> None:
+        if message.term == self.engine.term and peer.node_id == self.engine.leader_id:
+            self.engine.receive(peer.node_id, {"type": "timeout_now", "term": message.term})
+        else:
+            self.refused["not the leader"] += 1
+
+    def _hear_reply(
+        self, peer: Peer, message: PreVoteGranted | VoteGranted | AppendReply | SnapshotReply
+    ) -> None:
+        if not self._membership.counts(peer):
+            self.refused["not a voter"] += 1
+            return
+        match message:
+            case PreVoteGranted():
+                self.election.handle_pre_vote_granted(peer.node_id, message)
+                return
+            case VoteGranted():
+                self.election.handle_vote(peer.node_id, message)
+                return
+            case AppendReply() | SnapshotReply():
+                pass
+        if message.term > self.engine.term:
+            self.engine.adopt_term(message.term)
+        elif message.term < self.engine.term or not self.engine.is_leading:
+            self.refused["another term"] += 1
+        elif isinstance(message, AppendReply):
+            self.replication.handle_reply(peer.node_id, message)
+        else:
+            self.replication.handle_snapshot_reply(peer.node_id, message)

@@ -1,0 +1,415 @@
+"""The replicated log of one voter: in memory for Raft, on disk in Apache Kafka's format.
+
+`OFFSET.log` files hold the entries (see `raft_entry`), `quorum-state` the term and the vote. Whatever
+changes is durable after `sync`, which the engine calls once a cycle before any promise leaves this node; only
+a truncation is on disk at once, before anything can be written in its place. At start a tail that was not
+synced whole is cut off: nobody was ever promised it. Anything else that is not whole is damage, named and
+refused.
+
+The first entry in memory is never asked for its content: it is the last one of the snapshot, or the nothing
+before the log, at index 0.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from logstore.disk import Disk, DiskFile
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
+from metadata_raft.quorum_state import NOBODY, QuorumState, read_quorum_state, write_quorum_state
+from metadata_raft.raft_entry import (
+    MAX_GROUP,
+    EntryHeader,
+    check_entry,
+    peek_entry,
+    placed_in_group,
+    voters_of,
+)
+from metadata_raft.record_codec import MAX_BATCH_BYTES
+from metadata_raft.voters import VoterSet
+
+# So many entries that a snapshot has stay in memory: a voter that is a moment behind needs no snapshot.
+KEPT_ENTRIES: Final = 1_000
+_SEGMENT_NAME: Final = re.compile(r"(\d{20})\.log")
+
+
+class LogStart(NamedTuple):
+    """Where a log begins: behind the last entry of a snapshot, or behind nothing."""
+
+    raft_index: int
+    term: int
+    end_offset: int
+    voters: VoterSet | None
+
+
+EMPTY_START: Final = LogStart(0, 0, 0, None)
+
+
+class JournalEntry(NamedTuple):
+    """One entry in memory; `batch` is empty where the log begins."""
+
+    batch: bytes
+    raft_index: int
+    term: int
+    end_offset: int
+
+
+class _Segment(NamedTuple):
+    base_offset: int
+    path: Path
+
+
+class _SeenSegment(NamedTuple):
+    is_indexed: bool  # whether any entry in it was written by this quorum
+    follows_start: bool  # whether what it has of the log's start is the same
+
+
+class RaftJournal:
+    """One owner calls everything; nothing is locked."""
+
+    def __init__(self, directory: Path, disk: Disk, *, kept_entries: int = KEPT_ENTRIES) -> None:
+        self._kept_entries = kept_entries
+        self._directory = directory
+        self._disk = disk
+        self._entries: list[JournalEntry] = [JournalEntry(b"", 0, 0, 0)]
+        self._start_voters: VoterSet | None = None
+        self._voter_entries: list[tuple[int, VoterSet]] = []  # (index, voters), those in memory, ascending
+        self._segments: list[_Segment] = []
+        self._file: DiskFile | None = None
+        self._position = 0  # the end of what was written
+        self._unwritten: list[JournalEntry] = []
+        self._state = QuorumState(0, NOBODY)
+        self._is_state_dirty = False
+        self._begins_segment = True
+        self.is_older_than_quorum = False  # whether `load` found a log in which nothing has an index
+        self.cut_bytes = 0  # by `load`
+        self.bytes_since_start = 0  # of entries behind the last snapshot
+
+    # ---- what is in it ---------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> JournalEntry:
+        """The entry behind which the log in memory begins."""
+        return self._entries[0]
+
+    @property
+    def last(self) -> JournalEntry:
+        return self._entries[-1]
+
+    @property
+    def state(self) -> QuorumState:
+        return self._state
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether `sync` has anything to do."""
+        return self._is_state_dirty or bool(self._unwritten)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, position: int) -> JournalEntry:
+        return self._entries[position]
+
+    def at(self, index: int) -> JournalEntry | None:
+        """The entry with this index, None where the log has none in memory."""
+        position = index - self._entries[0].raft_index
+        return self._entries[position] if 0 <= position < len(self._entries) else None
+
+    def term_at(self, index: int) -> int | None:
+        entry = self.at(index)
+        return None if entry is None else entry.term
+
+    def slice(self, start_index: int, *, max_count: int, max_bytes: int) -> Sequence[JournalEntry]:
+        """Entries from `start_index` on, at least one if there is one."""
+        position = start_index - self._entries[0].raft_index
+        chosen: list[JournalEntry] = []
+        size = 0
+        for entry in self._entries[position : position + max_count]:
+            size += len(entry.batch)
+            if chosen and size > max_bytes:
+                break
+            chosen.append(entry)
+        return chosen
+
+    def voters_at(self, index: int) -> VoterSet | None:
+        """The voters named last at or below `index`, None if the log never named any."""
+        for at, voters in reversed(self._voter_entries):
+            if at <= index:
+                return voters
+        return self._start_voters
+
+    @property
+    def voters(self) -> VoterSet | None:
+        """The voters named last, committed or not."""
+        return self._voter_entries[-1][1] if self._voter_entries else self._start_voters
+
+    @property
+    def voters_index(self) -> int:
+        """The index of the entry that names them, 0 if it is not in memory."""
+        return self._voter_entries[-1][0] if self._voter_entries else 0
+
+    # ---- start -----------------------------------------------------------------------------------------
+
+    def load(self, start: LogStart) -> None:
+        """Read what lies behind `start`; KAFKA_STORAGE_ERROR names damage, OSError comes from the disk."""
+        self._entries = [JournalEntry(b"", start.raft_index, start.term, start.end_offset)]
+        self._start_voters = start.voters
+        self._segments = self._list_segments()
+        is_indexed, follows_start = start.voters is not None, True
+        for place, segment in enumerate(self._segments):
+            seen = self._load_segment(segment, is_last=place + 1 == len(self._segments))
+            is_indexed |= seen.is_indexed
+            follows_start &= seen.follows_start
+        if not follows_start:
+            # The node died after the leader's snapshot was in place and before its own log, which had gone
+            # another way, was removed.
+            self.restart(start)
+        self._remove_covered(start.end_offset)
+        self.is_older_than_quorum = not is_indexed and self.last.end_offset > 0
+        self._load_state(is_indexed=is_indexed)
+
+    def _list_segments(self) -> list[_Segment]:
+        names = self._disk.list_directory(self._directory)
+        return [
+            _Segment(int(match[1]), self._directory / name)
+            for name in names
+            if (match := _SEGMENT_NAME.fullmatch(name))
+        ]
+
+    def _load_segment(self, segment: _Segment, *, is_last: bool) -> _SeenSegment:
+        start, is_indexed, follows_start = self._entries[0], False, True
+        if segment.base_offset > self.last.end_offset:
+            problem = f"the records from offset {self.last.end_offset} on are missing."
+            raise _damaged(segment.path, 0, problem)
+        content = self._disk.read_file(segment.path)
+        position, expected, term = 0, segment.base_offset, 0
+        for position, header in self._entries_of(segment.path, content, is_last=is_last):
+            if header.base_offset != expected:
+                problem = f"offset {header.base_offset} follows {expected - 1}."
+                raise _damaged(segment.path, position, problem)
+            if header.term < term:
+                problem = f"the term {header.term} follows the term {term}."
+                raise _damaged(segment.path, position, problem)
+            is_indexed |= header.raft_index >= 0
+            expected, term = header.next_offset, header.term
+            if header.base_offset < start.end_offset <= header.next_offset:
+                same = (start.end_offset, start.term) == (header.next_offset, header.term)
+                follows_start &= same and header.raft_index in (-1, start.raft_index)
+            elif header.base_offset >= start.end_offset and follows_start:
+                self._take(segment.path, position, content[position : position + header.size_bytes], header)
+            position += header.size_bytes
+        if is_last:
+            self._open_end(segment, position, len(content))
+            self._begins_segment = expected < start.end_offset
+        return _SeenSegment(is_indexed, follows_start)
+
+    def _take(self, path: Path, position: int, batch: bytes, header: EntryHeader) -> None:
+        index = self.last.raft_index + 1
+        if header.raft_index not in (-1, index) or header.term < self.last.term:
+            raise _damaged(
+                path, position, f"the entry {header.raft_index} of term {header.term} follows {index - 1}."
+            )
+        try:
+            self._remember(JournalEntry(batch, index, header.term, header.next_offset))
+        except KafkaError as error:
+            raise _damaged(path, position, error.detail) from None
+        self.bytes_since_start += header.size_bytes
+
+    @staticmethod
+    def _entries_of(path: Path, content: bytes, *, is_last: bool) -> Iterator[tuple[int, EntryHeader]]:
+        """(position, header) of each whole entry; stops at a torn tail of the last segment."""
+        position = 0
+        while position < len(content):
+            try:
+                header = check_entry(content, position)
+            except KafkaError as error:
+                if not is_last or _was_synced(content, position):
+                    raise _damaged(path, position, error.detail) from None
+                return
+            yield position, header
+            position += header.size_bytes
+
+    def _open_end(self, segment: _Segment, position: int, size: int) -> None:
+        self._file, self._position = self._disk.open(segment.path), position
+        self.cut_bytes = size - position
+        if self.cut_bytes:
+            self._file.truncate(position)
+            self._file.sync()
+
+    def _load_state(self, *, is_indexed: bool) -> None:
+        state = read_quorum_state(self._disk, self._directory)
+        if state is None and is_indexed:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The file quorum-state is missing in {self._directory}: nobody knows for whom this node has"
+                " voted. Remove it from the voters of the quorum and add it again with an empty directory.",
+            )
+        # The term of an entry was this voter's too, though its file may be a moment behind.
+        self._state = state or QuorumState(0, NOBODY)
+        if self.last.term > self._state.term:
+            self.set_state(QuorumState(self.last.term, NOBODY))
+
+    # ---- what changes it -------------------------------------------------------------------------------
+
+    def append(self, batch: bytes, index: int, term: int) -> None:
+        """Add one entry, durable after `sync`."""
+        last, header = self.last, peek_entry(batch)
+        assert index == last.raft_index + 1 and header.raft_index == index, "an entry does not follow the log"
+        assert header.base_offset == last.end_offset, "a batch does not follow the log"
+        assert header.term == term >= last.term, "a term goes back"
+        entry = JournalEntry(batch, index, term, header.next_offset)
+        self._remember(entry)
+        self._unwritten.append(entry)
+        self.bytes_since_start += len(batch)
+
+    def _remember(self, entry: JournalEntry) -> None:
+        voters = voters_of(entry.batch)
+        if voters is not None:
+            self._voter_entries.append((entry.raft_index, voters))
+        self._entries.append(entry)
+
+    def truncate_from(self, index: int) -> None:
+        """Forget the entry `index` and all behind it; they are gone from the disk when this returns."""
+        first = self._entries[0]
+        assert index > first.raft_index, "what a snapshot has cannot be cut off"
+        cut = self._entries[index - first.raft_index :]
+        if not cut:
+            return
+        del self._entries[index - first.raft_index :]
+        while self._voter_entries and self._voter_entries[-1][0] >= index:
+            self._voter_entries.pop()
+        on_disk = len(cut) - len(self._unwritten)
+        self._unwritten = [entry for entry in self._unwritten if entry.raft_index < index]
+        if on_disk > 0:
+            self._cut_files(self.last.end_offset)
+
+    def _cut_files(self, end_offset: int) -> None:
+        """Let the files end before the record `end_offset`: whole segments first, from the last one on."""
+        while self._segments and self._segments[-1].base_offset >= end_offset:
+            self._file = None
+            self._disk.remove(self._segments.pop().path)
+            self._disk.sync_directory(self._directory)
+        if not self._segments:
+            self._begins_segment = True
+            return
+        path = self._segments[-1].path
+        content = self._disk.read_file(path)
+        position = 0
+        while position < len(content):
+            header = check_entry(content, position)
+            if header.base_offset >= end_offset:
+                break
+            position += header.size_bytes
+        self._file, self._position = self._disk.open(path), position
+        self._file.truncate(position)
+        self._file.sync()
+
+    def set_state(self, state: QuorumState) -> None:
+        """Take a term and a vote, durable after `sync`."""
+        assert state.term >= self._state.term, "a term goes back"
+        if state != self._state:
+            self._state, self._is_state_dirty = state, True
+
+    def sync(self) -> None:
+        """Make everything durable, with one sync of the log; after an OSError nobody can say what is."""
+        if self._is_state_dirty:
+            write_quorum_state(self._disk, self._directory, self._state)
+            self._is_state_dirty = False
+        while self._unwritten:
+            group, rest = self._unwritten[:MAX_GROUP], self._unwritten[MAX_GROUP:]
+            self._write(group)
+            self._unwritten = rest
+
+    def _write(self, group: Sequence[JournalEntry]) -> None:
+        buffers = [placed_in_group(entry.batch, place) for place, entry in enumerate(group)]
+        base_offset = peek_entry(group[0].batch).base_offset
+        is_begun = bool(self._segments) and self._segments[-1].base_offset == base_offset
+        if self._file is None or (self._begins_segment and not is_begun):
+            path = self._directory / f"{base_offset:020d}.log"
+            self._file, self._position = self._disk.open(path, create=True), 0
+            self._segments.append(_Segment(base_offset, path))
+            self._disk.sync_directory(self._directory)
+        self._begins_segment = False
+        content = b"".join(buffers)
+        self._file.write_at(self._position, (content,))
+        self._file.sync()
+        self._position += len(content)
+
+    # ---- snapshots -------------------------------------------------------------------------------------
+
+    def begin_segment(self) -> None:
+        """Let the next entry begin a file of its own; a snapshot of all before it is being made."""
+        self._begins_segment = True
+        self.bytes_since_start = sum(len(entry.batch) for entry in self._unwritten)
+
+    def forget_until(self, start: LogStart) -> None:
+        """Drop what a durable snapshot has: files that it covers, and all but the last entries in memory."""
+        self._remove_covered(start.end_offset)
+        keep_from = start.raft_index - self._kept_entries
+        first = self._entries[0]
+        if keep_from > first.raft_index:
+            self._start_voters = self.voters_at(keep_from)
+            del self._entries[: keep_from - first.raft_index]
+            self._voter_entries = [pair for pair in self._voter_entries if pair[0] > keep_from]
+
+    def _remove_covered(self, end_offset: int) -> None:
+        """Remove the files of which a snapshot that ends there has every record; the last one stays."""
+        while len(self._segments) > 1 and self._segments[1].base_offset <= end_offset:
+            self._disk.remove(self._segments.pop(0).path)
+
+    def restart(self, start: LogStart) -> None:
+        """Begin anew behind a snapshot of the leader's, which is durable and ahead of all that is here."""
+        self._unwritten, self._file = [], None
+        # The last one first: as long as the place where the snapshot ends is there, a start can see that the
+        # rest does not belong to it.
+        while self._segments:
+            self._disk.remove(self._segments.pop().path)
+            self._disk.sync_directory(self._directory)
+        self._begins_segment = True
+        self._entries = [JournalEntry(b"", start.raft_index, start.term, start.end_offset)]
+        self._start_voters, self._voter_entries = start.voters, []
+        self.bytes_since_start = 0
+
+
+def _was_synced(content: bytes, position: int) -> bool:
+    """Whether what is broken at `position` had been synced: then a later sync began behind it.
+
+    Entries of one sync are written in one go, and a disk may keep any part of them when the power goes. The
+    first entry of the next group proves that the one before had reached the disk as a whole.
+    """
+    magic = bytes((MAGIC,))
+    found = content.find(magic, position + 1 + 16)
+    while found >= 0:
+        start = found - 16
+        if len(content) - start >= HEADER_SIZE:
+            header = read_header(content, start)
+            # Only what looks like one of ours is worth a CRC; random bytes would make this quadratic.
+            is_likely = (
+                HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(content) - start - LOG_OVERHEAD
+                and header.size_bytes <= MAX_BATCH_BYTES
+                and header.last_offset_delta == header.records_count - 1
+                and header.base_offset > 0
+                and header.producer_epoch <= 0
+            )
+            if is_likely and _is_whole(content, start):
+                return True
+        found = content.find(magic, found + 1)
+    return False
+
+
+def _is_whole(content: bytes, position: int) -> bool:
+    try:
+        check_entry(content, position)
+    except KafkaError:
+        return False
+    return True
+
+
+def _damaged(path: Path, position: int, problem: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"The metadata log is damaged: {path} at position {position}: {problem} Restore it from a backup.",
+    )

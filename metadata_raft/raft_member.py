@@ -1,0 +1,359 @@
+"""One voter of the quorum, whole: journal, snapshots, engine and the parts around it, driven by `cycle`.
+
+It has no thread, no socket and no clock of its own: links hand it frames, `cycle` is called when something
+came or a moment has passed, and work that blocks is given away. So one process can hold a whole quorum in a
+simulation, and each of them does exactly what it does in a cluster.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import MetadataImage
+from metadata_raft.raft_election import Election
+from metadata_raft.raft_entry import encode_entry, encode_leader_change, encode_voters
+from metadata_raft.raft_follower import Follower
+from metadata_raft.raft_guard import Guard, Links, Peer
+from metadata_raft.raft_journal import JournalEntry, RaftJournal
+from metadata_raft.raft_messages import SnapshotChunk
+from metadata_raft.raft_node import RaftEngine
+from metadata_raft.raft_replication import Replication, ReplicationLimits
+from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.voters import Voter, VoterSet
+
+# Runs the first function where it may block and calls the second one, on the loop, with its result or error.
+Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+
+log = logging.getLogger(__name__)
+
+
+class MemberListener(Protocol):
+    """Who is told what is committed; called within `cycle`, in order."""
+
+    def handle_entries(self, entries: Sequence[JournalEntry]) -> None: ...
+
+    def handle_installed(self, snapshot: StoredSnapshot) -> None: ...
+
+    def handle_leadership(self, term: int) -> None: ...
+
+    def handle_resignation(self) -> None: ...
+
+    def handle_voters(self, voters: VoterSet) -> None: ...
+
+
+class MemberStatus(NamedTuple):
+    """One peer as the leader knows it; times in the engine's seconds."""
+
+    node_id: int
+    match_index: int
+    last_response: float | None
+    caught_up_at: float | None
+
+
+class RaftMember:
+    """Everything is called on one loop, except what `work` runs."""
+
+    def __init__(
+        self,
+        voter: Voter,
+        journal: RaftJournal,
+        store: SnapshotStore,
+        listener: MemberListener,
+        *,
+        configured: VoterSet,
+        links: Links,
+        work: Work,
+        chance: Random,
+        now_ms: Callable[[], int],
+        empty: MetadataImage,
+        limits: ReplicationLimits = ReplicationLimits(),
+    ) -> None:
+        self.voter = voter
+        self.journal = journal
+        self.store = store
+        self._listener = listener
+        # Until the log names voters. One that is older than the quorum was written by this node alone.
+        if journal.is_older_than_quorum:
+            configured = VoterSet.of([voter])
+        self._configured = configured.with_voter(voter) if voter.node_id in configured else configured
+        self._work = work
+        self._now_ms = now_ms
+        self._empty = empty
+        self._peers: dict[int, bytes] = {}  # who has a link to us: node id -> directory id
+        self._learners: dict[int, Voter] = {}
+        self._applied: list[JournalEntry] = []
+        self._told_term = 0  # in which the listener knows that this member leads; 0 if it does not
+        self._reign_index = 0  # the last of the entries with which a reign begins
+        self.is_working = False  # whether a snapshot is being stored
+        self.guard = Guard(links, self)
+        start = store.start.raft_index
+        self.engine = RaftEngine(voter.node_id, journal, self, applied_index=start, chance=chance)
+        self.replication = Replication(
+            self.engine, journal, store, post=self.guard.post, has_room=links.has_room, limits=limits
+        )
+        self.follower = Follower(self.engine, journal, self, post=self.guard.post)
+        self.election = Election(
+            self.engine, journal, self.follower, voters=lambda: self.voters, post=self.guard.post
+        )
+        self.guard.engine, self.guard.election = self.engine, self.election
+        self.guard.follower, self.guard.replication = self.follower, self.replication
+        self._known_voters = self.voters
+        self._set_peers()
+        if [one.node_id for one in self.voters] == [voter.node_id]:
+            self.engine.stand_for_election()
+        journal.sync()
+
+    # ---- membership ------------------------------------------------------------------------------------
+
+    @property
+    def voters(self) -> VoterSet:
+        """Who votes: the latest set in the log, committed or not (Raft dissertation, 4.1)."""
+        return self.journal.voters or self._configured
+
+    def counts(self, peer: Peer) -> bool:
+        """Whether the answers of a peer count: it votes with this disk, or is about to."""
+        learner = self._learners.get(peer.node_id)
+        return self.voters.has(*peer) or (learner is not None and learner.directory_id == peer.directory_id)
+
+    def _set_peers(self) -> None:
+        others = [voter.node_id for voter in self.voters if voter.node_id != self.voter.node_id]
+        self.engine.set_peers(others, [one for one in self._learners if one not in others])
+
+    def _look_at_voters(self) -> None:
+        """A set of voters counts from the moment it is in the log, and no longer when it is cut off again."""
+        if self.voters is not self._known_voters:
+            self._known_voters = self.voters
+            for node_id in [one for one in self._learners if one in self.voters]:
+                del self._learners[node_id]
+            self._set_peers()
+            self._listener.handle_voters(self.voters)
+
+    def link_is_up(self, peer: Peer, *, is_up: bool) -> None:
+        """A link to a peer came or went."""
+        if is_up:
+            self._peers[peer.node_id] = peer.directory_id
+            self.replication.probe(peer.node_id)
+        self.engine.set_connected(peer.node_id, is_up)
+
+    def add_learner(self, voter: Voter) -> None:
+        """Send a node the log, without counting it, until it is made a voter."""
+        self._learners[voter.node_id] = voter
+        self._set_peers()
+        self.engine.send_soon()
+
+    def forget_learner(self, node_id: int) -> None:
+        """Send it nothing more."""
+        if self._learners.pop(node_id, None) is not None:
+            self._set_peers()
+
+    def has_caught_up(self, node_id: int) -> bool:
+        """Whether a peer has all that is committed."""
+        return self.engine.is_leading and self.engine.match_of(node_id) >= self.engine.commit_index > 0
+
+    # ---- what the leader appends -----------------------------------------------------------------------
+
+    def propose(self, batch: MetadataBatch, *, voters: VoterSet | None = None) -> None:
+        """Append a batch, or with `voters` in its place who votes; NOT_CONTROLLER if this member cannot.
+
+        One change of voters at a time, by one voter, and not before this reign has committed an entry (Raft
+        dissertation, 4.1, and its correction of 2015): INVALID_REQUEST otherwise.
+        """
+        engine, last = self.engine, self.journal.last
+        if not engine.is_leading or batch.epoch != engine.term or self._told_term != engine.term:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
+        assert batch.base_offset == last.end_offset, "a batch does not follow the log"
+        raft_index = last.raft_index + 1
+        if voters is None:
+            entry = encode_entry(batch, raft_index)
+        else:
+            self._check_change(voters)
+            entry = encode_voters(
+                voters,
+                index=raft_index,
+                term=engine.term,
+                base_offset=last.end_offset,
+                timestamp_ms=batch.timestamp_ms,
+            )
+        engine.queue(entry)
+        engine.send_soon()
+        self._look_at_voters()
+
+    def _check_change(self, voters: VoterSet) -> None:
+        changed = {one.node_id for one in set(self.voters) ^ set(voters)}
+        if self.journal.voters_index > self.engine.commit_index:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Another change of the voters is under way.")
+        # One that only changes its disk would come and go at once, and two majorities need not meet in it.
+        keeps_disks = all(
+            one.directory_id == old.directory_id
+            for one in voters
+            if (old := self.voters.by_id.get(one.node_id))
+        )
+        is_one = len(changed) == 1 and keeps_disks and self.voter.node_id in voters
+        if not is_one or not voters.is_settled:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "One other voter at a time may come or go.")
+
+    # ---- what the engine asks --------------------------------------------------------------------------
+
+    def send_from_engine(self, node_id: int, message: dict[str, Any]) -> None:
+        self.guard.post_from_engine(node_id, message)
+
+    def leader_change_entry(self, raft_index: int, term: int) -> bytes:
+        return encode_leader_change(
+            leader_id=self.voter.node_id,
+            voters=self.voters,
+            index=raft_index,
+            term=term,
+            base_offset=self.journal.last.end_offset,
+            timestamp_ms=self._now_ms(),
+        )
+
+    def handle_reign(self) -> None:
+        self.replication.begin_reign()
+        if self.journal.voters is None:
+            self._append_first_voters()
+        self._reign_index = self.journal.last.raft_index
+
+    def _append_first_voters(self) -> None:
+        """Put the voters of the settings into the log with their directories, which all of them have told."""
+        settled = VoterSet.of(
+            voter._replace(directory_id=self._peers.get(voter.node_id, voter.directory_id))
+            for voter in self.voters
+        )
+        assert settled.is_settled, "a leader was chosen before every voter was known"
+        last, term = self.journal.last, self.engine.term
+        index, offset = last.raft_index + 1, last.end_offset
+        entry = encode_voters(
+            settled, index=index, term=term, base_offset=offset, timestamp_ms=self._now_ms()
+        )
+        self.journal.append(entry, index, term)
+        self._look_at_voters()
+
+    def replicate(self) -> None:
+        peers = {voter.node_id for voter in self.voters} | set(self._learners)
+        for node_id in sorted(peers - {self.voter.node_id}):
+            self.replication.replicate_to(node_id)
+
+    def apply(self, entry: JournalEntry) -> None:
+        self._applied.append(entry)
+
+    # ---- snapshots -------------------------------------------------------------------------------------
+
+    def make_snapshot(self, image: MetadataImage, raft_index: int) -> None:
+        """Begin to store a snapshot of `image`, which the committed entry `raft_index` made."""
+        assert not self.is_working
+        self.is_working = True
+        voters = self.journal.voters_at(raft_index)
+        self.journal.begin_segment()
+
+        def finish(stored: Any) -> None:
+            self.is_working = False
+            if isinstance(stored, OSError):
+                # Nothing is lost: the segments stay, and the next snapshot may find room.
+                log.error("No snapshot of the metadata could be written: %s", stored)
+            elif isinstance(stored, BaseException):
+                raise stored
+            else:
+                self._take_snapshot(stored)
+
+        self._work(lambda: self.store.write(image, index=raft_index, voters=voters), finish)
+
+    def _take_snapshot(self, stored: StoredSnapshot) -> None:
+        if stored.start.raft_index >= self.store.start.raft_index:
+            self.store.latest = stored
+            self.journal.forget_until(stored.start)
+
+    def install(self, content: bytes, chunk: SnapshotChunk, done: Callable[[bool], None]) -> None:
+        """A leader sent a whole snapshot."""
+        if self.is_working:
+            done(False)
+            return
+        self.is_working = True
+
+        def finish(stored: Any) -> None:
+            self.is_working = False
+            if isinstance(stored, KafkaError | OSError):
+                log.error("A snapshot of the metadata from the leader was not taken: %s", stored)
+                done(False)
+            elif isinstance(stored, BaseException):
+                raise stored
+            else:
+                self._install(stored)
+                done(True)
+
+        self._work(
+            lambda: self.store.install(
+                content, end_offset=chunk.end_offset, term=chunk.last_term, empty=self._empty
+            ),
+            finish,
+        )
+
+    def _install(self, stored: StoredSnapshot) -> None:
+        start = stored.start
+        if start.raft_index <= self.engine.commit_index:
+            self._take_snapshot(stored)
+            return
+        self.store.latest = stored
+        if self.journal.term_at(start.raft_index) == start.term:
+            self.journal.forget_until(start)
+        else:
+            self.journal.restart(start)
+        self.engine.commit_index = self.engine.applied_index = start.raft_index
+        self._applied.clear()
+        self._look_at_voters()
+        self._listener.handle_installed(stored)
+
+    # ---- the cycle -------------------------------------------------------------------------------------
+
+    def cycle(self) -> bool:
+        """Do what is due; whether another cycle should follow at once.
+
+        An error of the disk leaves here and is fatal: nobody can say what a failed sync wrote.
+        """
+        engine = self.engine
+        commit_index = engine.commit_index
+        self.election.before_tick()
+        if len(self.voters) == 1:
+            # Nobody else makes the lone voter's entries durable before they count.
+            self.journal.sync()
+        engine.tick()
+        self._look_at_voters()
+        self.guard.flush_early()
+        self.journal.sync()
+        self.guard.flush()
+        self._tell()
+        has_moved = engine.is_leading and engine.commit_index != commit_index
+        if has_moved:
+            engine.send_soon()
+        is_alone = engine.is_leading and len(self.voters) == 1
+        return has_moved or (is_alone and self.journal.last.raft_index > engine.commit_index)
+
+    def _tell(self) -> None:
+        engine = self.engine
+        if self._told_term and (not engine.is_leading or engine.term != self._told_term):
+            self._told_term = 0
+            self._learners.clear()
+            self._set_peers()
+            self._listener.handle_resignation()
+        if self._applied:
+            entries, self._applied = self._applied, []
+            self._listener.handle_entries(entries)
+        if engine.is_leading and not self._told_term and engine.applied_index >= self._reign_index:
+            self._told_term = engine.term
+            self._listener.handle_leadership(engine.term)
+
+    def progress(self) -> list[MemberStatus]:
+        """What the leader knows of its peers, learners included."""
+        self.replication.note_heartbeats()
+        peers = {voter.node_id for voter in self.voters} | set(self._learners)
+        return [
+            MemberStatus(
+                node_id,
+                self.engine.match_of(node_id),
+                self.engine.last_response(node_id),
+                self.replication.caught_up_at(node_id),
+            )
+            for node_id in sorted(peers - {self.voter.node_id})
+        ]

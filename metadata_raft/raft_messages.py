@@ -1,0 +1,167 @@
+"""What voters say to each other, in the notation of messages; nothing but numbers, flags and bytes.
+
+A frame is one byte for the kind, one for the version, and the body. Whoever reads one checks every length
+against the bytes that are there, so a frame never costs more memory than it has; CORRUPT_MESSAGE otherwise.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from logstore import schema
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import message, struct
+from logstore.schema_compiler import decoder, encoder
+from logstore.varint import ByteSource
+from metadata_raft.record_codec import MAX_BATCH_BYTES
+
+# The largest entry and what stands around it.
+MAX_FRAME_BYTES: Final = MAX_BATCH_BYTES + 1024 * 1024
+_VERSION: Final = 0
+
+
+@message(versions=(0, 0), flexible_since=0)
+class PreVote:
+    """Would you vote for me in `term`? Asked before a term is begun, so that who is cut off begins none."""
+
+    term: int = schema.int32()
+    last_index: int = schema.int64()
+    last_term: int = schema.int32()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class PreVoteGranted:
+    """I would."""
+
+    term: int = schema.int32()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class RequestVote:
+    """Vote for me in `term`."""
+
+    term: int = schema.int32()
+    last_index: int = schema.int64()
+    last_term: int = schema.int32()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class VoteGranted:
+    """I did, and it is on my disk."""
+
+    term: int = schema.int32()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class TermHint:
+    """Your term is over, this one is known here."""
+
+    term: int = schema.int32()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class TimeoutNow:
+    """Stand for election at once: I am about to go."""
+
+    term: int = schema.int32()
+
+
+@struct
+class AppendedEntry:
+    batch: bytes = schema.bytes_()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class AppendEntries:
+    """The entries behind `previous_index`, none to say that the leader is there."""
+
+    term: int = schema.int32()
+    commit_index: int = schema.int64()
+    previous_index: int = schema.int64()
+    previous_term: int = schema.int32()
+    entries: Sequence[AppendedEntry] = schema.array(AppendedEntry)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class AppendReply:
+    """To the request with this `previous_index`: all below `next_index` is the same here and on disk; or,
+    without success, where the leader should try next.
+    """
+
+    term: int = schema.int32()
+    previous_index: int = schema.int64()
+    success: bool = schema.boolean()
+    next_index: int = schema.int64()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class SnapshotChunk:
+    """A piece of the snapshot that ends with the entry `last_index`."""
+
+    term: int = schema.int32()
+    last_index: int = schema.int64()
+    last_term: int = schema.int32()
+    end_offset: int = schema.int64()
+    total_bytes: int = schema.int64()
+    position: int = schema.int64()
+    chunk: bytes = schema.bytes_()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class SnapshotReply:
+    """Which piece comes next, or that all up to `last_index` is here and on disk."""
+
+    term: int = schema.int32()
+    last_index: int = schema.int64()
+    wanted_position: int = schema.int64()
+    is_installed: bool = schema.boolean()
+
+
+RaftMessage: TypeAlias = (
+    PreVote
+    | PreVoteGranted
+    | RequestVote
+    | VoteGranted
+    | TermHint
+    | TimeoutNow
+    | AppendEntries
+    | AppendReply
+    | SnapshotChunk
+    | SnapshotReply
+)
+_KINDS: Final[dict[int, type[RaftMessage]]] = {
+    1: PreVote,
+    2: PreVoteGranted,
+    3: RequestVote,
+    4: VoteGranted,
+    5: TermHint,
+    6: TimeoutNow,
+    7: AppendEntries,
+    8: AppendReply,
+    9: SnapshotChunk,
+    10: SnapshotReply,
+}
+_KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
+
+
+def encode_message(value: RaftMessage) -> bytes:
+    """The content of one frame."""
+    cls = type(value)
+    return b"".join(encoder(cls, _VERSION)(value, bytearray((_KIND_OF[cls], _VERSION))))
+
+
+def decode_message(frame: ByteSource) -> RaftMessage:
+    """The inverse of `encode_message`."""
+    cls = _KINDS.get(frame[0]) if len(frame) > 1 else None
+    if cls is None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A message of a voter is of an unknown kind.")
+    try:
+        value, end = decoder(cls, frame[1])(frame, 2)
+    except KafkaError as error:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} is malformed: {error.detail}"
+        ) from None
+    if end != len(frame):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(frame) - end} bytes too many."
+        )
+    return value

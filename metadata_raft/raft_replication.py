@@ -1,0 +1,223 @@
+"""The leader's side of replication: what each peer is sent, and what its answers prove.
+
+A peer is first probed with empty messages until it agrees on an entry; then it is sent ahead of its answers,
+up to a limit. Progress only ever grows within a reign, so an answer that comes late or twice changes nothing.
+A peer that needs entries which only a snapshot has is sent that, one chunk per answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from metadata_raft.raft_journal import RaftJournal
+from metadata_raft.raft_messages import (
+    AppendedEntry,
+    AppendEntries,
+    AppendReply,
+    RaftMessage,
+    SnapshotChunk,
+    SnapshotReply,
+)
+from metadata_raft.raft_node import RaftEngine
+from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+
+CHUNK_RETRY_SECONDS: Final = 1.0
+
+
+class ReplicationLimits(NamedTuple):
+    """How much is sent at once; a test asks for less, so that little data takes many turns."""
+
+    message_bytes: int = 1 << 20  # of entries in one message, unless a single one is larger
+    message_entries: int = 5_000
+    messages_at_once: int = 16  # for one peer in one tick, so that the others get their heartbeats
+    entries_ahead: int = 20_000  # sent and not yet answered
+    chunk_bytes: int = 1 << 18
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """A snapshot on its way to one peer."""
+
+    snapshot: StoredSnapshot
+    position: int
+    sent_at: float
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What else than the two indexes is known of a peer; it begins anew with each reign."""
+
+    is_probing: bool = True
+    transfer: _Transfer | None = None
+    caught_up_at: float | None = None
+
+
+class Replication:
+    """`post(node_id, message)` queues a message; `has_room(node_id)` says whether a link takes more."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        journal: RaftJournal,
+        store: SnapshotStore,
+        *,
+        post: Callable[[int, RaftMessage], None],
+        has_room: Callable[[int], bool],
+        limits: ReplicationLimits,
+    ) -> None:
+        self._limits = limits
+        self._engine = engine
+        self._journal = journal
+        self._store = store
+        self._post = post
+        self._has_room = has_room
+        self._progress: dict[int, _Progress] = {}
+
+    def begin_reign(self) -> None:
+        """Forget what an earlier reign knew."""
+        self._progress.clear()
+
+    def probe(self, node_id: int) -> None:
+        """A link came anew: what was sent over the last one may be lost."""
+        if node_id in self._progress:
+            self._progress[node_id].is_probing = True
+
+    def caught_up_at(self, node_id: int) -> float | None:
+        """When a peer last had the whole log, in the engine's seconds."""
+        progress = self._progress.get(node_id)
+        return None if progress is None else progress.caught_up_at
+
+    # ---- sending ---------------------------------------------------------------------------------------
+
+    def replicate_to(self, node_id: int) -> None:
+        """Send what a peer lacks, or that the leader is there."""
+        engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
+        if not self._has_room(node_id):
+            return
+        if engine.next_of(node_id) <= self._journal.first.raft_index:
+            self._send_snapshot(node_id, progress)
+            return
+        progress.transfer = None
+        for _ in range(self._limits.messages_at_once):
+            ahead = engine.next_of(node_id) - 1 - engine.match_of(node_id)
+            is_empty = progress.is_probing or ahead >= self._limits.entries_ahead
+            if not self._send_entries(node_id, is_empty=is_empty) or not self._has_room(node_id):
+                break
+
+    def _send_entries(self, node_id: int, *, is_empty: bool) -> bool:
+        """One message; whether the peer lacks more than it has."""
+        engine, journal = self._engine, self._journal
+        next_index = engine.next_of(node_id)
+        previous = journal.at(next_index - 1)
+        assert previous is not None, "the next entry of a peer lies outside the log"
+        max_count = 0 if is_empty else self._limits.message_entries
+        entries = journal.slice(next_index, max_count=max_count, max_bytes=self._limits.message_bytes)
+        self._post(
+            node_id,
+            AppendEntries(
+                term=engine.term,
+                commit_index=engine.commit_index,
+                previous_index=previous.raft_index,
+                previous_term=previous.term,
+                entries=[AppendedEntry(batch=entry.batch) for entry in entries],
+            ),
+        )
+        if not entries:
+            return False
+        engine.set_next(node_id, entries[-1].raft_index + 1)
+        return entries[-1].raft_index < journal.last.raft_index
+
+    def _send_snapshot(self, node_id: int, progress: _Progress) -> None:
+        engine, latest = self._engine, self._store.latest
+        assert latest is not None, "entries are gone that no snapshot has"
+        transfer, now = progress.transfer, engine.now()
+        if transfer is None:
+            transfer = progress.transfer = _Transfer(latest, 0, -CHUNK_RETRY_SECONDS)
+        if now - transfer.sent_at >= CHUNK_RETRY_SECONDS:
+            self._send_chunk(node_id, transfer)
+        else:
+            # It only says that the leader is there; the peer cannot have that entry.
+            first = self._journal.first
+            self._post(
+                node_id,
+                AppendEntries(
+                    term=engine.term,
+                    commit_index=0,
+                    previous_index=first.raft_index,
+                    previous_term=first.term,
+                ),
+            )
+
+    def _send_chunk(self, node_id: int, transfer: _Transfer) -> None:
+        snapshot = transfer.snapshot
+        transfer.sent_at = self._engine.now()
+        self._post(
+            node_id,
+            SnapshotChunk(
+                term=self._engine.term,
+                last_index=snapshot.start.raft_index,
+                last_term=snapshot.start.term,
+                end_offset=snapshot.start.end_offset,
+                total_bytes=snapshot.size_bytes,
+                position=transfer.position,
+                chunk=self._store.read_chunk(snapshot, transfer.position, self._limits.chunk_bytes),
+            ),
+        )
+
+    # ---- answers ---------------------------------------------------------------------------------------
+
+    def handle_reply(self, node_id: int, reply: AppendReply) -> None:
+        """An answer of this term to an AppendEntries."""
+        engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
+        engine.note_response(node_id)
+        next_index, match = engine.next_of(node_id), engine.match_of(node_id)
+        last_index = self._journal.last.raft_index
+        if reply.success:
+            if not match < reply.next_index <= last_index + 1:
+                return
+            engine.set_match(node_id, reply.next_index - 1)
+            if progress.is_probing or next_index < reply.next_index:
+                # Otherwise never back: what was sent ahead is on its way.
+                engine.set_next(node_id, reply.next_index)
+            progress.is_probing = False
+            self._note_caught_up(node_id, progress)
+            if engine.next_of(node_id) <= last_index:
+                engine.send_soon()
+        elif progress.transfer is not None:
+            self._leave_transfer(node_id, progress, reply)
+        elif not progress.is_probing or reply.previous_index == next_index - 1:
+            # The second answer to the same mistake finds the peer probed elsewhere already.
+            progress.is_probing = True
+            engine.set_next(node_id, max(match + 1, min(reply.next_index, next_index - 1), 1))
+            engine.send_soon()
+
+    def _leave_transfer(self, node_id: int, progress: _Progress, reply: AppendReply) -> None:
+        """The peer has more than its answers to the snapshot said: another leader gave it entries."""
+        if reply.next_index > self._journal.first.raft_index + 1:
+            progress.transfer, progress.is_probing = None, True
+            self._engine.set_next(node_id, min(reply.next_index, self._journal.last.raft_index + 1))
+
+    def handle_snapshot_reply(self, node_id: int, reply: SnapshotReply) -> None:
+        """An answer of this term to a chunk."""
+        engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
+        engine.note_response(node_id)
+        transfer = progress.transfer
+        if transfer is None or reply.last_index != transfer.snapshot.start.raft_index:
+            return
+        if reply.is_installed:
+            progress.transfer, progress.is_probing = None, True
+            engine.set_match(node_id, max(engine.match_of(node_id), reply.last_index))
+            engine.set_next(node_id, reply.last_index + 1)
+            engine.send_soon()
+        elif 0 <= reply.wanted_position < transfer.snapshot.size_bytes:
+            transfer.position = reply.wanted_position
+            self._send_chunk(node_id, transfer)
+
+    def note_heartbeats(self) -> None:
+        """A peer that lacked nothing still does not if nothing was added."""
+        for node_id, progress in self._progress.items():
+            self._note_caught_up(node_id, progress)
+
+    def _note_caught_up(self, node_id: int, progress: _Progress) -> None:
+        if self._engine.match_of(node_id) >= self._journal.last.raft_index:
+            progress.caught_up_at = self._engine.now()

@@ -1,0 +1,252 @@
+"""Random faults against a quorum, and what must hold however they fall.
+
+    python -m tests.simulation.raft.fuzz FIRST_SEED COUNT [VOTERS] [--members]
+
+prints the seeds that fail; any of them runs again alone, and goes the same way.
+"""
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from random import Random
+
+from logstore.errors import KafkaError
+from metadata_raft.raft_member import RaftMember
+from metadata_raft.raft_replication import ReplicationLimits
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import NoOpRecord
+from tests.simulation.raft.world import Node, World
+
+STORM_SECONDS = 15.0
+CALM_SECONDS = 30.0
+DELAYS = (0.0, 0.0, 0.02, 0.1, 0.3, 1.0)
+STEPS = (0.005, 0.02, 0.05)
+# Little at a time: entries take many messages, snapshots many chunks, and voters need snapshots often.
+LIMITS = ReplicationLimits(
+    message_bytes=400, message_entries=4, messages_at_once=3, entries_ahead=30, chunk_bytes=300
+)
+KEPT_ENTRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run came to."""
+
+    acked: int
+    last_term: int
+    crashes: int
+    snapshots: int
+    installed: int  # snapshots that a leader sent
+    changes: int  # of the voters
+
+
+class Storm:
+    """One run of one seed."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        voters: int = 3,
+        members: bool = False,
+        seconds: float = STORM_SECONDS,
+        make_member: Callable[..., RaftMember] = RaftMember,
+    ) -> None:
+        self.seconds = seconds
+        self.world = World(
+            voters,
+            seed,
+            make_member=make_member,
+            spares=2 if members else 0,
+            limits=LIMITS,
+            kept_entries=KEPT_ENTRIES,
+        )
+        self.chance = Random(seed + 1)
+        self.members = members
+        self.down: dict[int, float] = {}
+        self.count = 0
+        self.crashes = self.snapshots = self.changes = 0
+
+    def run(self) -> Outcome:
+        """Storm, calm, and judge; AssertionError says what broke."""
+        world = self.world
+        end = world.now + self.seconds
+        while world.now < end:
+            world.step(self.chance.choice(STEPS))
+            self._disturb(self.chance.random())
+            self._note_crashed()
+            self._restart_due()
+        self._calm_down()
+        self._judge()
+        last_term = max(node.member.engine.term for node in world.nodes.values())
+        return Outcome(
+            len(world.history.acked),
+            last_term,
+            self.crashes,
+            self.snapshots,
+            sum(node.installed for node in world.nodes.values()),
+            self.changes,
+        )
+
+    # ---- faults ----------------------------------------------------------------------------------------
+
+    def _disturb(self, lot: float) -> None:
+        world, chance, network = self.world, self.chance, self.world.network
+        pair = chance.sample(sorted(world.nodes), 2)
+        if lot < 0.30:
+            self._propose()
+        elif lot < 0.33:
+            network.cut(*pair)
+            if chance.random() < 0.7:
+                network.cut(*reversed(pair))
+        elif lot < 0.40:
+            network.heal(*pair)
+            network.heal(*reversed(pair))
+        elif lot < 0.43:
+            network.delay[pair[0], pair[1]] = chance.choice(DELAYS)
+        elif lot < 0.45:
+            self._snapshot()
+        elif lot < 0.46:
+            self._crash()
+        elif lot < 0.465:
+            network.rejoin(pair[0])
+        elif lot < 0.485 and self.members:
+            self._change_voters()
+
+    def _propose(self) -> None:
+        for node in self.world.leaders:
+            for _ in range(self.chance.randint(1, 6)):
+                self.count += 1
+                node.propose(f"n{self.count:06d}", size=self.chance.choice((1, 40, 400)))
+
+    def _up(self) -> list[Node]:
+        return [node for node in self.world.nodes.values() if node.is_up]
+
+    def _snapshot(self) -> None:
+        node = self.chance.choice(self._up() or [self.world.nodes[1]])
+        if node.is_up:
+            self.snapshots += 1
+            if self.chance.random() < 0.2:
+                node.crash_chance = 0.3
+            self.world.guarded(node, lambda: self.world.make_snapshot(node))
+
+    def _crash(self) -> None:
+        """Now, or at one of the next operations of its disk."""
+        up = self._up()
+        if len(up) <= (1 if self.chance.random() < 0.3 else len(self.world.nodes) // 2):
+            return
+        node = self.chance.choice(up)
+        if self.chance.random() < 0.7:
+            node.crash_chance = self.chance.choice((0.02, 0.3))
+        else:
+            self.world.crash(node)
+
+    def _note_crashed(self) -> None:
+        for node in self.world.nodes.values():
+            if not node.is_up and node.node_id not in self.down:
+                self.crashes += 1
+                wait = 0.0 if self.chance.random() < 0.5 else self.chance.random() * 3
+                self.down[node.node_id] = self.world.now + wait
+
+    def _restart_due(self) -> None:
+        for node_id, at in sorted(self.down.items()):
+            if self.world.now >= at and self.world.start(self.world.nodes[node_id]):
+                del self.down[node_id]
+
+    def _change_voters(self) -> None:
+        """Add or remove one voter, or begin to teach one that may be added."""
+        for leader in self.world.leaders:
+            member = leader.member
+            others = [node for node in self.world.nodes.values() if node.node_id != leader.node_id]
+            node = self.chance.choice(others)
+            if not leader.leading_term:
+                continue
+            if node.node_id in member.voters and len(member.voters) > 2:
+                voters = member.voters.without(node.node_id)
+            elif node.node_id in member.voters or not node.is_up:
+                continue
+            elif not member.has_caught_up(node.node_id):
+                member.add_learner(node.voter)
+                continue
+            else:
+                voters = member.voters.with_voter(node.voter)
+            batch = MetadataBatch(member.journal.last.end_offset, leader.leading_term, 1_000, [NoOpRecord()])
+            try:
+                member.propose(batch, voters=voters)
+            except KafkaError:
+                continue
+            self.changes += 1
+
+    # ---- the end ---------------------------------------------------------------------------------------
+
+    def _calm_down(self) -> None:
+        world = self.world
+        for node in world.nodes.values():
+            node.crash_chance = 0.0
+        for node in world.nodes.values():
+            if not node.is_up:
+                assert world.start(node)
+        world.network.delay.clear()
+        for node_id in world.nodes:
+            world.network.rejoin(node_id)
+        world.run(CALM_SECONDS, until=self._is_calm)
+
+    def _is_calm(self) -> bool:
+        leaders = self.world.leaders
+        if len(leaders) != 1 or not leaders[0].leading_term:
+            return False
+        members = [self.world.nodes[voter.node_id] for voter in leaders[0].member.voters]
+        return len({node.image.version for node in members}) == 1
+
+    def _judge(self) -> None:
+        world = self.world
+        assert self._is_calm(), [
+            (node.node_id, node.member.engine.term, node.image.version) for node in world.nodes.values()
+        ]
+        leader = world.leaders[0]
+        for voter in leader.member.voters:
+            node = world.nodes[voter.node_id]
+            lost = world.history.acked - world.settings(node)
+            assert not lost, f"acked and lost on {node.node_id}: {sorted(lost)[:5]}"
+            assert node.image.configs == leader.image.configs
+
+
+def run(
+    seed: int,
+    *,
+    voters: int = 3,
+    members: bool = False,
+    seconds: float = STORM_SECONDS,
+    make_member: Callable[..., RaftMember] = RaftMember,
+) -> Outcome:
+    """One seed."""
+    return Storm(seed, voters=voters, members=members, seconds=seconds, make_member=make_member).run()
+
+
+def main() -> int:
+    """Run many seeds and name those that fail."""
+    parser = argparse.ArgumentParser(description="Random faults against the metadata quorum, by seed.")
+    parser.add_argument("first_seed", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("voters", type=int, nargs="?", default=3)
+    parser.add_argument("--members", action="store_true", help="voters come and go too")
+    arguments = parser.parse_args()
+    failed, outcomes, start = [], [], time.monotonic()
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.count):
+        try:
+            outcomes.append(run(seed, voters=arguments.voters, members=arguments.members))
+        except Exception:
+            failed.append(seed)
+            print(f"seed {seed}:")
+            traceback.print_exc(limit=-3, file=sys.stdout)
+    sums = {field.name: sum(getattr(one, field.name) for one in outcomes) for field in fields(Outcome)}
+    print(f"{arguments.count} seeds, {arguments.voters} voters, {time.monotonic() - start:.0f} s: {sums}")
+    print(f"failed: {failed or 'none'}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

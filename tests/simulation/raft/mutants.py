@@ -1,0 +1,90 @@
+"""Voters with one protection taken out, which whoever judges the quorum must notice."""
+
+from typing import Any
+
+from metadata_raft.quorum_state import QuorumState
+from metadata_raft.raft_member import RaftMember
+from metadata_raft.raft_messages import AppendEntries, AppendReply
+
+
+def acks_before_it_syncs(*args: Any, **kwargs: Any) -> RaftMember:
+    """Votes and acknowledgements leave at once."""
+    member = RaftMember(*args, **kwargs)
+    member.guard.flush_early = member.guard.flush  # type: ignore[method-assign]
+    return member
+
+
+def forgets_its_vote(*args: Any, **kwargs: Any) -> RaftMember:
+    """Term and vote are on no disk after the first one."""
+    member = RaftMember(*args, **kwargs)
+    journal, write = member.journal, member.journal.set_state
+
+    def set_state(state: QuorumState) -> None:
+        if journal.state.term == 0:
+            write(state)
+        journal._state = state
+
+    journal.set_state = set_state  # type: ignore[method-assign]
+    return member
+
+
+def commits_what_it_was_not_shown(*args: Any, **kwargs: Any) -> RaftMember:
+    """The commit follows the leader's up to the end of the own log, as stock pysyncobj has it (S1)."""
+    member = RaftMember(*args, **kwargs)
+    handle_append = member.follower.handle_append
+
+    def handle(node_id: int, request: AppendEntries) -> None:
+        handle_append(node_id, request)
+        if request.term == member.engine.term:
+            shown = min(request.commit_index, member.journal.last.raft_index)
+            member.engine.commit_index = max(member.engine.commit_index, shown)
+
+    member.follower.handle_append = handle  # type: ignore[method-assign]
+    return member
+
+
+def cuts_off_what_agrees(*args: Any, **kwargs: Any) -> RaftMember:
+    """Everything behind the previous entry goes, conflict or not, as stock pysyncobj has it (S3)."""
+    member = RaftMember(*args, **kwargs)
+    handle_append, journal = member.follower.handle_append, member.journal
+
+    def handle(node_id: int, request: AppendEntries) -> None:
+        previous = request.previous_index
+        is_known = journal.term_at(previous) == request.previous_term and request.term >= member.engine.term
+        if is_known and journal.first.raft_index <= previous < journal.last.raft_index:
+            journal.truncate_from(previous + 1)
+        handle_append(node_id, request)
+
+    member.follower.handle_append = handle  # type: ignore[method-assign]
+    return member
+
+
+def counts_old_acks(*args: Any, **kwargs: Any) -> RaftMember:
+    """An acknowledgement of an earlier reign counts, as stock pysyncobj has it (S2)."""
+    member = RaftMember(*args, **kwargs)
+    guard = member.guard
+    hear_reply = guard._hear_reply
+
+    def hear(peer: Any, message: Any) -> None:
+        if isinstance(message, AppendReply) and guard.engine.is_leading and message.term < guard.engine.term:
+            guard.replication.handle_reply(peer.node_id, message)
+        else:
+            hear_reply(peer, message)
+
+    guard._hear_reply = hear  # type: ignore[method-assign]
+    return member
+
+
+def elects_without_asking(*args: Any, **kwargs: Any) -> RaftMember:
+    """No PreVote (M1, M2)."""
+    member = RaftMember(*args, **kwargs)
+    member.election.before_tick = lambda: None  # type: ignore[method-assign]
+    return member
+
+
+def counts_any_disk(*args: Any, **kwargs: Any) -> RaftMember:
+    """A voter that lost its disk votes at once under its old name (M3)."""
+    member = RaftMember(*args, **kwargs)
+    member.counts = lambda peer: peer.node_id in member.voters  # type: ignore[method-assign]
+    member.election._has_won = lambda asked: len(asked.granted) > len(member.voters) // 2  # type: ignore[method-assign]
+    return member

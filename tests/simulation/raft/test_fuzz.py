@@ -1,0 +1,51 @@
+"""Seeds of the storm: nothing that was acknowledged is lost, no two voters apply different entries."""
+
+from collections.abc import Callable
+
+import pytest
+
+from metadata_raft.raft_member import RaftMember
+from tests.simulation.raft import fuzz, mutants
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(30))
+def test_three_voters_in_a_storm(seed: int) -> None:
+    assert fuzz.run(seed).acked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1015))
+def test_five_voters_in_a_storm(seed: int) -> None:
+    assert fuzz.run(seed, voters=5).acked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2000, 2020))
+def test_voters_that_come_and_go_in_a_storm(seed: int) -> None:
+    assert fuzz.run(seed, members=True).acked
+
+
+def test_the_same_seed_goes_the_same_way() -> None:
+    assert fuzz.run(7, seconds=5) == fuzz.run(7, seconds=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        mutants.acks_before_it_syncs,
+        mutants.forgets_its_vote,
+        mutants.commits_what_it_was_not_shown,
+        mutants.cuts_off_what_agrees,
+    ],
+)
+def test_a_voter_without_a_protection_is_found_out(mutant: Callable[..., RaftMember]) -> None:
+    def fails(seed: int) -> bool:
+        try:
+            fuzz.run(seed, make_member=mutant)
+        except AssertionError:
+            return True
+        return False
+
+    assert any(fails(seed) for seed in range(60))

@@ -1,0 +1,384 @@
+"""A quorum on a virtual clock, network and disk: same seed, same run.
+
+Links are TCP-like: in order within one direction, any delay, lost as a whole when cut. A cut may be one way.
+A crash happens at any operation of the disk, may tear the write it hits, and forgets what was not synced.
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from logstore.disk import MemoryDisk
+from logstore.errors import KafkaError
+from metadata_raft import raft_node
+from metadata_raft.delta import replay_batch
+from metadata_raft.image import MetadataImage
+from metadata_raft.raft_entry import open_entry
+from metadata_raft.raft_guard import Peer
+from metadata_raft.raft_journal import KEPT_ENTRIES, JournalEntry, RaftJournal
+from metadata_raft.raft_member import RaftMember
+from metadata_raft.raft_replication import ReplicationLimits
+from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import ConfigRecord, ConfigResourceType
+from metadata_raft.voters import Voter, VoterSet
+
+ROOT = Path("/data")
+DIRECTORY = ROOT / "__cluster_metadata-0"
+EMPTY = MetadataImage(cluster_id=b"a-cluster-of-16-")
+TICK = 0.02
+
+
+class Crash(Exception):
+    """The power of a node goes."""
+
+
+class Node:
+    """One process: its disk outlives it, everything else is made anew by `start`."""
+
+    def __init__(self, world: "World", node_id: int, *, disk_number: int = 0) -> None:
+        self.world = world
+        self.node_id = node_id
+        self.disk_number = disk_number
+        self.disk = MemoryDisk()
+        self.disk.make_directory(DIRECTORY)
+        self.crash_chance = 0.0
+        self.disk.watch = self._watch
+        self.member: RaftMember
+        self.image = EMPTY
+        self.is_up = False
+        self.leading_term = 0
+        self.installed = 0
+        self.work: list[tuple[float, Callable[[], Any], Callable[[Any], None]]] = []
+
+    @property
+    def directory_id(self) -> bytes:
+        return f"{self.node_id:08d}{self.disk_number:08d}".encode()
+
+    @property
+    def voter(self) -> Voter:
+        return Voter(self.node_id, self.directory_id, f"node-{self.node_id}", 9093)
+
+    def _watch(self, _operation: str, _path: Path) -> None:
+        if self.crash_chance and self.world.chance.random() < self.crash_chance:
+            raise Crash
+
+    def start(self) -> None:
+        """Load from the disk and join."""
+        world = self.world
+        self.journal = RaftJournal(DIRECTORY, self.disk, kept_entries=self.world.kept_entries)
+        self.store = SnapshotStore(DIRECTORY, self.disk, pause_seconds=0)
+        self.image = self.store.load(EMPTY)
+        self.journal.load(self.store.start)
+        self.leading_term = 0
+        self.work.clear()
+        self.member = world.make_member(self)
+        self.is_up = True
+
+    def wipe(self) -> None:
+        """Lose the disk and get an empty one."""
+        self.disk_number += 1
+        self.disk = MemoryDisk()
+        self.disk.make_directory(DIRECTORY)
+        self.disk.watch = self._watch
+
+    # ---- what the member tells -------------------------------------------------------------------------
+
+    def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
+        for entry in entries:
+            opened = open_entry(entry.batch)
+            self.world.history.note_applied(self, entry)
+            self.image, _ = replay_batch(self.image, opened.batch)
+            assert self.image.version + 1 == entry.end_offset, "offsets and entries part"
+
+    def handle_installed(self, snapshot: StoredSnapshot) -> None:
+        assert snapshot.image.version >= self.image.version, "a snapshot goes back"
+        self.installed += 1
+        self.image = snapshot.image
+
+    def handle_leadership(self, term: int) -> None:
+        self.leading_term = term
+        self.world.history.note_leader(self.node_id, term)
+
+    def handle_resignation(self) -> None:
+        self.leading_term = 0
+        self.world.history.note_unknown(self)
+
+    def handle_voters(self, voters: VoterSet) -> None:
+        return
+
+    # ---- links and work --------------------------------------------------------------------------------
+
+    def send(self, node_id: int, frame: bytes) -> None:
+        self.world.network.send(self.node_id, node_id, frame)
+
+    def has_room(self, node_id: int) -> bool:
+        return self.world.network.is_open(self.node_id, node_id)
+
+    def run_elsewhere(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.work.append((self.world.now + self.world.chance.random() * self.world.work_seconds, job, done))
+
+    def propose(self, name: str, size: int = 1) -> int | None:
+        """Append one setting; its offset, None if this node does not lead."""
+        journal = self.member.journal
+        if not self.leading_term:
+            return None
+        record = ConfigRecord(
+            resource_type=ConfigResourceType.GROUP, resource_name="g", name=name, value="v" * size
+        )
+        batch = MetadataBatch(journal.last.end_offset, self.leading_term, 1_000, [record])
+        try:
+            self.member.propose(batch)
+        except KafkaError:
+            return None
+        self.world.history.note_proposed(self, journal.last, name)
+        return batch.base_offset
+
+
+class History:
+    """What was promised and what happened; raises on the first contradiction."""
+
+    def __init__(self) -> None:
+        self.applied: dict[int, tuple[int, bytes]] = {}  # index -> (term, CRC'd content)
+        self.leaders: dict[int, int] = {}
+        self.pending: dict[tuple[int, int], tuple[int, str]] = {}  # (node, index) -> (term, name)
+        self.acked: set[str] = set()
+        self.reached: dict[int, int] = defaultdict(int)
+
+    def note_leader(self, node_id: int, term: int) -> None:
+        other = self.leaders.setdefault(term, node_id)
+        assert other == node_id, f"{other} and {node_id} lead in term {term}"
+
+    def note_proposed(self, node: Node, entry: JournalEntry, name: str) -> None:
+        self.pending[node.node_id, entry.raft_index] = entry.term, name
+
+    def note_unknown(self, node: Node) -> None:
+        for key in [key for key in self.pending if key[0] == node.node_id]:
+            del self.pending[key]
+
+    def note_applied(self, node: Node, entry: JournalEntry) -> None:
+        content = entry.term, entry.batch[61:]
+        other = self.applied.setdefault(entry.raft_index, content)
+        assert other == content, f"state-machine-safety: two entries are applied at {entry.raft_index}"
+        proposed = self.pending.pop((node.node_id, entry.raft_index), None)
+        if proposed is not None and proposed[0] == entry.term and node.leading_term == entry.term:
+            self.acked.add(proposed[1])
+
+
+class Network:
+    """Directed links; `cut` and `heal` change one direction or both."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.closed: set[tuple[int, int]] = set()
+        self.delay: dict[tuple[int, int], float] = defaultdict(float)
+        self.last_at: dict[tuple[int, int], float] = defaultdict(float)
+        self.queue: list[tuple[float, int, int, int, Peer, bytes]] = []
+        self.held: set[tuple[int, int]] = set()  # links that keep what they carry until released
+        self._count = 0
+
+    def is_open(self, source: int, target: int) -> bool:
+        nodes = self.world.nodes
+        return (source, target) not in self.closed and nodes[source].is_up and nodes[target].is_up
+
+    def send(self, source: int, target: int, frame: bytes) -> None:
+        if target not in self.world.nodes or not self.is_open(source, target):
+            return
+        link = source, target
+        jitter = self.delay[link] * (0.5 + self.world.chance.random())
+        at = self.last_at[link] = max(self.last_at[link], self.world.now + jitter)
+        self._count += 1
+        peer = Peer(source, self.world.nodes[source].directory_id)
+        heapq.heappush(self.queue, (at, self._count, source, target, peer, frame))
+
+    def cut(self, source: int, target: int) -> None:
+        """Break one direction: what is on its way is lost."""
+        self.closed.add((source, target))
+        self.queue = [one for one in self.queue if (one[2], one[3]) != (source, target)]
+        heapq.heapify(self.queue)
+        self.world.tell_links(source, target)
+
+    def heal(self, source: int, target: int) -> None:
+        self.closed.discard((source, target))
+        self.world.tell_links(source, target)
+
+    def isolate(self, node_id: int) -> None:
+        for other in self.world.nodes:
+            if other != node_id:
+                self.cut(node_id, other)
+                self.cut(other, node_id)
+
+    def rejoin(self, node_id: int) -> None:
+        for other in self.world.nodes:
+            if other != node_id:
+                self.heal(node_id, other)
+                self.heal(other, node_id)
+
+    def due(self) -> list[tuple[Peer, int, bytes]]:
+        """What arrives now, in order."""
+        arrived, kept = [], []
+        while self.queue and self.queue[0][0] <= self.world.now:
+            one = heapq.heappop(self.queue)
+            (kept if (one[2], one[3]) in self.held else arrived).append(one)
+        for one in kept:
+            heapq.heappush(self.queue, one)
+        return [(peer, target, frame) for _, _, _, target, peer, frame in arrived]
+
+
+class World:
+    """A quorum of `size` voters; `member_class` lets a test take a protection out."""
+
+    def __init__(
+        self,
+        size: int,
+        seed: int = 1,
+        *,
+        make_member: Callable[..., RaftMember] = RaftMember,
+        spares: int = 0,
+        limits: ReplicationLimits = ReplicationLimits(),
+        kept_entries: int = KEPT_ENTRIES,
+    ) -> None:
+        self.limits = limits
+        self.kept_entries = kept_entries
+        self.chance = Random(seed)
+        self.now = 1000.0
+        raft_node.use_clock(lambda: self.now)
+        self.work_seconds = 0.1
+        self._make_member = make_member
+        self.history = History()
+        self.network = Network(self)
+        self.nodes = {node_id: Node(self, node_id) for node_id in range(1, size + spares + 1)}
+        self.configured = VoterSet.of(
+            Voter(node_id, bytes(16), f"node-{node_id}", 9093) for node_id in range(1, size + 1)
+        )
+        for node in self.nodes.values():
+            self.start(node)
+
+    def make_member(self, node: Node) -> RaftMember:
+        return self._make_member(
+            node.voter,
+            node.journal,
+            node.store,
+            node,
+            configured=self.configured,
+            links=node,
+            work=node.run_elsewhere,
+            chance=Random(self.chance.random()),
+            now_ms=lambda: int(self.now * 1000),
+            empty=EMPTY,
+            limits=self.limits,
+        )
+
+    # ---- life of a node --------------------------------------------------------------------------------
+
+    def start(self, node: Node) -> bool:
+        try:
+            node.start()
+        except Crash:
+            self.crash(node)
+            return False
+        self.tell_all_links()
+        return True
+
+    def crash(self, node: Node) -> None:
+        """Kill a node with its power; bytes that it had handed to the network may still arrive."""
+        node.is_up = False
+        node.crash_chance = 0.0
+        self.history.note_unknown(node)
+        node.disk.lose_power(keep_bytes=lambda _path, unsynced: self.chance.randint(0, unsynced))
+        network = self.network
+        network.queue = [
+            one for one in network.queue if one[3] != node.node_id and self.chance.random() < 0.9
+        ]
+        heapq.heapify(network.queue)
+        self.tell_all_links()
+
+    def tell_links(self, source: int, target: int) -> None:
+        self._tell(source, target)
+        self._tell(target, source)
+
+    def _tell(self, source: int, target: int) -> None:
+        node, other = self.nodes[source], self.nodes[target]
+        if node.is_up and hasattr(node, "member"):
+            is_up = self.network.is_open(source, target)
+            node.member.link_is_up(Peer(target, other.directory_id), is_up=is_up)
+
+    def tell_all_links(self) -> None:
+        for source in self.nodes:
+            for target in self.nodes:
+                if source != target:
+                    self._tell(source, target)
+
+    # ---- time ------------------------------------------------------------------------------------------
+
+    def step(self, seconds: float = TICK) -> None:
+        """Let a moment pass: messages, work, one cycle of each node."""
+        self.now += seconds
+        self.deliver()
+        for node in list(self.nodes.values()):
+            self.guarded(node, partial(self._run_node, node))
+
+    def deliver(self) -> None:
+        for peer, target, frame in self.network.due():
+            node = self.nodes[target]
+            if node.is_up:
+                self.guarded(node, partial(node.member.guard.receive, peer, frame))
+
+    def _run_node(self, node: Node) -> None:
+        due = [one for one in node.work if one[0] <= self.now]
+        node.work = [one for one in node.work if one[0] > self.now]
+        for _, job, done in due:
+            result: Any
+            try:
+                result = job()
+            except (KafkaError, OSError) as error:
+                result = error
+            done(result)
+        for _ in range(20):
+            if not node.member.cycle():
+                break
+
+    def guarded(self, node: Node, action: Callable[[], Any]) -> None:
+        if not node.is_up:
+            return
+        try:
+            action()
+        except Crash:
+            self.crash(node)
+
+    def run(self, seconds: float, *, until: Callable[[], Any] | None = None) -> bool:
+        """Let time pass; whether `until` came true."""
+        end = self.now + seconds
+        while self.now < end:
+            self.step()
+            if until is not None and until():
+                return True
+        return False
+
+    # ---- questions -------------------------------------------------------------------------------------
+
+    @property
+    def leaders(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.is_up and node.member.engine.is_leading]
+
+    def leader(self, seconds: float = 30) -> Node:
+        """The one node that leads, once it may append."""
+        assert self.run(seconds, until=lambda: len(self.leaders) == 1 and self.leaders[0].leading_term)
+        return self.leaders[0]
+
+    def make_snapshot(self, node: Node) -> None:
+        member = node.member
+        applied = member.engine.applied_index
+        if not member.is_working and applied > member.store.start.raft_index:
+            member.make_snapshot(node.image, applied)
+
+    def settings(self, node: Node) -> set[str]:
+        return set(node.image.configs.group("g"))
+
+    def has_settled(self) -> bool:
+        """Whether every node that is up has applied the same."""
+        return len({node.image.version for node in self.nodes.values() if node.is_up}) == 1

@@ -1,0 +1,263 @@
+"""The replicated log on disk: what was synced is there, what was not is cut off, damage is named."""
+
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.quorum_state import QUORUM_STATE, QuorumState
+from metadata_raft.raft_entry import check_entry, encode_entry, encode_voters, open_entry
+from metadata_raft.raft_journal import EMPTY_START, LogStart, RaftJournal
+from metadata_raft.record_codec import MetadataBatch, encode_batch
+from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
+from metadata_raft.voters import Voter, VoterSet
+
+ROOT = Path("/data")
+DIRECTORY = ROOT / "__cluster_metadata-0"
+FIRST_SEGMENT = DIRECTORY / f"{0:020d}.log"
+VOTERS = VoterSet.of([Voter(1, b"directory-id-16-", "localhost", 9093)])
+
+
+def new_disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_directory(DIRECTORY)
+    return disk
+
+
+def opened(disk: MemoryDisk, start: LogStart = EMPTY_START) -> RaftJournal:
+    journal = RaftJournal(DIRECTORY, disk)
+    journal.load(start)
+    return journal
+
+
+def setting(number: int, size: int = 1) -> MetadataRecord:
+    return ConfigRecord(
+        resource_type=ConfigResourceType.GROUP, resource_name="g", name=f"n{number}", value="v" * size
+    )
+
+
+def add(journal: RaftJournal, term: int, *, count: int = 1, size: int = 1) -> None:
+    """Entries of two records each."""
+    for _ in range(count):
+        last = journal.last
+        if journal.state.term < term:
+            journal.set_state(QuorumState(term, 1))
+        batch = MetadataBatch(last.end_offset, term, 5, [setting(last.end_offset, size), setting(0)])
+        journal.append(encode_entry(batch, last.raft_index + 1), last.raft_index + 1, term)
+
+
+def content(journal: RaftJournal) -> list[tuple[int, int, int]]:
+    """(index, term, end offset) of each entry."""
+    return [(entry.raft_index, entry.term, entry.end_offset) for entry in journal._entries[1:]]
+
+
+def test_a_restart_finds_entries_term_and_vote() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1, count=3)
+    add(journal, 4)
+    journal.set_state(QuorumState(5, 2))
+    journal.sync()
+
+    again = opened(disk)
+
+    assert content(again) == content(journal) == [(1, 1, 2), (2, 1, 4), (3, 1, 6), (4, 4, 8)]
+    assert again.state == QuorumState(5, 2) and again.cut_bytes == 0
+
+
+def test_one_sync_of_the_log_serves_many_entries() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1)
+    journal.sync()
+    syncs: list[Path] = []
+    disk.watch = lambda operation, path: syncs.append(path) if operation == "sync" else None
+
+    add(journal, 1, count=500)
+    journal.sync()
+
+    assert syncs == [FIRST_SEGMENT]
+
+
+def test_what_was_synced_survives_a_loss_of_power_at_any_step_and_any_torn_write() -> None:
+    def write(journal: RaftJournal, synced: list[list[tuple[int, int, int]]]) -> None:
+        for term in (1, 1, 2, 3):
+            add(journal, term, count=3, size=30)
+            journal.sync()
+            synced.append(content(journal))
+        journal.truncate_from(8)
+        synced[:] = [one[:7] for one in synced]
+        add(journal, 4, count=2)
+        journal.sync()
+        synced.append(content(journal))
+
+    counted = new_disk()
+    write(opened(counted), [])
+    for step in range(1, counted.steps + 1):
+        for torn_bytes in (0, 40, 250):
+            disk = new_disk()
+            disk.fail_at, disk.stays_broken, disk.torn_bytes = step, True, torn_bytes
+            synced: list[list[tuple[int, int, int]]] = [[]]
+            with pytest.raises(OSError):
+                write(opened(disk), synced)
+                raise OSError
+            disk.repair()
+            disk.lose_power(keep_bytes=lambda _path, unsynced: unsynced // 2)
+
+            again = opened(disk)
+
+            kept = content(again)
+            assert kept[: len(synced[-1])] == synced[-1] or kept == synced[-1][:7], f"step {step}"
+            assert again.state.term >= again.last.term
+
+
+def test_a_log_cut_at_any_byte_keeps_its_whole_entries() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1, count=4)
+    journal.sync()
+    whole = bytes(disk.files[FIRST_SEGMENT].content)
+    ends = [0]
+    while ends[-1] < len(whole):
+        ends.append(ends[-1] + check_entry(whole, ends[-1]).size_bytes)
+
+    for size in range(len(whole) + 1):
+        disk.write_file(FIRST_SEGMENT, whole[:size], sync=True)
+        kept = max(end for end in ends if end <= size)
+
+        again = opened(disk)
+
+        assert again.last.raft_index == ends.index(kept) and again.cut_bytes == size - kept
+        assert disk.file_size(FIRST_SEGMENT) == kept
+
+
+def test_a_tail_of_which_the_disk_kept_the_wrong_half_is_cut_off() -> None:
+    """Several entries of one sync: the first may be torn, and one behind it be whole."""
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1)
+    journal.sync()
+    synced = disk.file_size(FIRST_SEGMENT)
+    add(journal, 1, count=3)
+    journal.sync()
+    disk.files[FIRST_SEGMENT].content[synced + 70] ^= 1
+
+    assert opened(disk).last.raft_index == 1
+    assert disk.file_size(FIRST_SEGMENT) == synced
+
+
+def test_damage_to_what_was_synced_is_named_and_refused() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    for _ in range(3):
+        add(journal, 1)
+        journal.sync()
+    log = disk.files[FIRST_SEGMENT].content
+    size = check_entry(log).size_bytes
+
+    for position in range(size, 2 * size):
+        log[position] ^= 0x55
+        with pytest.raises(KafkaError) as refused:
+            opened(disk)
+        log[position] ^= 0x55
+
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert f"{FIRST_SEGMENT} at position " in refused.value.detail
+
+
+def test_a_missing_file_of_votes_is_refused_where_votes_were_given() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1)
+    journal.sync()
+    disk.remove(DIRECTORY / QUORUM_STATE)
+
+    with pytest.raises(KafkaError, match="quorum-state is missing"):
+        opened(disk)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b'{"leaderEpoch": "1"}', b"[" * 4000, b"x" * 5000])
+def test_a_damaged_file_of_votes_is_refused(damaged: bytes) -> None:
+    disk = new_disk()
+    disk.write_file(DIRECTORY / QUORUM_STATE, damaged, sync=True)
+
+    with pytest.raises(KafkaError, match="quorum-state is damaged"):
+        opened(disk)
+
+
+def test_a_log_of_the_time_before_the_quorum_is_counted() -> None:
+    disk = new_disk()
+    batches = [MetadataBatch(0, 1, 5, [setting(1), setting(2)]), MetadataBatch(2, 3, 6, [setting(3)])]
+    disk.write_file(FIRST_SEGMENT, b"".join(encode_batch(batch) for batch in batches), sync=True)
+
+    journal = opened(disk)
+
+    assert content(journal) == [(1, 1, 2), (2, 3, 3)] and journal.is_older_than_quorum
+    assert journal.state == QuorumState(3, -1)
+    add(journal, 4)
+    journal.sync()
+    assert content(opened(disk)) == [(1, 1, 2), (2, 3, 3), (3, 4, 5)]
+
+
+def test_voters_count_from_the_entry_on_that_names_them_until_it_is_cut_off() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1)
+    entry = encode_voters(VOTERS, index=2, term=1, base_offset=2, timestamp_ms=5)
+    journal.append(entry, 2, 1)
+    add(journal, 1)
+    journal.sync()
+
+    assert (journal.voters_at(1), journal.voters_at(2), journal.voters) == (None, VOTERS, VOTERS)
+    assert opened(disk).voters == VOTERS and open_entry(entry).voters == VOTERS
+    journal.truncate_from(2)
+    assert journal.voters is None and opened(disk).voters is None
+
+
+def test_truncation_goes_back_over_files() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    for _ in range(3):
+        add(journal, 1, count=2)
+        journal.sync()
+        journal.begin_segment()
+    assert len(disk.list_directory(DIRECTORY)) == 4  # and quorum-state
+
+    journal.truncate_from(2)
+    add(journal, 2)
+    journal.sync()
+
+    assert content(journal) == content(opened(disk)) == [(1, 1, 2), (2, 2, 4)]
+
+
+def test_files_that_a_snapshot_covers_go_and_some_entries_stay_in_memory() -> None:
+    disk = new_disk()
+    journal = RaftJournal(DIRECTORY, disk, kept_entries=1)
+    journal.load(EMPTY_START)
+    add(journal, 1, count=5)
+    journal.sync()
+    journal.begin_segment()
+    add(journal, 1, count=2)
+    journal.sync()
+
+    journal.forget_until(LogStart(5, 1, 10, VOTERS))
+
+    assert FIRST_SEGMENT not in disk.files and journal.first.raft_index == 4
+    assert content(opened(disk, LogStart(5, 1, 10, VOTERS))) == [(6, 1, 12), (7, 1, 14)]
+
+
+def test_a_log_that_went_another_way_than_the_snapshot_is_dropped_at_start() -> None:
+    """The node died after the leader's snapshot was in place and before its own log was removed."""
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1, count=4)
+    journal.sync()
+
+    same = opened(disk, LogStart(3, 1, 6, VOTERS))
+    other = opened(disk, LogStart(3, 2, 6, VOTERS))
+    add(other, 3)
+    other.sync()
+
+    assert content(same) == [(4, 1, 8)]
+    assert content(other) == content(opened(disk, LogStart(3, 2, 6, VOTERS))) == [(4, 3, 8)]
