@@ -29,8 +29,8 @@ topic_control          create, delete, grow topics
 producer_id_control    blocks of producer ids
 voter_control          who votes in the quorum
 controller             command -> Decision; replay(batch)
-voters                 Voter, VoterSet; controller.quorum.voters
-control_records        LeaderChangeMessage, VotersRecord: the entries of the quorum itself
+voters                 Voter, VoterSet: who votes, with which disk
+control_records        LeaderChangeMessage and the other control records of KRaft
 snapshot               image <-> records
 quorum                 the Quorum protocol: append, commit, resign
 quorum_memory          a quorum of one in memory

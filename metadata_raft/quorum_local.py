@@ -129,7 +129,7 @@ class LocalQuorum:
         try:
             content = self._disk.read_file(path)
             version, epoch = int(match[1]) - 1, int(match[2])
-            return decode_snapshot(content, empty=empty, version=version, epoch=epoch).image
+            return decode_snapshot(content, empty=empty, version=version, epoch=epoch)
         except KafkaError as error:
             raise _damaged(path, 0, error.detail) from None
 

@@ -12,20 +12,24 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import build_batch
+from logstore.record import build_batch, iterate_records
 from logstore.record_batch import BatchHeader, check_batch, computed_crc, read_header
 from logstore.varint import ByteSource
 from metadata_raft.control_records import (
     ControlKind,
     control_key,
-    control_record,
     leader_change_value,
-    voters_of_value,
-    voters_value,
 )
-from metadata_raft.record_codec import MAX_BATCH_BYTES, MetadataBatch, decode_batch, encode_record
-from metadata_raft.records import MetadataRecord, NoOpRecord
-from metadata_raft.voters import VoterSet
+from metadata_raft.record_codec import (
+    MAX_BATCH_BYTES,
+    MetadataBatch,
+    decode_batch,
+    decode_record,
+    encode_record,
+    is_record_of,
+)
+from metadata_raft.records import NoOpRecord, RaftVotersRecord
+from metadata_raft.voters import VoterSet, voters_of_record
 
 MAX_GROUP: Final = 2**15 - 1  # entries that one sync may cover; their place is an int16
 _INT16 = struct.Struct(">h")
@@ -46,17 +50,13 @@ class EntryHeader(NamedTuple):
     is_control: bool
 
 
-class CommittedEntry(NamedTuple):
-    """An entry opened: the quorum's own are NoOpRecords to everybody else."""
-
-    batch: MetadataBatch
-    voters: VoterSet | None
-
-
 def encode_entry(batch: MetadataBatch, index: int) -> bytes:
     """The entry that holds one command's records; POLICY_VIOLATION when it is larger than a log may hold."""
     encoded = build_batch(
-        [(None, encode_record(record), batch.timestamp_ms, ()) for record in batch.records],
+        [
+            (None, encode_record(record, batch.metadata_version), batch.timestamp_ms, ())
+            for record in batch.records
+        ],
         base_offset=batch.base_offset,
         partition_leader_epoch=batch.epoch,
         producer_id=index,
@@ -75,22 +75,16 @@ def encode_leader_change(
     *, leader_id: int, voters: VoterSet, index: int, term: int, base_offset: int, timestamp_ms: int
 ) -> bytes:
     """The entry with which a reign begins."""
-    value = leader_change_value(leader_id, voters)
-    return _control(ControlKind.LEADER_CHANGE, value, index, term, base_offset, timestamp_ms)
-
-
-def encode_voters(voters: VoterSet, *, index: int, term: int, base_offset: int, timestamp_ms: int) -> bytes:
-    """The entry from which on `voters` vote."""
-    value = voters_value(voters)
-    return _control(ControlKind.KRAFT_VOTERS, value, index, term, base_offset, timestamp_ms)
-
-
-def _control(
-    kind: ControlKind, value: bytes, index: int, term: int, base_offset: int, timestamp_ms: int
-) -> bytes:
     return bytes(
         build_batch(
-            [(control_key(kind), value, timestamp_ms, ())],
+            [
+                (
+                    control_key(ControlKind.LEADER_CHANGE),
+                    leader_change_value(leader_id, voters),
+                    timestamp_ms,
+                    (),
+                )
+            ],
             base_offset=base_offset,
             partition_leader_epoch=term,
             producer_id=index,
@@ -152,21 +146,25 @@ def check_sequence(entries: Sequence[bytes], *, after_index: int, after_term: in
     return headers
 
 
-def open_entry(entry: bytes) -> CommittedEntry:
-    """What the entry says; UNSUPPORTED_VERSION if this version of the program cannot know it."""
+def open_entry(entry: bytes) -> MetadataBatch:
+    """What the entry says; UNSUPPORTED_VERSION if this version of the program cannot know it.
+
+    The beginning of a reign is a NoOpRecord to everybody but the quorum.
+    """
     batch, header = decode_batch(entry)
-    if not header.is_control:
-        return CommittedEntry(batch, None)
-    told: list[MetadataRecord] = [NoOpRecord()]
-    return CommittedEntry(batch._replace(records=told), voters_of(entry))
+    return batch._replace(records=[NoOpRecord()]) if header.is_control else batch
 
 
 def voters_of(entry: bytes) -> VoterSet | None:
-    """The voters that the entry names, None if it is of another kind."""
-    if not read_header(entry).is_control:
+    """The voters that the entry names in its first record, None if it does not."""
+    if not entry or read_header(entry).is_control:
         return None
-    kind, value = control_record(entry)
-    return voters_of_value(value) if kind == ControlKind.KRAFT_VOTERS else None
+    value = next(iterate_records(entry)).value
+    if not is_record_of(RaftVotersRecord, value):
+        return None
+    record = decode_record(value)
+    assert isinstance(record, RaftVotersRecord)
+    return voters_of_record(record)
 
 
 def placed_in_group(entry: ByteSource, place: int) -> bytes:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Protocol
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import MetadataImage
+from metadata_raft.metadata_version import LOWEST_METADATA_VERSION
 from metadata_raft.raft_election import Election
-from metadata_raft.raft_entry import encode_entry, encode_leader_change, encode_voters
+from metadata_raft.raft_entry import encode_entry, encode_leader_change, voters_of
 from metadata_raft.raft_follower import Follower
 from metadata_raft.raft_guard import Guard, Links, Peer
 from metadata_raft.raft_journal import JournalEntry, RaftJournal
@@ -22,7 +23,7 @@ from metadata_raft.raft_node import RaftEngine
 from metadata_raft.raft_replication import Replication, ReplicationLimits
 from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import Voter, VoterSet
+from metadata_raft.voters import Voter, VoterSet, record_of_voters
 
 # Runs the first function where it may block and calls the second one, on the loop, with its result or error.
 Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]
@@ -155,28 +156,20 @@ class RaftMember:
 
     # ---- what the leader appends -----------------------------------------------------------------------
 
-    def propose(self, batch: MetadataBatch, *, voters: VoterSet | None = None) -> None:
-        """Append a batch, or with `voters` in its place who votes; NOT_CONTROLLER if this member cannot.
+    def propose(self, batch: MetadataBatch) -> None:
+        """Append a batch; NOT_CONTROLLER if this member cannot.
 
-        One change of voters at a time, by one voter, and not before this reign has committed an entry (Raft
-        dissertation, 4.1, and its correction of 2015): INVALID_REQUEST otherwise.
+        One that names voters changes one at a time, after the change before it and an entry of this reign are
+        committed (Raft dissertation, 4.1, and its correction of 2015): INVALID_REQUEST otherwise.
         """
         engine, last = self.engine, self.journal.last
         if not engine.is_leading or batch.epoch != engine.term or self._told_term != engine.term:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         assert batch.base_offset == last.end_offset, "a batch does not follow the log"
-        raft_index = last.raft_index + 1
-        if voters is None:
-            entry = encode_entry(batch, raft_index)
-        else:
+        entry = encode_entry(batch, last.raft_index + 1)
+        voters = voters_of(entry)
+        if voters is not None:
             self._check_change(voters)
-            entry = encode_voters(
-                voters,
-                index=raft_index,
-                term=engine.term,
-                base_offset=last.end_offset,
-                timestamp_ms=batch.timestamp_ms,
-            )
         engine.queue(entry)
         engine.send_soon()
         self._look_at_voters()
@@ -224,10 +217,9 @@ class RaftMember:
         )
         assert settled.is_settled, "a leader was chosen before every voter was known"
         last, term = self.journal.last, self.engine.term
-        index, offset = last.raft_index + 1, last.end_offset
-        entry = encode_voters(
-            settled, index=index, term=term, base_offset=offset, timestamp_ms=self._now_ms()
-        )
+        index, records = last.raft_index + 1, [record_of_voters(settled)]
+        batch = MetadataBatch(last.end_offset, term, self._now_ms(), records, LOWEST_METADATA_VERSION)
+        entry = encode_entry(batch, index)
         self.journal.append(entry, index, term)
         self._look_at_voters()
 
@@ -245,7 +237,6 @@ class RaftMember:
         """Begin to store a snapshot of `image`, which the committed entry `raft_index` made."""
         assert not self.is_working
         self.is_working = True
-        voters = self.journal.voters_at(raft_index)
         self.journal.begin_segment()
 
         def finish(stored: Any) -> None:
@@ -258,7 +249,7 @@ class RaftMember:
             else:
                 self._take_snapshot(stored)
 
-        self._work(lambda: self.store.write(image, index=raft_index, voters=voters), finish)
+        self._work(lambda: self.store.write(image, index=raft_index), finish)
 
     def _take_snapshot(self, stored: StoredSnapshot) -> None:
         if stored.start.raft_index >= self.store.start.raft_index:

@@ -14,8 +14,8 @@ from logstore.disk import Disk, DiskFile
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import MetadataImage
 from metadata_raft.raft_journal import EMPTY_START, LogStart
-from metadata_raft.snapshot import SnapshotContent, decode_snapshot, encode_snapshot
-from metadata_raft.voters import VoterSet
+from metadata_raft.snapshot import SnapshotContent, encode_snapshot, read_snapshot
+from metadata_raft.voters import voters_of_image
 
 # 200,000 partitions need some 20 MB; a leader that announces more than this is not believed.
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
@@ -76,13 +76,13 @@ class SnapshotStore:
     def _decode(path: Path, content: bytes, empty: MetadataImage) -> SnapshotContent:
         match = _SNAPSHOT_NAME.fullmatch(path.name)
         assert match is not None
-        return decode_snapshot(content, empty=empty, version=int(match[1]) - 1, epoch=int(match[2]))
+        return read_snapshot(content, empty=empty, version=int(match[1]) - 1, epoch=int(match[2]))
 
     def _stored(self, path: Path, content: SnapshotContent, size_bytes: int) -> StoredSnapshot:
         image = content.image
         # A snapshot of the time before the quorum has no index; its lone voter may count offsets instead.
         index = image.version + 1 if content.raft_index < 0 else content.raft_index
-        start = LogStart(index, image.epoch, image.version + 1, content.voters)
+        start = LogStart(index, image.epoch, image.version + 1, voters_of_image(image))
         return StoredSnapshot(start, image, self._disk.open(path), size_bytes)
 
     def _remove_below(self, path: Path) -> None:
@@ -92,26 +92,26 @@ class SnapshotStore:
 
     # ---- making ----------------------------------------------------------------------------------------
 
-    def write(self, image: MetadataImage, *, index: int, voters: VoterSet | None) -> StoredSnapshot:
+    def write(self, image: MetadataImage, *, index: int) -> StoredSnapshot:
         """Store a snapshot of `image`, which the entry `index` made; durable when this returns."""
         path = self._path(image.version + 1, image.epoch)
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
         file = self._disk.open(temporary, create=True)
         file.truncate(0)
         position = 0
-        for encoded in encode_snapshot(image, index=index, voters=voters):
+        for encoded in encode_snapshot(image, index=index):
             file.write_at(position, (encoded,))
             position += len(encoded)
             if self._pause_seconds:
                 time.sleep(self._pause_seconds)
         self._put_in_place(file, temporary, path)
-        return self._stored(path, SnapshotContent(image, index, voters), position)
+        return self._stored(path, SnapshotContent(image, index), position)
 
     def install(self, content: bytes, *, end_offset: int, term: int, empty: MetadataImage) -> StoredSnapshot:
         """Store what a leader sent; CORRUPT_MESSAGE, and nothing stored, if it is not whole."""
         path = self._path(end_offset, term)
         decoded = self._decode(path, content, empty)
-        if decoded.raft_index < 0 or decoded.voters is None:
+        if decoded.raft_index < 0 or not decoded.image.voters:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, "A snapshot from the leader has no index or no voters."
             )

@@ -2,9 +2,9 @@
 
 A record's value is `frame version 1 | api key | record version`, each an unsigned varint, and the record
 (KIP-746). The batch is logstore's record batch v2, without keys, CRC-framed, its leader epoch the quorum's:
-one command is one batch, so it is read whole or not at all. Snapshots begin and end with a control batch of
-KRaft's own types. Anything malformed is CORRUPT_MESSAGE; a record of an unknown type or version is
-UNSUPPORTED_VERSION, because to skip it would be to forget what it said.
+one command is one batch, so it is read whole or not at all. Control batches, which are KRaft's own, hold none
+of them. Anything malformed is CORRUPT_MESSAGE; a record of an unknown type or version is UNSUPPORTED_VERSION,
+because to skip it would be to forget what it said.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,6 @@ from metadata_raft.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     RequestRecord,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
@@ -45,8 +43,6 @@ from metadata_raft.records import (
 FRAME_VERSION: Final = 1
 # A batch this large holds some 200,000 partitions, twice what a cluster is built for; see D4 of DESIGN.md.
 MAX_BATCH_BYTES: Final = 32 * 1024 * 1024
-SNAPSHOT_HEADER_TYPE: Final = 3
-SNAPSHOT_FOOTER_TYPE: Final = 4
 _MAX_VARINT_BYTES = 5
 
 # The versions in which each record is written: (level of metadata.version, version) from that level on. Older
@@ -82,6 +78,11 @@ def _frame(cls: type[MetadataRecord], version: int) -> bytes:
 _FRAMES: dict[int, dict[type[MetadataRecord], tuple[bytes, int]]] = {
     level: {cls: (_frame(cls, written_version(cls, level)), written_version(cls, level)) for cls in _WRITTEN}
     for level in range(LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION + 1)
+}
+
+
+_PREFIXES: dict[type[MetadataRecord], bytes] = {
+    cls: uvarint(FRAME_VERSION) + uvarint(schema_of(cls).api_key or 0) for cls in _WRITTEN
 }
 
 
@@ -134,6 +135,11 @@ def decode_record(value: ByteSource | None) -> MetadataRecord:
     return record
 
 
+def is_record_of(cls: type[MetadataRecord], value: bytes | None) -> bool:
+    """Whether a value is a record of this type, without reading it."""
+    return value is not None and value.startswith(_PREFIXES[cls])
+
+
 def encode_batch(batch: MetadataBatch) -> bytearray:
     """One command's records as a record batch; POLICY_VIOLATION when it is larger than a log may hold."""
     encoded = build_batch(
@@ -169,33 +175,6 @@ def decode_batch(buffer: ByteSource, position: int = 0) -> tuple[MetadataBatch, 
         MetadataBatch(header.base_offset, header.partition_leader_epoch, header.max_timestamp, records),
         header,
     )
-
-
-def encode_control_batch(
-    kind: int,
-    value: SnapshotHeaderRecord | SnapshotFooterRecord,
-    *,
-    base_offset: int,
-    epoch: int,
-    timestamp_ms: int,
-) -> bytearray:
-    """The batch that begins (type 3) or ends (type 4) a snapshot."""
-    content = bytearray()
-    encoder(type(value), 0)(value, content)
-    return build_batch(
-        [(b"\0\0" + kind.to_bytes(2, "big"), bytes(content), timestamp_ms, ())],
-        base_offset=base_offset,
-        partition_leader_epoch=epoch,
-        is_control=True,
-    )
-
-
-def control_type_of(buffer: ByteSource, position: int, header: BatchHeader) -> int:
-    """The type of the control batch at `position`."""
-    for record in iterate_records(memoryview(buffer)[position : position + header.size_bytes]):
-        if record.key is not None and len(record.key) >= 4:
-            return int.from_bytes(record.key[2:4], "big")
-    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The control batch at {header.base_offset} has no type.")
 
 
 def _read_unsigned_varint(buffer: ByteSource, position: int) -> tuple[int, int]:

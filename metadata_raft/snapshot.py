@@ -15,8 +15,6 @@ from metadata_raft.control_records import (
     ControlKind,
     control_key,
     control_record,
-    voters_of_value,
-    voters_value,
 )
 from metadata_raft.delta import MetadataDelta
 from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, VoterImage
@@ -42,7 +40,6 @@ from metadata_raft.records import (
     Voter,
     VoterEndpoint,
 )
-from metadata_raft.voters import VoterSet
 
 RECORDS_PER_BATCH = 1_000  # small enough that whoever encodes them can pause in between
 
@@ -75,16 +72,13 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
 
 
 class SnapshotContent(NamedTuple):
-    """What a snapshot holds: the image, and of the log the last entry's index and who votes behind it."""
+    """What a snapshot holds: the image, and the index of the log's last entry that made it."""
 
     image: MetadataImage
     raft_index: int  # -1 in a snapshot of the time before the quorum
-    voters: VoterSet | None
 
 
-def encode_snapshot(
-    image: MetadataImage, *, index: int = -1, voters: VoterSet | None = None
-) -> Iterator[bytearray]:
+def encode_snapshot(image: MetadataImage, *, index: int = -1) -> Iterator[bytearray]:
     """The batches of a snapshot file, one at a time.
 
     The Raft index of its last entry stands in the first batch's `producer_id`, where an entry has its own.
@@ -93,9 +87,6 @@ def encode_snapshot(
     header = encode(SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms), 0)
     yield _control_batch(ControlKind.SNAPSHOT_HEADER, header, 0, image, index=index)
     offset = 1
-    if voters is not None:
-        yield _control_batch(ControlKind.KRAFT_VOTERS, voters_value(voters), offset, image)
-        offset += 1
     records = image_records(image)
     while batch := list(islice(records, RECORDS_PER_BATCH)):
         yield encode_batch(MetadataBatch(offset, epoch, timestamp_ms, batch, image.metadata_version))
@@ -115,11 +106,15 @@ def _control_batch(
     )
 
 
-def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> SnapshotContent:
+def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> MetadataImage:
+    """The image in a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if it is not whole."""
+    return read_snapshot(buffer, empty=empty, version=version, epoch=epoch).image
+
+
+def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> SnapshotContent:
     """What is in a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if it is not whole."""
     delta = MetadataDelta(empty)
     position, expected_offset, timestamp_ms, index = 0, 0, -1, -1
-    voters: VoterSet | None = None
     kinds: list[int] = []
     while position < len(buffer):
         batch, header = decode_batch(buffer, position)
@@ -127,23 +122,18 @@ def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch:
         if not is_in_place or ControlKind.SNAPSHOT_FOOTER in kinds:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A snapshot goes wrong at position {position}.")
         if header.is_control:
-            kind, value = control_record(memoryview(buffer)[position : position + header.size_bytes])
+            kind, _ = control_record(memoryview(buffer)[position : position + header.size_bytes])
             kinds.append(kind)
-            if kind == ControlKind.KRAFT_VOTERS:
-                voters = voters_of_value(value)
-            elif kind == ControlKind.SNAPSHOT_HEADER:
+            if kind == ControlKind.SNAPSHOT_HEADER:
                 index = header.producer_id
         for record in batch.records:
             delta.replay(record)
         timestamp_ms = batch.timestamp_ms
         position += header.size_bytes
         expected_offset = header.next_offset
-    inner = [kind for kind in kinds if kind not in (ControlKind.KRAFT_VERSION, ControlKind.KRAFT_VOTERS)]
-    if inner != [ControlKind.SNAPSHOT_HEADER, ControlKind.SNAPSHOT_FOOTER] or kinds[0] != inner[0]:
+    if kinds != [ControlKind.SNAPSHOT_HEADER, ControlKind.SNAPSHOT_FOOTER]:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has no beginning or no end.")
-    return SnapshotContent(
-        delta.apply(version=version, epoch=epoch, timestamp_ms=timestamp_ms), index, voters
-    )
+    return SnapshotContent(delta.apply(version=version, epoch=epoch, timestamp_ms=timestamp_ms), index)
 
 
 def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:

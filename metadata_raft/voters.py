@@ -12,9 +12,12 @@ from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID
+from metadata_raft.image import MetadataImage
+from metadata_raft.records import RaftVotersRecord, VoterEndpoint
+from metadata_raft.records import Voter as VoterOfRecord
 
 MAX_VOTERS: Final = 15  # beyond, a commit waits for more nodes than it can gain from
-MAX_NODE_ID: Final = 2**31 - 1
+CONTROLLER_LISTENER: Final = "CONTROLLER"  # what the address of a voter is called in the log
 
 
 class Voter(NamedTuple):
@@ -65,24 +68,35 @@ class VoterSet:
         return VoterSet.of(old for old in self if old.node_id != node_id)
 
 
-def parse_voters(text: str) -> VoterSet:
-    """The value of `controller.quorum.voters`: `id@host:port,...`; INVALID_CONFIG names what is wrong."""
-    voters: dict[int, Voter] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        node_id, at, address = part.partition("@")
-        host, colon, port = address.rpartition(":")
-        is_right = at and colon and host and node_id.isdecimal() and port.isdecimal()
-        if not is_right or int(node_id) > MAX_NODE_ID or not 0 < int(port) < 65536:
-            raise _invalid(f"{part!r} is not of the form id@host:port.")
-        if int(node_id) in voters:
-            raise _invalid(f"the node {node_id} is named twice.")
-        voters[int(node_id)] = Voter(int(node_id), ZERO_UUID, host.strip("[]"), int(port))
-    if len(voters) > MAX_VOTERS:
-        raise _invalid(
-            f"{len(voters)} voters are too many, {MAX_VOTERS} may vote; the others need not be named."
-        )
-    return VoterSet.of(voters.values())
+def voters_of_record(record: RaftVotersRecord) -> VoterSet:
+    """The set that a record names; CORRUPT_MESSAGE for nobody, too many, or one without an address."""
+    if not 0 < len(record.voters) <= MAX_VOTERS or not all(voter.endpoints for voter in record.voters):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record of voters is empty, or one has no address.")
+    return VoterSet.of(
+        Voter(voter.voter_id, voter.voter_directory_id, voter.endpoints[0].host, voter.endpoints[0].port)
+        for voter in record.voters
+    )
 
 
-def _invalid(problem: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, f"controller.quorum.voters: {problem}")
+def record_of_voters(voters: VoterSet) -> RaftVotersRecord:
+    """The record that names them."""
+    return RaftVotersRecord(
+        voters=[
+            VoterOfRecord(
+                voter_id=voter.node_id,
+                voter_directory_id=voter.directory_id,
+                endpoints=[VoterEndpoint(name=CONTROLLER_LISTENER, host=voter.host, port=voter.port)],
+            )
+            for voter in voters
+        ]
+    )
+
+
+def voters_of_image(image: MetadataImage) -> VoterSet | None:
+    """The voters that the metadata name, None where they never did."""
+    if not image.voters:
+        return None
+    endpoints = [(voter, next(iter(voter.endpoints.values()))) for voter in image.voters]
+    return VoterSet.of(
+        Voter(voter.voter_id, voter.directory_id, point.host, point.port) for voter, point in endpoints
+    )

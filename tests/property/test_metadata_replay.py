@@ -117,7 +117,7 @@ def test_replay_and_snapshot_give_the_image_that_was_live(steps: list[tuple[Any,
     live = world.image
     at_once = delta.apply(version=live.version, epoch=live.epoch, timestamp_ms=live.timestamp_ms)
     content = b"".join(bytes(part) for part in encode_snapshot(live))
-    from_snapshot = decode_snapshot(content, empty=EMPTY, version=live.version, epoch=live.epoch).image
+    from_snapshot = decode_snapshot(content, empty=EMPTY, version=live.version, epoch=live.epoch)
 
     check_invariants(at_once)
     check_changes(one_by_one if not batches else replay_batch(EMPTY, batches[0])[0], live)

@@ -17,7 +17,7 @@ from logstore.errors import KafkaError
 from metadata_raft.raft_member import RaftMember
 from metadata_raft.raft_replication import ReplicationLimits
 from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import NoOpRecord
+from metadata_raft.voters import record_of_voters
 from tests.simulation.raft.world import Node, World
 
 STORM_SECONDS = 15.0
@@ -73,6 +73,7 @@ class Storm:
     def run(self) -> Outcome:
         """Storm, calm, and judge; AssertionError says what broke."""
         world = self.world
+        world.leader()
         end = world.now + self.seconds
         while world.now < end:
             world.step(self.chance.choice(STEPS))
@@ -173,9 +174,11 @@ class Storm:
                 continue
             else:
                 voters = member.voters.with_voter(node.voter)
-            batch = MetadataBatch(member.journal.last.end_offset, leader.leading_term, 1_000, [NoOpRecord()])
+            batch = MetadataBatch(
+                member.journal.last.end_offset, leader.leading_term, 1_000, [record_of_voters(voters)]
+            )
             try:
-                member.propose(batch, voters=voters)
+                member.propose(batch)
             except KafkaError:
                 continue
             self.changes += 1

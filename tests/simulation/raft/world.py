@@ -90,9 +90,8 @@ class Node:
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
         for entry in entries:
-            opened = open_entry(entry.batch)
             self.world.history.note_applied(self, entry)
-            self.image, _ = replay_batch(self.image, opened.batch)
+            self.image, _ = replay_batch(self.image, open_entry(entry.batch))
             assert self.image.version + 1 == entry.end_offset, "offsets and entries part"
 
     def handle_installed(self, snapshot: StoredSnapshot) -> None:

@@ -7,11 +7,11 @@ import pytest
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.quorum_state import QUORUM_STATE, QuorumState
-from metadata_raft.raft_entry import check_entry, encode_entry, encode_voters, open_entry
+from metadata_raft.raft_entry import check_entry, encode_entry, voters_of
 from metadata_raft.raft_journal import EMPTY_START, LogStart, RaftJournal
 from metadata_raft.record_codec import MetadataBatch, encode_batch
 from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
-from metadata_raft.voters import Voter, VoterSet
+from metadata_raft.voters import Voter, VoterSet, record_of_voters
 
 ROOT = Path("/data")
 DIRECTORY = ROOT / "__cluster_metadata-0"
@@ -204,13 +204,14 @@ def test_voters_count_from_the_entry_on_that_names_them_until_it_is_cut_off() ->
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1)
-    entry = encode_voters(VOTERS, index=2, term=1, base_offset=2, timestamp_ms=5)
+    batch = MetadataBatch(2, 1, 5, [record_of_voters(VOTERS)])
+    entry = encode_entry(batch, 2)
     journal.append(entry, 2, 1)
     add(journal, 1)
     journal.sync()
 
     assert (journal.voters_at(1), journal.voters_at(2), journal.voters) == (None, VOTERS, VOTERS)
-    assert opened(disk).voters == VOTERS and open_entry(entry).voters == VOTERS
+    assert opened(disk).voters == VOTERS and voters_of(entry) == VOTERS
     journal.truncate_from(2)
     assert journal.voters is None and opened(disk).voters is None
 
