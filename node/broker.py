@@ -124,7 +124,7 @@ class Broker:
         self.maintenance: LogMaintenance
         self.tasks: asyncio.TaskGroup | None = None
         self.metadata_task: asyncio.Task[None] | None = None
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: dict[asyncio.Task[Any], None] = {}
 
     # ---- start -----------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Broker:
         """Let the metadata log finish, end the other tasks, and raise what ended any of them."""
         tasks, self.tasks = self.tasks, None
         assert tasks is not None
-        for task in self._running:
+        for task in tuple(self._running):
             if task is not self.metadata_task:
                 task.cancel()
         await tasks.__aexit__(*sys.exc_info())
@@ -278,8 +278,8 @@ class Broker:
                 task.cancel
             )  # after its first step: a coroutine that never began would be warned of
             return task
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running[task] = None
+        task.add_done_callback(lambda done: self._running.pop(done, None))
         return task
 
     async def in_thread(self, work: Callable[[], T]) -> T:

@@ -66,7 +66,7 @@ class Listener:
         self.max_frame_bytes = limits.socket_request_max_bytes
         self.start_task = start_task
         self.tick = 0
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.unsent_bytes = 0  # of answers to peers that do not read fast enough
         self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first
         self.host = ""
@@ -152,14 +152,14 @@ class Listener:
 
     def admit(self, connection: Connection) -> str:
         """Count a new connection; a text that says why it is one too many, or ""."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         refusal = self.quota.enter(self.name, connection.info.client_host)
         if not refusal and connection.file_number >= self.file_limit:
             return "too many files are open (ulimit -n); the rest is for the logs"
         return refusal
 
     def forget(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.quota.leave(self.name, connection.info.client_host)
         peer_id = connection.info.peer_id
         if peer_id != NO_PEER:

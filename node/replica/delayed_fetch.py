@@ -11,7 +11,7 @@ from typing import Protocol
 class WatchedPartition(Protocol):
     """What a delayed fetch needs of a partition: a place to be woken from."""
 
-    delayed_fetches: "set[DelayedFetch]"
+    delayed_fetches: "dict[DelayedFetch, None]"  # in the order in which they came
 
 
 class DelayedFetch:
@@ -37,7 +37,7 @@ class DelayedFetch:
         self._measures[partition] = measure
         self._available_bytes[partition] = available_bytes
         self._total_bytes += available_bytes
-        partition.delayed_fetches.add(self)
+        partition.delayed_fetches[self] = None
 
     def check(self, partition: WatchedPartition) -> None:
         """The partition has changed: wake if that makes enough."""
@@ -62,11 +62,11 @@ class DelayedFetch:
         """Nobody waits any more."""
         self.is_done = True
         for partition in self._measures:
-            partition.delayed_fetches.discard(self)
+            partition.delayed_fetches.pop(self, None)
 
 
-def check_all(fetches: "set[DelayedFetch]", partition: WatchedPartition) -> None:
+def check_all(fetches: "dict[DelayedFetch, None]", partition: WatchedPartition) -> None:
     """Ask every fetch that waits for `partition` whether it has enough now."""
-    waiting: Sequence[DelayedFetch] = tuple(fetches)  # finishing one takes it out of the set
+    waiting: Sequence[DelayedFetch] = tuple(fetches)  # finishing one takes it out
     for fetch in waiting:
         fetch.check(partition)

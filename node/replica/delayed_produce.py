@@ -13,7 +13,7 @@ from logstore.errors import ErrorCode
 class ReplicatedPartition(Protocol):
     """What a delayed produce needs of a partition."""
 
-    delayed_produces: "set[DelayedProduce]"
+    delayed_produces: "dict[DelayedProduce, None]"  # in the order in which they came
 
     def acknowledgement_of(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """NONE once all in-sync replicas are at the offset, an error that will not go away, None: wait."""
@@ -35,7 +35,7 @@ class DelayedProduce:
         """Wait until the high watermark of `partition` is at `required_offset` or beyond."""
         previous_offset, _ = self._places.get(partition, (0, 0))
         self._places[partition] = (max(previous_offset, required_offset), leader_epoch)
-        partition.delayed_produces.add(self)
+        partition.delayed_produces[self] = None
 
     def check(self, partition: ReplicatedPartition) -> None:
         """The partition has changed: wake if that was the last one."""
@@ -45,7 +45,7 @@ class DelayedProduce:
         if code is None:
             return
         self.results[partition] = code
-        partition.delayed_produces.discard(self)
+        partition.delayed_produces.pop(self, None)
         if len(self.results) == len(self._places):
             self.is_done = True
             self._wake()
@@ -63,10 +63,10 @@ class DelayedProduce:
         """Nobody waits any more."""
         self.is_done = True
         for partition in self._places:
-            partition.delayed_produces.discard(self)
+            partition.delayed_produces.pop(self, None)
 
 
-def check_all(produces: "set[DelayedProduce]", partition: ReplicatedPartition) -> None:
+def check_all(produces: "dict[DelayedProduce, None]", partition: ReplicatedPartition) -> None:
     """Ask every produce that waits for `partition` whether it is acknowledged now."""
     for produce in tuple(produces):
         produce.check(partition)

@@ -60,8 +60,8 @@ class Partition:
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = topic_id
         self.log = log
-        self.delayed_fetches: set[DelayedFetch] = set()
-        self.delayed_produces: set[DelayedProduce] = set()
+        self.delayed_fetches: dict[DelayedFetch, None] = {}
+        self.delayed_produces: dict[DelayedProduce, None] = {}
         self._follower_end_offsets: dict[int, int] = {}
         self.assign(assignment)
 

@@ -69,7 +69,7 @@ class ReplicaManager:
         self._has_unhosted = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
         self._has_started = False
-        self._delayed: set[DelayedFetch | DelayedProduce] = set()
+        self._delayed: dict[DelayedFetch | DelayedProduce, None] = {}
         self.sessions = FetchSessionCache(
             max_slots=session_slots,
             eviction_ms=session_eviction_ms,
@@ -267,14 +267,14 @@ class ReplicaManager:
         timer: asyncio.TimerHandle,
         future: "asyncio.Future[None] | asyncio.Future[Mapping[Partition, ErrorCode]]",
     ) -> None:
-        self._delayed.add(delayed)
+        self._delayed[delayed] = None
 
         def forget(_: object) -> None:
             # Also when the connection is gone: its future is cancelled, and nobody waits any more.
             timer.cancel()
             if not delayed.is_done:
                 delayed.cancel()
-            self._delayed.discard(delayed)
+            self._delayed.pop(delayed, None)
 
         future.add_done_callback(forget)
 

@@ -9,8 +9,8 @@ from node.replica.high_watermark import high_watermark_of
 
 class FakePartition:
     def __init__(self) -> None:
-        self.delayed_fetches: set[DelayedFetch] = set()
-        self.delayed_produces: set[DelayedProduce] = set()
+        self.delayed_fetches: dict[DelayedFetch, None] = {}
+        self.delayed_produces: dict[DelayedProduce, None] = {}
         self.available_bytes: int | None = 0
         self.high_watermark = 0
         self.error: ErrorCode | None = None
@@ -44,7 +44,7 @@ def test_a_fetch_wakes_when_its_partitions_have_enough_together() -> None:
     changed(other, 30)
 
     assert woken == ["woken"]
-    assert one.delayed_fetches == other.delayed_fetches == set()
+    assert one.delayed_fetches == other.delayed_fetches == {}
 
 
 def test_a_fetch_wakes_when_a_partition_fails() -> None:
@@ -75,7 +75,7 @@ def test_a_cancelled_fetch_is_forgotten() -> None:
     changed(one, 5)
 
     assert woken == []
-    assert one.delayed_fetches == set()
+    assert one.delayed_fetches == {}
 
 
 def produce_of(*places: tuple[FakePartition, int]) -> tuple[DelayedProduce, list[str]]:
@@ -113,7 +113,7 @@ def test_a_produce_that_expires_tells_which_partitions_are_late() -> None:
 
     assert woken == ["woken"]
     assert produce.results == {one: ErrorCode.NONE, other: ErrorCode.REQUEST_TIMED_OUT}
-    assert other.delayed_produces == set()
+    assert other.delayed_produces == {}
 
 
 def test_a_partition_that_fails_fails_alone() -> None:

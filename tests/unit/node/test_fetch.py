@@ -440,7 +440,7 @@ def test_a_client_that_goes_leaves_nothing_behind(
 
     loop.run_until_complete(story())
 
-    assert world.partition().delayed_fetches == set()
+    assert world.partition().delayed_fetches == {}
 
 
 # ---- sessions ----------------------------------------------------------------------------------------

@@ -1,0 +1,209 @@
+"""What must hold at every moment of a run, looked at after each turn of the loop.
+
+One leader of the quorum in each of its epochs, and one leader of a partition in each leader epoch.
+Committed metadata are the same on all nodes at each offset, and never go back. The high watermark of a
+partition falls only with its log, which no leader may lack what stands below the highest that there was;
+and below their high watermarks all replicas have the same bytes.
+"""
+
+from typing import Any, NamedTuple
+
+from logstore.record_batch import iterate_headers
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage, check_invariants
+from node.replica.partition import Partition
+from tests.simulation.virtual_loop import Process, SimulationError
+from tests.simulation.world import VirtualNode, World
+
+# Read at once when a replica is looked at; the rest in later turns.
+MAX_BYTES_A_LOOK = 1_000_000
+COMPACTED = "__consumer_offsets"
+
+
+class _Batch(NamedTuple):
+    """A committed batch as it stands in a log; the same on all replicas."""
+
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+
+class _Seen:
+    """A replica as it was when it was looked at last."""
+
+    __slots__ = ("compared_to", "high_watermark", "log", "state")
+
+    def __init__(self) -> None:
+        self.state: tuple[Any, ...] = ()
+        self.high_watermark = -1
+        self.compared_to = -1
+        self.log: Any = None
+
+
+class Invariants:
+    """Watches a world. `may_lose`: unclean elections are allowed, which lose records."""
+
+    def __init__(self, world: World, *, may_lose: bool = False) -> None:
+        self.world = world
+        self.may_lose = may_lose
+        self.images: dict[int, tuple[MetadataImage, str]] = {}  # by version, with who showed it first
+        self.quorum_leaders: dict[int, str] = {}
+        self.partition_leaders: dict[tuple[bytes, int, int], str] = {}
+        self.committed: dict[tuple[bytes, int], dict[int, _Batch]] = {}
+        self.highest_watermarks: dict[tuple[bytes, int], int] = {}
+        self.highest_version = -1
+        self.looks = 0
+        self._seen: dict[tuple[Process, bytes, int], _Seen] = {}
+        self._versions: dict[Process, int] = {}
+        self._nodes: dict[str, VirtualNode] = {node.host.name: node for node in world.nodes}
+        world.loop.after_turn = self.after_turn
+
+    def after_turn(self, touched: set[Process]) -> None:
+        for process in sorted(touched, key=lambda one: one.name):
+            node = self._nodes.get(process.name)
+            if node is None or node.process is not process or process.is_dead or node.broker is None:
+                continue
+            if getattr(node.broker, "metadata", None) is None:
+                continue
+            self.looks += 1
+            self._look_at_quorum(node, process)
+            self._look_at_metadata(node, process)
+            for partition in node.broker.replica_manager:
+                self._look_at_partition(process, partition)
+
+    # ---- the quorum and its metadata -----------------------------------------------------------------
+
+    def _look_at_quorum(self, node: VirtualNode, process: Process) -> None:
+        assert node.broker is not None
+        metadata = node.broker.metadata
+        if not metadata.is_controller:
+            return
+        epoch = metadata.controller_epoch
+        known = self.quorum_leaders.setdefault(epoch, repr(process))
+        if known != repr(process):
+            raise SimulationError(f"{known} and {process!r} both lead the quorum in epoch {epoch}")
+
+    def _look_at_metadata(self, node: VirtualNode, process: Process) -> None:
+        assert node.broker is not None
+        image = node.broker.metadata.image
+        version = self._versions.get(process, -1)
+        if image.version == version:
+            return
+        if image.version < version:
+            raise SimulationError(f"{process!r} goes back from metadata {version} to {image.version}")
+        self._versions[process] = image.version
+        known = self.images.get(image.version)
+        if known is None:
+            try:
+                check_invariants(image)
+            except AssertionError as error:
+                raise SimulationError(f"{process!r} metadata {image.version}: {error}") from error
+            self.images[image.version] = (image, repr(process))
+            self.highest_version = max(self.highest_version, image.version)
+        elif known[0] != image:
+            raise SimulationError(
+                f"{known[1]} and {process!r} have different metadata at offset {image.version}:"
+                f" {difference(known[0], image)}"
+            )
+
+    # ---- partitions ------------------------------------------------------------------------------------
+
+    def _look_at_partition(self, process: Process, partition: Partition) -> None:
+        log = partition.log
+        state = (partition.is_leader, partition.leader_epoch, log.high_watermark, log.log_end_offset)
+        key = (process, partition.topic_id, partition.topic_partition.partition)
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen[key] = _Seen()
+        if seen.state == state and seen.log is log:
+            return
+        name = (partition.topic_id, partition.topic_partition.partition)
+        if partition.is_leader:
+            self._check_leader(process, partition, name)
+        if seen.log is not log:
+            seen.log, seen.high_watermark, seen.compared_to = log, -1, -1
+        if log.high_watermark < seen.high_watermark and not self.may_lose:
+            raise SimulationError(
+                f"{process!r} {partition.topic_partition}: the high watermark falls from"
+                f" {seen.high_watermark} to {log.high_watermark}"
+            )
+        seen.high_watermark = log.high_watermark
+        if log.high_watermark > log.log_end_offset:
+            raise SimulationError(
+                f"{process!r} {partition.topic_partition}: the high watermark {log.high_watermark}"
+                f" is beyond the log end {log.log_end_offset}"
+            )
+        seen.state = state
+        if log.high_watermark > seen.compared_to and partition.topic_partition.topic != COMPACTED:
+            seen.compared_to = self._compare(process, partition, max(seen.compared_to, log.log_start_offset))
+
+    def _check_leader(self, process: Process, partition: Partition, name: tuple[bytes, int]) -> None:
+        where = partition.topic_partition
+        leader = self.partition_leaders.setdefault((*name, partition.leader_epoch), process.name)
+        if leader != process.name:
+            raise SimulationError(
+                f"{leader} and {process.name} both lead {where} in epoch {partition.leader_epoch}"
+            )
+        log = partition.log
+        highest = self.highest_watermarks.get(name, -1)
+        if log.high_watermark > highest:
+            self.highest_watermarks[name] = log.high_watermark
+        elif log.log_end_offset < highest and not self.may_lose:
+            raise SimulationError(
+                f"{process!r} leads {where} in epoch {partition.leader_epoch} with a log to"
+                f" {log.log_end_offset}, and {highest} was committed"
+            )
+
+    def _compare(self, process: Process, partition: Partition, start: int) -> int:
+        """Compare what is newly below the high watermark with what others have there; where it ended."""
+        log = partition.log
+        known = self.committed.setdefault((partition.topic_id, partition.topic_partition.partition), {})
+        offset = start
+        while offset < log.high_watermark:
+            content = _bytes_from(partition, offset)
+            if not content:
+                break
+            for _, header in iterate_headers(content):
+                if header.next_offset > log.high_watermark:
+                    return offset
+                batch = _Batch(header.last_offset, header.partition_leader_epoch, header.crc)
+                other = known.setdefault(header.base_offset, batch)
+                if other != batch and not self.may_lose:
+                    raise SimulationError(
+                        f"{process!r} has {batch} at {header.base_offset} of {partition.topic_partition}"
+                        f" below its high watermark {log.high_watermark}, others have {other}"
+                    )
+                offset = header.next_offset
+        return offset
+
+
+def _bytes_from(partition: Partition, offset: int) -> bytes:
+    from logstore.partition_log import FetchIsolation
+
+    found = partition.log.read(
+        offset, MAX_BYTES_A_LOOK, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
+    ).slice
+    if found.file is None:
+        return b""
+    # Past the page cache and its chances: looking must not change the run.
+    return bytes(found.file._inode.content[found.position : found.position + found.size])  # type: ignore[attr-defined]
+
+
+def difference(one: MetadataImage, other: MetadataImage) -> str:
+    """The fields in which two images differ."""
+    return ", ".join(
+        f"{name}: {getattr(one, name)!r} != {getattr(other, name)!r}"
+        for name in one.__dataclass_fields__
+        if getattr(one, name) != getattr(other, name)
+    )
+
+
+def replicas_of(world: World, topic_partition: TopicPartition) -> list[tuple[VirtualNode, Partition]]:
+    """The replicas of a partition on the nodes that are up."""
+    found = []
+    for node in world.nodes:
+        if node.is_alive and node.broker is not None:
+            partition = node.broker.replica_manager.find(topic_partition)
+            if partition is not None:
+                found.append((node, partition))
+    return found

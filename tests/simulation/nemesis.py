@@ -1,0 +1,276 @@
+"""What goes wrong: faults in an order and at times that the seed gives, and an end to all of them.
+
+Each seed has its own mixture, so that some runs are all kills and others all cut cables. Faults that
+destroy what no cluster can keep are held back: the power of a second host fails, or a disk is lost, only
+when every partition has all its replicas in sync.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from tests.simulation.virtual_loop import Process
+from tests.simulation.world import VirtualNode, World
+
+KINDS: Final = (
+    "kill",
+    "power",
+    "stop",
+    "pause",
+    "cut_one_way",
+    "isolate",
+    "split",
+    "slow_link",
+    "reset",
+    "clock_jump",
+    "slow_disk",
+    "disk_error",
+    "full_disk",
+    "kill_at_disk_step",
+    "power_at_disk_step",
+    "kill_all",
+)
+
+
+class Nemesis:
+    """The faults of one run; `run` inflicts them, `heal` ends what is left of them."""
+
+    def __init__(
+        self, world: World, *, is_safe: Callable[[], bool], kinds: tuple[str, ...] = KINDS, gap_s: float = 1.0
+    ) -> None:
+        self.world = world
+        self.chance = world.chance
+        self.gap_s = gap_s
+        self.inflicted: list[str] = []
+        self._is_safe = is_safe  # whether a disk may forget
+        chance = self.chance
+        picked = [kind for kind in kinds if chance.random() < 0.5] or [chance.choice(kinds)]
+        self.weights = {kind: chance.choice((1, 1, 2, 5)) for kind in picked}
+        self._healing: list[asyncio.Task[None]] = []
+
+    async def run(self, seconds: float) -> None:
+        """Inflict faults for so long."""
+        loop = self.world.loop
+        end_s = loop.now_s + seconds
+        kinds, weights = list(self.weights), list(self.weights.values())
+        while True:
+            await asyncio.sleep(self.gap_s * self.chance.random() * 2)
+            if loop.now_s >= end_s:
+                return
+            kind = self.chance.choices(kinds, weights)[0]
+            fault: Callable[[], Awaitable[None]] = getattr(self, f"_{kind}")
+            self.inflicted.append(f"{loop.now_s:.3f} {kind}")
+            self.world.trace("fault", kind)
+            self._healing.append(asyncio.ensure_future(fault()))
+
+    async def heal(self) -> None:
+        """Undo everything, and bring all nodes back."""
+        for task in self._healing:
+            task.cancel()
+        self._healing.clear()
+        await asyncio.sleep(0)
+        network = self.world.network
+        for (source, target), link in list(network.links.items()):
+            if link.is_cut:
+                network.heal(source, target)
+            link.latency_s = min(link.latency_s, 0.001)
+            link.jitter_s = min(link.jitter_s, 0.001)
+        for node in self.world.nodes:
+            node.storage.before = lambda kind, path: None
+            node.storage.sync_seconds = lambda: 0.0
+            node.clock.offset_ms = 0
+            if node.process is not None and node.process.is_paused:
+                node.resume()
+            # A node whose disk has failed does not believe in it until it is restarted.
+            if node.is_alive and node.needs_restart:
+                node.kill()
+            if not node.is_alive:
+                await asyncio.sleep(0.01)
+                node.start()
+
+    # ---- processes -----------------------------------------------------------------------------------
+
+    def _victim(self) -> VirtualNode:
+        return self.chance.choice(self.world.nodes)
+
+    async def _return(self, node: VirtualNode, seconds: float | None = None) -> None:
+        if seconds is None:
+            seconds = self.chance.choice((0.02, 0.5, 3.0, 12.0)) * self.chance.random()
+        await asyncio.sleep(seconds)
+        if not node.is_alive:
+            node.storage.before = lambda kind, path: None
+            node.start()
+
+    async def _kill(self) -> None:
+        node = self._victim()
+        if node.is_alive:
+            node.kill()
+        await self._return(node)
+
+    async def _kill_all(self) -> None:
+        """All processes die within moments; the page caches stay."""
+        for node in self.world.nodes:
+            await asyncio.sleep(0.02 * self.chance.random())
+            if node.is_alive:
+                node.kill()
+        nodes = list(self.world.nodes)
+        self.chance.shuffle(nodes)
+        for node in nodes:
+            await self._return(node, 0.5 * self.chance.random())
+
+    async def _power(self) -> None:
+        node = self._victim()
+        if node.is_alive:
+            if self._is_safe():
+                node.lose_power()
+            else:
+                node.kill()
+        await self._return(node)
+
+    async def _stop(self) -> None:
+        node = self._victim()
+        if node.is_alive and node.is_serving:
+            stopped = node.stop()
+            await asyncio.wait([stopped], timeout=20.0)
+            if node.is_alive and not stopped.done():
+                node.kill()  # as a supervisor would
+        await self._return(node)
+
+    async def _pause(self) -> None:
+        node = self._victim()
+        if node.is_alive:
+            process = node.process
+            node.pause()
+            try:
+                await asyncio.sleep(self.chance.choice((0.1, 1.0, 5.0, 15.0)) * self.chance.random())
+            finally:
+                if node.process is process:
+                    node.resume()
+
+    async def _kill_at_disk_step(self) -> None:
+        await self._end_at_disk_step(VirtualNode.kill)
+
+    async def _power_at_disk_step(self) -> None:
+        await self._end_at_disk_step(VirtualNode.lose_power)
+
+    async def _end_at_disk_step(self, end: Callable[[VirtualNode], None]) -> None:
+        """The end comes between two operations of the disk, not between two of the loop."""
+        node = self._victim()
+        steps = self.chance.randint(1, 40)
+
+        def count(kind: str, path: str) -> None:
+            nonlocal steps
+            steps -= 1
+            if steps == 0 and node.is_alive:
+                (end if end is VirtualNode.kill or self._is_safe() else VirtualNode.kill)(node)
+
+        if node.is_alive:
+            node.storage.before = count
+            await asyncio.sleep(2.0)
+            if node.is_alive:
+                node.storage.before = lambda kind, path: None
+        await self._return(node)
+
+    # ---- the network ---------------------------------------------------------------------------------
+
+    async def _cut_one_way(self) -> None:
+        network, hosts = self.world.network, list(self.world.network.hosts.values())
+        node = self._victim().host
+        other = self.chance.choice([one for one in hosts if one is not node] or hosts)
+        source, target = (node, other) if self.chance.random() < 0.5 else (other, node)
+        network.cut(source, target)
+        await self._for_a_while()
+        network.heal(source, target)
+
+    async def _isolate(self) -> None:
+        """One node sees no other, though clients may see it."""
+        node = self._victim().host
+        with_clients = self.chance.random() < 0.5
+        others = (
+            list(self.world.network.hosts.values())
+            if with_clients
+            else [one.host for one in self.world.nodes]
+        )
+        await self._cut_between([node], [one for one in others if one is not node])
+
+    async def _split(self) -> None:
+        """The hosts fall into two halves."""
+        hosts = list(self.world.network.hosts.values())
+        self.chance.shuffle(hosts)
+        middle = self.chance.randint(1, max(1, len(hosts) - 1))
+        await self._cut_between(hosts[:middle], hosts[middle:])
+
+    async def _cut_between(self, these: list, those: list) -> None:  # type: ignore[type-arg]
+        network = self.world.network
+        pairs = [(a, b) for a in these for b in those] + [(b, a) for a in these for b in those]
+        for source, target in pairs:
+            network.cut(source, target)
+        await self._for_a_while()
+        for source, target in pairs:
+            network.heal(source, target)
+
+    async def _slow_link(self) -> None:
+        network, hosts = self.world.network, list(self.world.network.hosts.values())
+        link = network.link(self._victim().host, self.chance.choice(hosts))
+        before = link.latency_s, link.jitter_s
+        link.latency_s, link.jitter_s = self.chance.choice(((0.05, 0.05), (0.3, 0.5), (0.005, 2.0)))
+        await self._for_a_while()
+        link.latency_s, link.jitter_s = before
+
+    async def _reset(self) -> None:
+        """Some connections of a node break."""
+        process = self._victim().process
+        if process is not None:
+            for socket in list(process.sockets):
+                if self.chance.random() < 0.4:
+                    self.world.network.reset(socket)
+
+    async def _for_a_while(self) -> None:
+        await asyncio.sleep(self.chance.choice((0.2, 1.0, 4.0, 12.0)) * self.chance.random())
+
+    # ---- clocks and disks ------------------------------------------------------------------------------
+
+    async def _clock_jump(self) -> None:
+        jumps_ms = (-3_600_000, -5_000, -500, 500, 5_000, 3_600_000)
+        self._victim().clock.offset_ms += self.chance.choice(jumps_ms)
+
+    async def _slow_disk(self) -> None:
+        storage, chance = self._victim().storage, self.chance
+        slowest_s = chance.choice((0.02, 0.2, 1.0))
+        storage.sync_seconds = lambda: slowest_s * chance.random()
+        await self._for_a_while()
+        storage.sync_seconds = lambda: 0.0
+
+    async def _disk_error(self) -> None:
+        await self._fail_disk(errno.EIO)
+
+    async def _full_disk(self) -> None:
+        await self._fail_disk(errno.ENOSPC)
+
+    async def _fail_disk(self, error: int) -> None:
+        """From one operation on the disk refuses to change anything."""
+        node = self._victim()
+        steps = self.chance.randint(1, 30)
+
+        def refuse(kind: str, path: str) -> None:
+            nonlocal steps
+            steps -= 1
+            if steps <= 0 and (error == errno.EIO or kind in ("write", "replace", "create", "mkdir")):
+                node.needs_restart = True
+                raise OSError(error, os.strerror(error), path)
+
+        if node.is_alive:
+            node.storage.before = refuse
+            await self._for_a_while()
+            # The disk is mended, or gets room, but a node believes in it again only after a restart.
+            node.storage.before = lambda kind, path: None
+            if node.is_alive and node.needs_restart:
+                node.kill()
+        await self._return(node)
+
+
+def processes(world: World) -> list[Process]:
+    """The processes of the nodes that are up."""
+    return [node.process for node in world.nodes if node.process is not None and node.is_alive]

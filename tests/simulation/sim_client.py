@@ -1,0 +1,327 @@
+"""A client of the simulated cluster: finds leaders, sends one request at a time, and tells errors apart.
+
+It is built on the shipped `PeerClient`, knows nothing that a client outside could not know, and never gives
+up: what a request ended with is for its caller to judge.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import Record, build_batch, records_of
+from logstore.topic_partition import TopicPartition
+from node.net.peer_client import PeerClient
+from node.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from node.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from node.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from node.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from node.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from node.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+LAST_VERSION_WITH_NAMES: Final = 12  # of Produce and Fetch: topics by name, not by id
+LAST_COMMIT_VERSION_WITH_NAMES: Final = 9
+REQUEST_TIMEOUT_S: Final = 3.0
+PRODUCE_TIMEOUT_MS: Final = 1_500
+EARLIEST: Final = -2
+
+R = TypeVar("R")
+
+
+class Fetched(NamedTuple):
+    """What a fetch brought of one partition."""
+
+    records: list[Record]
+    high_watermark: int
+    log_start_offset: int
+
+
+class SimClient:
+    """Asks whichever node it finds; every request may raise KafkaError."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], chance: random.Random) -> None:
+        self._bootstrap = list(bootstrap)
+        self._chance = chance
+        self._connections: dict[tuple[str, int], PeerClient] = {}
+        self._endpoints: dict[int, tuple[str, int]] = {}
+        self.leaders: dict[TopicPartition, int] = {}
+        self._coordinator: dict[str, tuple[str, int]] = {}
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.abort()
+
+    async def _connect(self, endpoint: tuple[str, int]) -> PeerClient:
+        connection = self._connections.get(endpoint)
+        if connection is None or not connection.is_open:
+            connection = await PeerClient.connect(*endpoint, client_id="sim", timeout_s=REQUEST_TIMEOUT_S)
+            other = self._connections.get(endpoint)
+            if other is not None and other.is_open:
+                connection.abort()
+                return other
+            self._connections[endpoint] = connection
+        return connection
+
+    async def ask(
+        self, endpoint: tuple[str, int], message: object, answer: type[R], *, max_version: int | None = None
+    ) -> R:
+        """One request to one node."""
+        connection = await self._connect(endpoint)
+        return await connection.request(message, answer, timeout_s=REQUEST_TIMEOUT_S, max_version=max_version)
+
+    def any_endpoint(self) -> tuple[str, int]:
+        """One of the nodes, by chance: the next try may ask another."""
+        return self._chance.choice(self._bootstrap)
+
+    # ---- metadata ----------------------------------------------------------------------------------
+
+    async def refresh(self, topics: Sequence[str]) -> MetadataResponse:
+        """Learn who leads what."""
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
+        )
+        response = await self.ask(self.any_endpoint(), request, MetadataResponse)
+        for broker in response.brokers:
+            self._endpoints[broker.node_id] = (broker.host, broker.port)
+        for topic in response.topics:
+            for one in topic.partitions:
+                if topic.name is not None and one.leader_id >= 0:
+                    self.leaders[TopicPartition(topic.name, one.partition_index)] = one.leader_id
+        return response
+
+    async def leader(self, topic_partition: TopicPartition) -> tuple[str, int]:
+        """Where the leader of a partition is said to be."""
+        if topic_partition not in self.leaders:
+            await self.refresh([topic_partition.topic])
+        leader = self.leaders.get(topic_partition, -1)
+        if leader not in self._endpoints:
+            self.leaders.pop(topic_partition, None)
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        return self._endpoints[leader]
+
+    def forget_leader(self, topic_partition: TopicPartition) -> None:
+        self.leaders.pop(topic_partition, None)
+
+    async def create_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: dict[str, str]
+    ) -> None:
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=replication_factor,
+                    configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+                )
+            ],
+            timeout_ms=2_000,
+        )
+        response = await self.ask(self.any_endpoint(), request, CreateTopicsResponse)
+        _check(response.topics[0].error_code, response.topics[0].error_message)
+
+    # ---- records -----------------------------------------------------------------------------------
+
+    async def init_producer_id(self) -> tuple[int, int]:
+        """A new producer id and its epoch."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        response = await self.ask(self.any_endpoint(), request, InitProducerIdResponse)
+        _check(response.error_code)
+        return response.producer_id, response.producer_epoch
+
+    async def produce(
+        self,
+        topic_partition: TopicPartition,
+        values: Sequence[bytes],
+        *,
+        acks: int,
+        now_ms: int,
+        producer: tuple[int, int] = (-1, -1),
+        base_sequence: int = -1,
+    ) -> int:
+        """Append one batch at the leader; its base offset."""
+        batch = build_batch(
+            [(None, value, now_ms, ()) for value in values],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=base_sequence,
+        )
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=PRODUCE_TIMEOUT_MS,
+            topic_data=[
+                TopicProduceData(
+                    name=topic_partition.topic,
+                    partition_data=[PartitionProduceData(index=topic_partition.partition, records=batch)],
+                )
+            ],
+        )
+        endpoint = await self.leader(topic_partition)
+        response = await self.ask(endpoint, request, ProduceResponse, max_version=LAST_VERSION_WITH_NAMES)
+        one = response.responses[0].partition_responses[0]
+        _check(one.error_code, one.error_message)
+        return one.base_offset
+
+    async def fetch(
+        self,
+        topic_partition: TopicPartition,
+        offset: int,
+        *,
+        max_wait_ms: int = 500,
+        max_bytes: int = 100_000,
+        endpoint: tuple[str, int] | None = None,
+    ) -> Fetched:
+        """What the leader (or the node at `endpoint`) has from `offset` on."""
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                FetchTopic(
+                    topic=topic_partition.topic,
+                    partitions=[
+                        FetchPartition(
+                            partition=topic_partition.partition,
+                            fetch_offset=offset,
+                            partition_max_bytes=max_bytes,
+                        )
+                    ],
+                )
+            ],
+        )
+        if endpoint is None:
+            endpoint = await self.leader(topic_partition)
+        response = await self.ask(endpoint, request, FetchResponse, max_version=LAST_VERSION_WITH_NAMES)
+        _check(response.error_code)
+        one = response.responses[0].partitions[0]
+        _check(one.error_code)
+        content = bytes(one.records) if isinstance(one.records, bytes | bytearray | memoryview) else b""
+        records = [record for record in records_of([content]) if record.offset >= offset] if content else []
+        return Fetched(records, one.high_watermark, one.log_start_offset)
+
+    async def list_offset(self, topic_partition: TopicPartition, timestamp: int) -> int:
+        """The offset at a timestamp or special place."""
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsTopic(
+                    name=topic_partition.topic,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=topic_partition.partition, timestamp=timestamp)
+                    ],
+                )
+            ],
+        )
+        response = await self.ask(await self.leader(topic_partition), request, ListOffsetsResponse)
+        one = response.topics[0].partitions[0]
+        _check(one.error_code)
+        return one.offset
+
+    # ---- groups ------------------------------------------------------------------------------------
+
+    async def _coordinator_of(self, group: str) -> tuple[str, int]:
+        found = self._coordinator.get(group)
+        if found is None:
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+            response = await self.ask(self.any_endpoint(), request, FindCoordinatorResponse)
+            one = response.coordinators[0]
+            _check(one.error_code, one.error_message)
+            found = self._coordinator[group] = (one.host, one.port)
+        return found
+
+    def forget_coordinator(self, group: str) -> None:
+        self._coordinator.pop(group, None)
+
+    async def commit(self, group: str, topic_partition: TopicPartition, offset: int) -> None:
+        """Commit an offset as a consumer without a group membership does."""
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic_partition.topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=topic_partition.partition,
+                            committed_offset=offset,
+                            committed_metadata="",
+                        )
+                    ],
+                )
+            ],
+        )
+        response = await self.ask(
+            await self._coordinator_of(group),
+            request,
+            OffsetCommitResponse,
+            max_version=LAST_COMMIT_VERSION_WITH_NAMES,
+        )
+        _check(response.topics[0].partitions[0].error_code)
+
+    async def committed(self, group: str, topic_partition: TopicPartition) -> int:
+        """The committed offset, -1 for none."""
+        request = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=group,
+                    topics=[
+                        OffsetFetchRequestTopics(
+                            name=topic_partition.topic, partition_indexes=[topic_partition.partition]
+                        )
+                    ],
+                )
+            ],
+            require_stable=True,
+        )
+        response = await self.ask(
+            await self._coordinator_of(group),
+            request,
+            OffsetFetchResponse,
+            max_version=LAST_COMMIT_VERSION_WITH_NAMES,
+        )
+        _check(response.groups[0].error_code)
+        one = response.groups[0].topics[0].partitions[0]
+        _check(one.error_code)
+        return one.committed_offset
+
+
+def _check(code: int, message: str | None = None) -> None:
+    if code:
+        raise KafkaError(ErrorCode(code), message or "")
+
+
+async def pause(chance: random.Random, seconds: float = 0.1) -> None:
+    """Wait a little before the next try."""
+    await asyncio.sleep(seconds * (0.5 + chance.random()))

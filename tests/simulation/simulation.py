@@ -1,0 +1,308 @@
+"""One run: a cluster, its clients and its misfortune, made from a seed, and the judgement at the end."""
+
+import asyncio
+import gc
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from tests.simulation.history import History
+from tests.simulation.invariants import Invariants
+from tests.simulation.nemesis import KINDS, Nemesis
+from tests.simulation.sim_client import SimClient, pause
+from tests.simulation.virtual_loop import PROCESS, SimulationError
+from tests.simulation.workload import Workload
+from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World
+
+LIMIT_S: Final = 3_600.0
+RECOVERY_S: Final = 60.0  # within which a cluster without faults must be whole again
+SECRET: Final = "a secret of the simulation"
+# What a lone node cannot survive: there is nobody who has what its page cache forgot.
+NEEDS_REPLICAS: Final = frozenset({"power", "power_at_disk_step"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a run is made of, besides its seed."""
+
+    nodes: int = 3
+    seconds: float = 20.0  # of faults
+    kinds: tuple[str, ...] = KINDS
+    settings: dict[str, str] = field(default_factory=dict)
+    show: bool = False
+    keep_trace: bool = False
+    may_lose: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of it: `digest` is the same for the same seed."""
+
+    seed: int
+    digest: int
+    events: int
+    callbacks: int
+    virtual_s: float
+    acknowledged: int
+    read: int
+    metadata_offset: int
+    faults: list[str]
+    exits: list[str]
+    trace: list[str] | None = None
+
+
+class Simulation:
+    """The parts of one run, for those who want to look into it."""
+
+    def __init__(self, seed: int, options: Options) -> None:
+        self.options = options
+        self.world = World(seed, show=options.show)
+        if options.keep_trace:
+            self.world.lines = []
+        chance = self.world.chance
+        self.settings = _cluster_settings(chance, options)
+        for node_id in range(options.nodes):
+            self.world.nodes.append(
+                VirtualNode(self.world, node_id, _node_settings(node_id, options.nodes) | self.settings)
+            )
+        self.admin = self.world.add_client("admin")
+        bootstrap = [(node.host.name, CLIENT_PORT) for node in self.world.nodes]
+        self.history = History()
+        self.workload = Workload(self.world, self.history, bootstrap, may_lose=options.may_lose)
+        self.admin_client = SimClient(bootstrap, random.Random(f"admin {seed}"))
+        self.invariants = Invariants(self.world, may_lose=options.may_lose)
+        kinds = options.kinds
+        if options.nodes == 1:
+            kinds = tuple(kind for kind in kinds if kind not in NEEDS_REPLICAS)
+        self.nemesis = Nemesis(
+            self.world, is_safe=self.is_whole, kinds=kinds, gap_s=chance.choice((0.5, 1.0, 3.0))
+        )
+        self.partitions: list[TopicPartition] = []
+
+    def run(self) -> Outcome:
+        """Carry it out; SimulationError says what was wrong."""
+        loop = self.world.loop
+        listener = _LogListener(self.world)
+        root = logging.getLogger()
+        level = root.level
+        root.addHandler(listener)
+        root.setLevel(logging.INFO if self.options.show else logging.ERROR)
+        gc_was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            loop.run(self._main(), limit_s=LIMIT_S)
+        finally:
+            self.world.close()
+            if gc_was_enabled:
+                gc.enable()
+            root.removeHandler(listener)
+            root.setLevel(level)
+        return Outcome(
+            seed=self.world.seed,
+            digest=self.world.digest,
+            events=self.world.events,
+            callbacks=loop.callbacks,
+            virtual_s=loop.now_s,
+            acknowledged=self.workload.produced,
+            read=self.workload.reads,
+            metadata_offset=self.invariants.highest_version,
+            faults=self.nemesis.inflicted,
+            exits=[line for node in self.world.nodes for line in node.exits],
+            trace=self.world.lines,
+        )
+
+    async def _main(self) -> None:
+        world, chance, options = self.world, self.world.chance, self.options
+        for node in world.nodes:
+            node.start()
+        await world.spawn(self.admin, self._create_topics())
+        for number in range(2):
+            self.workload.add_producer(
+                f"p{number}", self.partitions, pause_s=chance.choice((0.1, 0.3, 1.0)), max_records=5
+            )
+        self.workload.add_reader("reader", self.partitions)
+        self.workload.add_group("g", self.partitions[0], pause_s=0.4)
+        await self.nemesis.run(options.seconds)
+        await self.nemesis.heal()
+        await self._wait_until_whole()
+        await self.workload.finish(limit_s=RECOVERY_S)
+        await world.spawn(self.admin, self._judge())
+        for stopped in [node.stop() for node in world.nodes]:
+            await asyncio.wait([stopped], timeout=RECOVERY_S)
+            if not stopped.done():
+                raise SimulationError("a node does not stop")
+
+    # ---- topics --------------------------------------------------------------------------------------
+
+    async def _create_topics(self) -> None:
+        chance, nodes = self.world.chance, self.options.nodes
+        for name in ("a", "b"):
+            partitions = chance.randint(1, 3)
+            configs = {
+                "min.insync.replicas": str(min(2, nodes)),
+                "segment.ms": str(chance.choice((2_000, 3_600_000))),
+            }
+            deadline_s = self.world.loop.now_s + RECOVERY_S
+            while True:
+                try:
+                    await self.admin_client.create_topic(name, partitions, min(3, nodes), configs)
+                    break
+                except KafkaError as error:
+                    if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                        break
+                    if self.world.loop.now_s > deadline_s:
+                        raise SimulationError(f"no topic can be made: {error}") from error
+                    await pause(chance)
+            self.history.topics[name] = partitions
+            self.partitions += [TopicPartition(name, index) for index in range(partitions)]
+
+    # ---- judgement -----------------------------------------------------------------------------------
+
+    def is_whole(self) -> bool:
+        """Whether every node is up and every partition has all its replicas in sync, as all of them know."""
+        nodes = self.world.nodes
+        if not all(node.is_alive and node.is_serving and not node.process.is_paused for node in nodes):  # type: ignore[union-attr]
+            return False
+        if any(link.is_cut for link in self.world.network.links.values()):
+            return False
+        images = [node.broker.metadata.image for node in nodes if node.broker is not None]
+        newest = max(images, key=lambda one: one.version)
+        if any(one.version != newest.version for one in images):
+            return False
+        return all(
+            len(partition.isr) == len(partition.replicas) and partition.has_leader
+            for topic in newest.topics.by_name.values()
+            for partition in topic.partitions
+        )
+
+    async def _wait_until_whole(self) -> None:
+        deadline_s = self.world.loop.now_s + RECOVERY_S
+        while not self.is_whole():
+            await asyncio.sleep(0.1)
+            for node in self.world.nodes:
+                if not node.is_alive:  # one that ended because of what its disk did before it was mended
+                    node.start()
+            if self.world.loop.now_s > deadline_s:
+                raise SimulationError(f"the cluster does not recover: {self._state()}")
+
+    def _state(self) -> str:
+        lines = []
+        for node in self.world.nodes:
+            broker = node.broker
+            image = getattr(getattr(broker, "metadata", None), "image", None)
+            lines.append(
+                f"{node.process!r} alive={node.is_alive} serving={node.is_serving} exits={node.exits[-1:]}"
+                f" version={image.version if image else None}"
+                f" brokers={[(b.broker_id, b.fenced) for b in image.brokers.values()] if image else None}"
+                + (
+                    str(
+                        [
+                            (topic.name, one.partition, one.leader, one.isr, one.replicas)
+                            for topic in image.topics.by_name.values()
+                            for one in topic.partitions
+                            if len(one.isr) < len(one.replicas) or not one.has_leader
+                        ]
+                    )
+                    if image
+                    else ""
+                )
+            )
+        return "\n".join(lines)
+
+    async def _judge(self) -> None:
+        """All is well and everybody has finished: now look at what is there."""
+        chance, client = self.world.chance, self.admin_client
+        for partition in self.partitions:
+            content = await self.workload.read_to_end(client, chance, partition, limit_s=RECOVERY_S)
+            self.history.check_end(partition, content)
+        for group, partition in self.history.commits:
+            deadline_s = self.world.loop.now_s + RECOVERY_S
+            while True:
+                try:
+                    found = await client.committed(group, partition)
+                    break
+                except KafkaError as error:
+                    if self.world.loop.now_s > deadline_s:
+                        raise SimulationError(f"group {group} does not answer: {error}") from error
+                    client.forget_coordinator(group)
+                    await pause(chance)
+            self.history.check_committed(group, partition, found)
+        for node in self.world.nodes:
+            assert node.broker is not None
+            known = node.broker.metadata.image.topics.by_name
+            for name, count in self.history.topics.items():
+                if name not in known or len(known[name].partitions) != count:
+                    raise SimulationError(f"{node.process!r} does not know topic {name}, which was made")
+        client.close()
+
+
+class _LogListener(logging.Handler):
+    """Hears what the nodes log: shown with the trace, and the last exception is kept for who asks why."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = PROCESS.get()
+        if process is None or process.is_dead:
+            return
+        if record.exc_info:
+            self._world.last_exception = f"{process!r} {self.format(record)}"
+        if self._world.show:
+            print(f"{self._world.loop.now_s:12.6f} log {process!r} {record.getMessage()}")
+
+
+def run_seed(
+    seed: int, options: Options | None = None, *, plant: Callable[[Simulation], None] | None = None
+) -> Outcome:
+    """Run one seed; `plant` may spoil something first."""
+    simulation = Simulation(seed, options or Options())
+    if plant is not None:
+        plant(simulation)
+    return simulation.run()
+
+
+def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]:
+    """What is set alike on all nodes; some of it by chance, so that many a timing is tried."""
+    replicas = min(3, options.nodes)
+    return {
+        "log.dirs": "/data",
+        "num.recovery.threads.per.data.dir": "1",
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": str(replicas),
+        "min.insync.replicas": str(min(2, options.nodes)),
+        "default.replication.factor": str(replicas),
+        "broker.session.timeout.ms": chance.choice(("2000", "6000")),
+        "broker.heartbeat.interval.ms": "500",
+        "replica.lag.time.max.ms": chance.choice(("1500", "5000")),
+        "replica.fetch.wait.max.ms": "300",
+        "metadata.log.max.record.bytes.between.snapshots": chance.choice(("2000", "20000000")),
+        "log.cleaner.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        **options.settings,
+    }
+
+
+def _node_settings(node_id: int, nodes: int) -> dict[str, str]:
+    name = f"node-{node_id}"
+    settings = {
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
+        "advertised.listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
+    }
+    if nodes > 1:
+        voters = min(3, nodes)
+        settings["controller.quorum.voters"] = ",".join(
+            f"{one}@node-{one}:{CONTROLLER_PORT}" for one in range(voters)
+        )
+        settings["controller.listener.names"] = "CONTROLLER"
+        settings["cluster.secret"] = SECRET
+        settings["process.roles"] = "broker,controller" if node_id < voters else "broker"
+        if node_id < voters:
+            settings["listeners"] += f",CONTROLLER://{name}:{CONTROLLER_PORT}"
+    return settings

@@ -1,0 +1,386 @@
+"""A disk that keeps, when the power goes, what a disk must keep, and of the rest what chance lets it.
+
+A write is in the page cache at once, where a killed process leaves it. It is durable after `sync` of its
+file. When the power goes, each page that was written since may or may not have reached the platter, in any
+order, up to the first truncation that did not; pages that did not, in a file that did grow, are zeros.
+Names (made, renamed, removed) are a journal of which a prefix survives; `sync_directory` makes it durable,
+and on most file systems so does the sync of any file, which `names_follow_files` chooses.
+"""
+
+import errno
+import os
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from logstore.varint import ByteSource
+from tests.simulation.virtual_loop import Process
+
+PAGE_BYTES: Final = 4096
+MAX_JOURNAL: Final = 4_096  # changes of names; beyond it the kernel writes the oldest half by itself
+
+
+class _Inode:
+    """The bytes of a file, and what was done to them since they were last durable."""
+
+    __slots__ = ("changes", "content", "modified_ms")
+
+    def __init__(self, content: bytes, modified_ms: int) -> None:
+        self.content = bytearray(content)
+        self.modified_ms = modified_ms
+        # (position, new bytes, old bytes, old size); a truncation has None for new bytes and what it cut off.
+        self.changes: list[tuple[int, bytes | None, bytes, int]] = []
+
+
+_Entry = _Inode | None  # None: a directory
+
+
+class VirtualStorage:
+    """What is on a host's disk, over the lives of its processes."""
+
+    def __init__(self, chance: random.Random, *, now_ms: Callable[[], int]) -> None:
+        self.chance = chance
+        self.now_ms = now_ms
+        self.names_follow_files = chance.random() < 0.5
+        self.directories: dict[str, dict[str, _Entry]] = {"/": {}}
+        self.journal: list[Callable[[], None]] = []  # how to undo each change of a name
+        self.steps = 0
+        self.used_bytes = 0
+        # Called before each change with its kind and path; may raise OSError, or end the process.
+        self.before: Callable[[str, str], None] = lambda kind, path: None
+        self.sync_seconds: Callable[[], float] = lambda: 0.0
+        self.trace: Callable[[str, str], None] = lambda kind, detail: None
+
+    def step(self, kind: str, path: str) -> None:
+        self.steps += 1
+        self.before(kind, path)
+        self.trace(kind, path)
+
+    # ---- names ---------------------------------------------------------------------------------------
+
+    def find(self, path: str) -> _Inode:
+        parent, _, name = path.rpartition("/")
+        entries = self.directories.get(parent or "/")
+        inode = entries.get(name) if entries is not None else None
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return inode
+
+    def entries(self, path: str) -> dict[str, _Entry]:
+        found = self.directories.get(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return found
+
+    def put(self, path: str, inode: _Inode) -> None:
+        """A name for a file, new or instead of another."""
+        parent, _, name = path.rpartition("/")
+        entries = self.entries(parent or "/")
+        before = entries.get(name)
+        was_there = name in entries
+        entries[name] = inode
+
+        def undo() -> None:
+            if was_there:
+                entries[name] = before
+            else:
+                entries.pop(name, None)
+
+        self._note(undo)
+
+    def drop(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        entries = self.entries(parent or "/")
+        inode = entries.pop(name)
+        self._note(lambda: entries.__setitem__(name, inode))
+
+    def move_file(self, source: str, target: str) -> None:
+        self.put(target, self.find(source))
+        undo_put = self.journal.pop()
+        self.drop(source)
+        undo_drop = self.journal.pop()
+
+        def undo() -> None:
+            undo_drop()
+            undo_put()
+
+        self._note(undo)
+
+    def make_directory(self, path: str) -> None:
+        if path in self.directories:
+            return
+        parent, _, name = path.rpartition("/")
+        self.make_directory(parent or "/")
+        above = self.directories[parent or "/"]
+        above[name] = None
+        self.directories[path] = {}
+
+        def undo() -> None:
+            above.pop(name, None)
+            self.directories.pop(path, None)
+
+        self._note(undo)
+
+    def move_directory(self, source: str, target: str) -> None:
+        if self.directories.get(target):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
+        self._move(source, target)
+        self._note(lambda: self._move(target, source))
+
+    def _move(self, source: str, target: str) -> None:
+        prefix = source + "/"
+        for path in [one for one in self.directories if one == source or one.startswith(prefix)]:
+            self.directories[target + path[len(source) :]] = self.directories.pop(path)
+        parent, _, name = source.rpartition("/")
+        self.directories[parent or "/"].pop(name, None)
+        parent, _, name = target.rpartition("/")
+        self.entries(parent or "/")[name] = None
+
+    def remove_tree(self, path: str) -> None:
+        prefix = path + "/"
+        gone = {
+            one: self.directories[one] for one in self.directories if one == path or one.startswith(prefix)
+        }
+        if not gone:
+            return
+        parent, _, name = path.rpartition("/")
+        above = self.entries(parent or "/")
+        for one in gone:
+            del self.directories[one]
+        above.pop(name, None)
+
+        def undo() -> None:
+            self.directories.update(gone)
+            above[name] = None
+
+        self._note(undo)
+
+    def _note(self, undo: Callable[[], None]) -> None:
+        self.journal.append(undo)
+        if len(self.journal) > MAX_JOURNAL:
+            del self.journal[: MAX_JOURNAL // 2]
+
+    # ---- power ---------------------------------------------------------------------------------------
+
+    def lose_power(self) -> None:
+        """Forget some of what was not durable."""
+        chance = self.chance
+        keep = chance.choice((0, len(self.journal), chance.randint(0, len(self.journal))))
+        while len(self.journal) > keep:
+            self.journal.pop()()
+        self.journal.clear()
+        generosity = chance.choice((0.0, 0.0, 0.5, 0.9, 1.0))
+        for directory in sorted(self.directories):
+            for name in sorted(self.directories[directory]):
+                inode = self.directories[directory][name]
+                if inode is not None and inode.changes:
+                    _forget(inode, chance, generosity)
+
+    def lose_everything(self) -> None:
+        """Another disk is put in."""
+        self.directories = {"/": {}}
+        self.journal.clear()
+
+
+def _forget(inode: _Inode, chance: random.Random, generosity: float) -> None:
+    """Undo what was not durable, then do again what chance lets through."""
+    changes, inode.changes = inode.changes, []
+    content = inode.content
+    for position, new, old, old_size in reversed(changes):
+        if new is None:
+            content += old
+        else:
+            del content[old_size:]
+            content[position : position + len(old)] = old
+    for position, new, _, _ in changes:
+        if new is None:
+            if chance.random() >= generosity:
+                return  # what came later was written into pages that are not there
+            del content[position:]
+            continue
+        start = position
+        while start < position + len(new):
+            end = min(position + len(new), (start // PAGE_BYTES + 1) * PAGE_BYTES)
+            if chance.random() < generosity:
+                # A page that was being written may hold the old bytes behind the new ones.
+                torn = end if chance.random() < 0.8 else chance.randint(start, end)
+                if start > len(content):
+                    content += bytes(start - len(content))
+                content[start:torn] = new[start - position : torn - position]
+            start = end
+
+
+class VirtualFile:
+    """An open file: it stays what it was, whatever becomes of its name."""
+
+    __slots__ = ("__weakref__", "_disk", "_inode", "_path")
+
+    def __init__(self, disk: "VirtualDisk", path: str, inode: _Inode) -> None:
+        self._disk, self._path, self._inode = disk, path, inode
+
+    def size(self) -> int:
+        return len(self._inode.content)
+
+    def modified_ms(self) -> int:
+        return self._inode.modified_ms
+
+    def write_at(self, position: int, buffers: Sequence[ByteSource]) -> None:
+        new = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
+        try:
+            self._disk.step("write", self._path)
+        except OSError as error:
+            if error.errno in (errno.EIO, errno.ENOSPC) and new:
+                self._put(position, new[: self._disk.storage.chance.randrange(len(new))])
+            raise
+        self._put(position, new)
+
+    def _put(self, position: int, new: bytes) -> None:
+        inode = self._inode
+        content = inode.content
+        size = len(content)
+        if position > size:
+            content += bytes(position - size)
+        inode.changes.append((position, new, bytes(content[position : position + len(new)]), size))
+        content[position : position + len(new)] = new
+        inode.modified_ms = self._disk.storage.now_ms()
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self._disk.reads(self._path)
+        return bytes(self._inode.content[position : position + size])
+
+    def read_at_cached(self, position: int, size: int) -> bytes | None:
+        # A read must sometimes wait for the disk, and then goes the way over a thread.
+        if self._disk.storage.chance.random() < 0.02:
+            return None
+        content = self.read_at(position, size)
+        return content if len(content) == size else None
+
+    def can_send(self, position: int, size: int) -> bool:
+        return position + size <= self.size() and self._disk.storage.chance.random() < 0.5
+
+    def send_to(self, socket_number: int, position: int, size: int) -> int:
+        raise OSError(errno.EINVAL, "virtual sockets have no numbers")
+
+    def truncate(self, size: int) -> None:
+        self._disk.step("truncate", self._path)
+        content = self._inode.content
+        if size < len(content):
+            self._inode.changes.append((size, None, bytes(content[size:]), len(content)))
+            del content[size:]
+        elif size > len(content):
+            self._put(size, b"")
+
+    def preallocate(self, size: int) -> None:
+        if size > self.size():
+            self.truncate(size)
+
+    def sync(self) -> None:
+        self._disk.step("sync", self._path)
+        self._inode.changes.clear()
+        if self._disk.storage.names_follow_files:
+            self._disk.storage.journal.clear()
+        self._disk.wait_for_platter()
+
+
+class VirtualDisk:
+    """What one process sees of its host's disk; nothing any more once it is dead."""
+
+    def __init__(self, storage: VirtualStorage, process: Process) -> None:
+        self.storage = storage
+        self._process = process
+
+    def step(self, kind: str, path: str) -> None:
+        if self._process.is_dead:
+            raise OSError(errno.EIO, "this process is dead", path)
+        self.storage.step(kind, path)
+        if self._process.is_dead:
+            raise OSError(errno.EIO, "this process has just died", path)
+
+    def reads(self, path: str) -> None:
+        if self._process.is_dead:
+            raise OSError(errno.EIO, "this process is dead", path)
+
+    def wait_for_platter(self) -> None:
+        self._process.thread_seconds += self.storage.sync_seconds()
+
+    def open(self, path: Path, *, create: bool = False) -> VirtualFile:
+        name = str(path)
+        try:
+            return VirtualFile(self, name, self.storage.find(name))
+        except FileNotFoundError:
+            if not create:
+                raise
+        self.storage.entries(str(path.parent))
+        self.step("create", name)
+        inode = _Inode(b"", self.storage.now_ms())
+        self.storage.put(name, inode)
+        return VirtualFile(self, name, inode)
+
+    def open_to_read(self, path: Path) -> VirtualFile:
+        return self.open(path)
+
+    def forget(self, path: Path) -> None:
+        pass
+
+    def exists(self, path: Path) -> bool:
+        self.reads(str(path))
+        name = str(path)
+        if name in self.storage.directories:
+            return True
+        parent, _, last = name.rpartition("/")
+        return last in self.storage.directories.get(parent or "/", ())
+
+    def file_size(self, path: Path) -> int:
+        return len(self.storage.find(str(path)).content)
+
+    def read_file(self, path: Path) -> bytes:
+        self.reads(str(path))
+        return bytes(self.storage.find(str(path)).content)
+
+    def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
+        name = str(path)
+        self.storage.entries(str(path.parent))
+        self.step("replace", name)
+        # A file system that keeps order writes the bytes of a file before the rename that puts it in place.
+        self.storage.put(name, _Inode(bytes(content), self.storage.now_ms()))
+        if sync:
+            self.sync_directory(path.parent)
+
+    def list_directory(self, path: Path) -> list[str]:
+        self.reads(str(path))
+        return sorted(name for name, inode in self.storage.entries(str(path)).items() if inode is not None)
+
+    def list_directories(self, path: Path) -> list[str]:
+        self.reads(str(path))
+        return sorted(name for name, inode in self.storage.entries(str(path)).items() if inode is None)
+
+    def make_directory(self, path: Path) -> None:
+        if str(path) not in self.storage.directories:
+            self.step("mkdir", str(path))
+            self.storage.make_directory(str(path))
+
+    def remove_directory(self, path: Path) -> None:
+        self.step("rmdir", str(path))
+        self.storage.remove_tree(str(path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.step("rename", str(source))
+        if str(source) in self.storage.directories:
+            self.storage.move_directory(str(source), str(target))
+            return
+        self.storage.move_file(str(source), str(target))
+
+    def remove(self, path: Path) -> None:
+        try:
+            self.storage.find(str(path))
+        except FileNotFoundError:
+            return
+        self.step("remove", str(path))
+        self.storage.drop(str(path))
+
+    def sync_directory(self, path: Path) -> None:
+        self.storage.entries(str(path))
+        self.step("sync", str(path))
+        self.storage.journal.clear()
+        self.wait_for_platter()

@@ -1,0 +1,306 @@
+"""An event loop without time, threads and sockets: a run is a function of its seed.
+
+Time jumps to the next timer. What belongs to a node carries it in a context variable, so that the loop can
+hold the callbacks of a paused process and drop those of a dead one. Work for threads is done inline after a
+delay. Sockets are those of `virtual_network`.
+"""
+
+import asyncio
+import heapq
+import random
+import traceback
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, cast
+
+# One instant in which more happens than this is a loop that waits for itself.
+MAX_CALLBACKS_AT_ONE_TIME = 200_000
+MAX_THREAD_DELAY_S = 0.002
+
+
+class SimulationError(AssertionError):
+    """What must hold does not; the text says what."""
+
+
+class Process:
+    """One life of a program on a host: from its start until it ends or is killed."""
+
+    def __init__(self, name: str, incarnation: int = 0) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.is_dead = False
+        self.is_paused = False
+        self.held: deque[events.Handle] = deque()  # what waits for the end of a pause
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.sockets: dict[Any, None] = {}  # virtual_network.Socket
+        self.thread_seconds = 0.0  # what the work under way in a thread has waited for its disk
+
+    def __repr__(self) -> str:
+        return f"{self.name}#{self.incarnation}"
+
+
+PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+
+
+class VirtualTask(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on where it lies in memory."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """The loop of all nodes together; `after_turn` is called when nothing is left to do at a time."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.now_s = 0.0
+        self.network: Any = None  # a virtual_network.Network
+        self.after_turn: Callable[[set[Process]], None] = lambda touched: None
+        self.failures: list[str] = []
+        self.turns = 0
+        self.callbacks = 0
+        self._ready: deque[events.Handle] = deque()
+        self._timers: list[tuple[float, int, events.TimerHandle]] = []
+        self._number = 0
+        self._task_number = 0
+        self._is_closed = False
+        self._thread_free_at: dict[int, float] = {}
+        self._threads: list[object] = []  # keeps the executors alive whose ids are keys above
+
+    # ---- running ---------------------------------------------------------------------------------
+
+    def run(self, main: Coroutine[Any, Any, Any], *, limit_s: float) -> Any:
+        """Run until `main` ends, and give its result; SimulationError if it takes longer than `limit_s`."""
+        task = self.create_task(main)
+        previous = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            while not task.done():
+                if self.now_s > limit_s:
+                    raise SimulationError(f"the run does not end: it is {self.now_s:.3f} s")
+                self._run_one_time()
+                if self.failures:
+                    raise SimulationError(self.failures[0])
+            return task.result()
+        finally:
+            events._set_running_loop(previous)
+
+    def _run_one_time(self) -> None:
+        """All that happens at one time, to its end; or the jump to the next timer."""
+        ready, touched, count = self._ready, set[Process](), 0
+        while ready:
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+            if process is not None:
+                if process.is_dead:
+                    continue
+                if process.is_paused:
+                    process.held.append(handle)
+                    continue
+                touched.add(process)
+            handle._run()
+            count += 1
+            if count > MAX_CALLBACKS_AT_ONE_TIME:
+                raise SimulationError(f"no time passes at {self.now_s:.3f} s: {handle!r}")
+        if count:
+            self.callbacks += count
+            self.turns += 1
+            self.after_turn(touched)
+            return
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        if not timers:
+            raise SimulationError(f"nothing will ever happen again at {self.now_s:.3f} s")
+        self.now_s = max(self.now_s, timers[0][0])
+        while timers and timers[0][0] <= self.now_s:
+            handle = heapq.heappop(timers)[2]
+            if not handle._cancelled:
+                ready.append(handle)
+
+    # ---- processes -------------------------------------------------------------------------------
+
+    def pause(self, process: Process) -> None:
+        """Hold all that the process would do."""
+        process.is_paused = True
+
+    def resume(self, process: Process) -> None:
+        process.is_paused = False
+        self._ready.extend(process.held)
+        process.held.clear()
+
+    def kill(self, process: Process) -> None:
+        """Nothing of the process happens any more. Its coroutines are unwound without an effect."""
+        process.is_dead = True
+        process.held.clear()
+        tasks, process.tasks = list(process.tasks), {}
+        current = asyncio.current_task(self)
+        for task in tasks:
+            if task.done() or task is current:
+                continue
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            context = copy_context()
+            context.run(PROCESS.set, process)
+            context.run(_unwind, task)
+
+    def create_task(
+        self, coro: Any, *, name: str | None = None, context: Context | None = None
+    ) -> "asyncio.Task[Any]":
+        self._task_number += 1
+        number = self._task_number
+        VirtualTask.number = number
+        process = context.get(PROCESS) if context is not None else PROCESS.get()
+        task = VirtualTask(coro, loop=self, name=name or f"task-{number}", context=context)
+        task.number = number
+        if process is not None:
+            process.tasks[task] = None
+            task.add_done_callback(lambda done: process.tasks.pop(done, None) and None)
+        return task
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
+        """The work happens at once, after a while; its end is told when its disk would have been ready."""
+        future = self.create_future()
+        start_s = self.now_s + self.chance.random() ** 3 * MAX_THREAD_DELAY_S
+        if executor is not None and getattr(executor, "_max_workers", 0) == 1:
+            key = id(executor)
+            if key not in self._thread_free_at:
+                self._threads.append(executor)
+            start_s = max(start_s, self._thread_free_at.get(key, 0.0))
+            self._thread_free_at[key] = start_s
+        else:
+            key = 0
+        self.call_at(start_s, self._work, future, key, func, args)
+        return future
+
+    def _work(
+        self, future: "asyncio.Future[Any]", key: int, func: Callable[..., Any], args: tuple[Any, ...]
+    ) -> None:
+        process = PROCESS.get()
+        if process is not None:
+            process.thread_seconds = 0.0
+        error: BaseException | None = None
+        result = None
+        events._set_running_loop(None)  # a thread has none
+        try:
+            result = func(*args)
+        except BaseException as raised:
+            error = raised
+        finally:
+            events._set_running_loop(self)
+        seconds = 0.0 if process is None else process.thread_seconds
+        if key:
+            self._thread_free_at[key] = max(self._thread_free_at[key], self.now_s + seconds)
+        if seconds:
+            self.call_later(seconds, _settle, future, result, error)
+        else:
+            _settle(future, result, error)
+
+    # ---- what asyncio asks of a loop ---------------------------------------------------------------
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.Handle:
+        handle = events.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        return self.call_at(self.now_s + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        handle = events.TimerHandle(when, callback, args, self, context)
+        self._number += 1
+        heapq.heappush(self._timers, (when, self._number, handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
+        pass
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        pass
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        process = PROCESS.get()
+        if self._is_closed or (process is not None and process.is_dead):
+            return
+        error = context.get("exception")
+        if isinstance(error, SimulationError):
+            self.failures.append(str(error))
+            return
+        self.failures.append(f"{process}: {context.get('message')}: {error!r}\n{_story(error)}")
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        return await self.network.getaddrinfo(host, port)
+
+    async def create_server(  # type: ignore[override]
+        self, factory: Callable[[], Any], host: Any = None, port: Any = None, **options: Any
+    ) -> Any:
+        return await self.network.create_server(factory, host, port, **options)
+
+    async def create_connection(  # type: ignore[override]
+        self, factory: Callable[[], Any], host: Any = None, port: Any = None, **options: Any
+    ) -> Any:
+        return await self.network.create_connection(factory, host, port, **options)
+
+    async def shutdown_asyncgens(self) -> None:
+        pass
+
+    async def shutdown_default_executor(self) -> None:
+        pass
+
+
+def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+def _unwind(task: "asyncio.Task[Any]") -> None:
+    """Close a coroutine that will never go on; what it does meanwhile is in vain."""
+    coro = cast("Coroutine[Any, Any, Any]", task.get_coro())
+    for _ in range(20):  # one that awaits in a `finally` must be told again
+        try:
+            coro.close()
+            return
+        except BaseException:
+            continue
+
+
+def _story(error: BaseException | None) -> str:
+    return "" if error is None else "".join(traceback.format_exception(error))

@@ -1,0 +1,254 @@
+"""What clients do while the cluster suffers: idempotent producers, readers and groups."""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from tests.simulation.history import History
+from tests.simulation.sim_client import EARLIEST, SimClient, pause
+from tests.simulation.virtual_loop import Process, SimulationError
+from tests.simulation.world import START_MS, World
+
+# What an idempotent producer is told only if the cluster has lost what it acknowledged.
+LOST: Final = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+ALL: Final = -1
+# Answers that no fault explains: a bug of the client or of the cluster.
+UNEXPECTED: Final = {
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.UNSUPPORTED_VERSION,
+}
+
+
+class Workload:
+    """The clients of one run; `stop` lets them finish what they have begun."""
+
+    def __init__(
+        self, world: World, history: History, bootstrap: Sequence[tuple[str, int]], *, may_lose: bool = False
+    ) -> None:
+        self.world = world
+        self.history = history
+        self.may_lose = may_lose
+        self.stopping = False
+        self.produced = 0
+        self.reads = 0
+        self.last_success_s = 0.0
+        self._bootstrap = bootstrap
+        self._clients = 0
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def _spawn(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
+        task = self.world.spawn(process, work)
+        task.add_done_callback(self._ended)
+        self.tasks.append(task)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.world.loop.call_exception_handler({"message": "a client failed", "exception": _first(error)})
+
+    def _client(self, name: str) -> tuple[SimClient, random.Random, Process]:
+        process = self.world.add_client(name)
+        chance = random.Random(f"{name} {self.world.seed}")
+        return SimClient(self._bootstrap, chance), chance, process
+
+    def _judge(self, error: KafkaError) -> None:
+        """Errors that no fault explains end the run."""
+        if error.code in UNEXPECTED or (error.code in LOST and not self.may_lose):
+            raise SimulationError(f"a client was told {error}\n{self.world.last_exception}")
+
+    # ---- producers ---------------------------------------------------------------------------------
+
+    def add_producer(
+        self, name: str, partitions: Sequence[TopicPartition], *, pause_s: float, max_records: int
+    ) -> None:
+        """An idempotent acks=all producer with one batch on the way to each partition."""
+        client, chance, process = self._client(name)
+        self._spawn(process, self._produce_all(name, client, chance, partitions, pause_s, max_records))
+
+    async def _produce_all(
+        self,
+        name: str,
+        client: SimClient,
+        chance: random.Random,
+        partitions: Sequence[TopicPartition],
+        pause_s: float,
+        max_records: int,
+    ) -> None:
+        producer = await self._init_producer(client, chance)
+        async with asyncio.TaskGroup() as tasks:
+            for one in partitions:
+                tasks.create_task(
+                    self._produce(f"{name}", client, chance, one, producer, pause_s, max_records)
+                )
+        client.close()
+
+    async def _init_producer(self, client: SimClient, chance: random.Random) -> tuple[int, int]:
+        while True:
+            try:
+                return await client.init_producer_id()
+            except KafkaError as error:
+                self._judge(error)
+                await pause(chance)
+
+    async def _produce(
+        self,
+        name: str,
+        client: SimClient,
+        chance: random.Random,
+        partition: TopicPartition,
+        producer: tuple[int, int],
+        pause_s: float,
+        max_records: int,
+    ) -> None:
+        number = sequence = 0
+        while not self.stopping:
+            values = []
+            for _ in range(chance.randint(1, max_records)):
+                filler = bytes(chance.choice((0, 10, 200, 3_000)))
+                values.append(b"%s:%d:" % (name.encode(), number) + filler)
+                number += 1
+            self.history.attempt(partition, values)
+            while True:
+                try:
+                    offset = await client.produce(
+                        partition,
+                        values,
+                        acks=ALL,
+                        now_ms=START_MS + int(self.world.loop.now_s * 1000),
+                        producer=producer,
+                        base_sequence=sequence,
+                    )
+                except KafkaError as error:
+                    self._judge(error)
+                    self.world.trace("refused", f"{name} {partition} {sequence} {error.code.name}")
+                    if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                        offset = -1
+                    elif error.code in LOST:
+                        return
+                    else:
+                        client.forget_leader(partition)
+                        await pause(chance)
+                        continue
+                break
+            self.world.trace("acknowledged", f"{name} {partition} {sequence} at {offset}")
+            self.history.acknowledge(partition, offset, values)
+            self.produced += len(values)
+            self.last_success_s = self.world.loop.now_s
+            sequence += len(values)
+            await asyncio.sleep(pause_s * chance.random() * 2)
+
+    # ---- readers -----------------------------------------------------------------------------------
+
+    def add_reader(self, name: str, partitions: Sequence[TopicPartition]) -> None:
+        """Reads all partitions from their start on, again and again."""
+        client, chance, process = self._client(name)
+        self._spawn(process, self._read_all(client, chance, partitions))
+
+    async def _read_all(
+        self, client: SimClient, chance: random.Random, partitions: Sequence[TopicPartition]
+    ) -> None:
+        offsets = dict.fromkeys(partitions, 0)
+        while not self.stopping:
+            for partition in partitions:
+                try:
+                    fetched = await client.fetch(partition, offsets[partition], max_wait_ms=50)
+                except KafkaError as error:
+                    self._judge(error)
+                    client.forget_leader(partition)
+                    await pause(chance)
+                    continue
+                for record in fetched.records:
+                    self.history.saw(partition, record.offset, record.value or b"")
+                    offsets[partition] = record.offset + 1
+                    self.reads += 1
+            await asyncio.sleep(0.05)
+            if chance.random() < 0.03:
+                offsets = {one: chance.randint(0, offset) for one, offset in offsets.items()}
+        client.close()
+
+    async def read_to_end(
+        self, client: SimClient, chance: random.Random, partition: TopicPartition, *, limit_s: float
+    ) -> dict[int, bytes]:
+        """All that a partition has: value by offset."""
+        deadline = self.world.loop.now_s + limit_s
+        content: dict[int, bytes] = {}
+        offset = -1
+        while True:
+            try:
+                if offset < 0:
+                    offset = await client.list_offset(partition, EARLIEST)
+                fetched = await client.fetch(partition, offset, max_wait_ms=0)
+            except KafkaError as error:
+                self._judge(error)
+                if self.world.loop.now_s > deadline:
+                    raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+                client.forget_leader(partition)
+                await pause(chance)
+                continue
+            for record in fetched.records:
+                content[record.offset] = record.value or b""
+                offset = record.offset + 1
+            if offset >= fetched.high_watermark:
+                return content
+            if not fetched.records and self.world.loop.now_s > deadline:
+                raise SimulationError(f"{partition} gives nothing at {offset} of {fetched.high_watermark}")
+
+    # ---- groups ------------------------------------------------------------------------------------
+
+    def add_group(self, group: str, partition: TopicPartition, *, pause_s: float) -> None:
+        """Commits ever higher offsets and looks whether they stay."""
+        client, chance, process = self._client(f"group-{group}")
+        self._spawn(process, self._commit(client, chance, group, partition, pause_s))
+
+    async def _commit(
+        self, client: SimClient, chance: random.Random, group: str, partition: TopicPartition, pause_s: float
+    ) -> None:
+        known = self.history.commit_of(group, partition)
+        offset = 0
+        while not self.stopping:
+            await asyncio.sleep(pause_s * chance.random() * 2)
+            try:
+                if chance.random() < 0.6:
+                    offset += 1
+                    known.in_doubt.add(offset)
+                    await client.commit(group, partition, offset)
+                    known.acknowledged = offset
+                    # One that was given up may still be carried out after this one, over its old connection.
+                    known.in_doubt.discard(offset)
+                else:
+                    found = await client.committed(group, partition)
+                    self.history.check_committed(group, partition, found)
+            except KafkaError as error:
+                if error.code in UNEXPECTED:
+                    self._judge(error)
+                client.forget_coordinator(group)
+                await pause(chance)
+        client.close()
+
+    # ---- the end -----------------------------------------------------------------------------------
+
+    async def finish(self, *, limit_s: float) -> None:
+        """All is well: everybody must come to an end."""
+        self.stopping = True
+        deadline = self.world.loop.now_s + limit_s
+        for task in self.tasks:
+            while not task.done():
+                if self.world.loop.now_s > deadline:
+                    raise SimulationError(f"{task.get_coro().__qualname__} does not end when all is well")  # type: ignore[union-attr]
+                await asyncio.sleep(0.05)
+            task.result()
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

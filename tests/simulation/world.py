@@ -1,0 +1,187 @@
+"""The hosts of a simulated cluster and the brokers that live and die on them."""
+
+import asyncio
+import random
+import zlib
+from collections.abc import Coroutine, Mapping
+from contextvars import copy_context
+from typing import Any, Final
+
+from node.broker import Broker
+from node.config import parse_config
+from tests.simulation.virtual_disk import VirtualDisk, VirtualStorage
+from tests.simulation.virtual_loop import PROCESS, Process, SimulationError, VirtualLoop
+from tests.simulation.virtual_network import Host, Network
+
+START_MS: Final = 1_700_000_000_000
+CLIENT_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+
+
+class HostClock:
+    """The wall clock of a host, which a fault can move."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.offset_ms = 0
+
+    def now_ms(self) -> int:
+        return START_MS + self.offset_ms + int(self._loop.now_s * 1000)
+
+
+class VirtualNode:
+    """A broker's host: its disk and clock stay, its processes come and go."""
+
+    def __init__(self, world: "World", node_id: int, settings: Mapping[str, str]) -> None:
+        self.world = world
+        self.node_id = node_id
+        self.host: Host = world.network.add_host(f"node-{node_id}")
+        self.clock = HostClock(world.loop)
+        self.storage = VirtualStorage(random.Random(f"disk {world.seed} {node_id}"), now_ms=self.clock.now_ms)
+        self.storage.trace = lambda kind, path: world.trace(f"disk {kind}", f"{self.host.name} {path}")
+        self.settings = dict(settings)
+        self.process: Process | None = None
+        self.broker: Broker | None = None
+        self.incarnation = 0
+        self.is_serving = False
+        self.needs_restart = False  # its disk has failed, and it does not trust it any more
+        self.exits: list[str] = []  # why its processes ended by themselves
+        self._stop: asyncio.Event | None = None
+        self._life: asyncio.Task[None] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and not self.process.is_dead
+
+    def start(self) -> None:
+        """Begin a life; it ends by `stop`, `kill`, `lose_power` or an error of its own."""
+        assert not self.is_alive
+        if not self.host.is_up:
+            self.world.network.host_returns(self.host)
+        self.incarnation += 1
+        self.needs_restart = False
+        process = self.process = Process(self.host.name, self.incarnation)
+        self.world.trace("start", repr(process))
+        self._life = self.world.spawn(process, self._live(process))
+
+    async def _live(self, process: Process) -> None:
+        chance = random.Random(f"chance {self.world.seed} {process!r}")
+        config = parse_config(self.settings)
+        self._stop = asyncio.Event()
+        broker = self.broker = Broker(
+            config,
+            clock=self.clock,
+            disk=VirtualDisk(self.storage, process),
+            chance=chance,
+            unique=chance.randbytes,
+        )
+        try:
+            await broker.start()
+            self.is_serving = True
+            self.world.trace("serving", repr(process))
+            try:
+                await self._stop.wait()
+            finally:
+                self.is_serving = False
+                await broker.stop()
+        except AssertionError as error:
+            raise SimulationError(f"{process!r} {type(error).__name__}: {error}") from error
+        except Exception as error:
+            # A node may end when its disk fails, and says so.
+            if not process.is_dead:
+                self.exits.append(f"{error!r}")
+                self.world.trace("exit", f"{process!r} {error!r}")
+        self._end(process, is_silent=False)
+
+    def stop(self) -> "asyncio.Task[None]":
+        """SIGTERM; the task ends when the process does."""
+        assert self._life is not None
+        if self._stop is not None:
+            self.world.trace("stop", repr(self.process))
+            self._stop.set()
+        return self._life
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache stays, and the kernel closes what was open."""
+        assert self.process is not None
+        self.world.trace("kill", repr(self.process))
+        self._end(self.process, is_silent=False)
+
+    def lose_power(self) -> None:
+        """The host goes dark, and forgets what was not on the platter."""
+        self.world.trace("power", self.host.name)
+        self.host.is_up = False
+        if self.process is not None:
+            self._end(self.process, is_silent=True)
+        self.storage.lose_power()
+
+    def _end(self, process: Process, *, is_silent: bool) -> None:
+        if process.is_dead:
+            return
+        if process.is_paused:
+            self.world.loop.resume(process)
+        process.is_dead = True
+        self.is_serving = False
+        self.world.network.end_process(process, is_silent=is_silent)
+        # Not now: what runs at this moment may be of that process.
+        self.world.network._later(0.0, self.world.loop.kill, process)
+
+    def pause(self) -> None:
+        """SIGSTOP, or a long pause of the machine."""
+        if self.process is not None and self.is_alive:
+            self.world.trace("pause", repr(self.process))
+            self.world.loop.pause(self.process)
+
+    def resume(self) -> None:
+        if self.process is not None and self.is_alive:
+            self.world.trace("resume", repr(self.process))
+            self.world.loop.resume(self.process)
+
+
+class World:
+    """Everything of one run."""
+
+    def __init__(self, seed: int, *, show: bool = False) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.loop = VirtualLoop(random.Random(f"loop {seed}"))
+        self.network = Network(self.loop, random.Random(f"network {seed}"))
+        self.network.trace = self.trace
+        self.nodes: list[VirtualNode] = []
+        self.clients: list[Process] = []
+        self.show = show
+        self.lines: list[str] | None = None
+        self.last_exception = ""  # that a node logged
+        self.digest = 0
+        self.events = 0
+
+    def trace(self, kind: str, detail: str) -> None:
+        """Something happened. What happens, and when, is the same in each run of a seed."""
+        self.events += 1
+        self.digest = zlib.crc32(f"{self.loop.now_s:.9f} {kind} {detail}".encode(), self.digest)
+        if self.lines is not None:
+            self.lines.append(f"{self.loop.now_s:12.6f} {kind} {detail}")
+        if self.show:
+            print(f"{self.loop.now_s:12.6f} {kind} {detail}")
+
+    def spawn(self, process: Process, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """A task of a process."""
+        context = copy_context()
+        context.run(PROCESS.set, process)
+        return self.loop.create_task(work, context=context)
+
+    def add_client(self, name: str) -> Process:
+        """A host with a program that is no broker."""
+        self.network.add_host(name)
+        process = Process(name)
+        self.clients.append(process)
+        return process
+
+    def close(self) -> None:
+        """End all that is left, so that nothing is heard of it when it is collected."""
+        processes = [*self.clients, *(node.process for node in self.nodes if node.process is not None)]
+        for process in processes:
+            process.is_dead = True
+        for process in processes:
+            self.loop.kill(process)
+        self.loop.close()
