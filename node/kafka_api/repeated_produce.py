@@ -4,7 +4,8 @@ A producer repeats itself, and half the cost of a small request was to decode th
 same answer. So what stands before the batch (its *head*) is looked up as bytes in a table. There is no second
 codec: what a head means was found by the general decoder, the table's bytes come from the general encoders,
 and a request that is not found there, or goes on in another way, takes the general way through `produce`.
-Both ways give the same answers to the same bytes (`tests/unit/node/test_repeated_produce.py`).
+Both ways give the same answers to the same bytes (`tests/unit/node/test_repeated_produce.py`): what
+`Append.partition` checks beside the batch and may change between two requests is checked here too.
 """
 
 import struct

@@ -149,6 +149,7 @@ def test_what_follows_a_known_head_may_be_anything(version: int, spoil: Callable
         ),
         lambda world: (world.delete_topic("t"), world.create_topic(partitions=2, topic_id=b"u" * 16)),
         lambda world: world.clock.advance(5),
+        lambda world: setattr(world, "is_cut_off", True),
     ],
 )
 def test_the_topic_may_have_changed_since(version: int, change: Callable[[ReplicaWorld], Any]) -> None:
