@@ -286,6 +286,14 @@ _REPLICATION = (
         scope=ConfigScope.CLUSTER_WIDE,
     ),
     setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG,
+        LONG_MAX,
+        "Bytes a second that replicas on their way from one log directory to another are copied with.",
+        at_least(0),
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
         "replication.quota.window.num",
         INT,
         11,

@@ -79,6 +79,7 @@ class BrokerConfig:
     replica_selector_class: str | None
     leader_replication_throttled_rate: int
     follower_replication_throttled_rate: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
     socket_request_max_bytes: int

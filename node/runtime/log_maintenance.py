@@ -32,6 +32,7 @@ from node.clock import Clock
 from node.config import BrokerConfig
 
 UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
+MAX_PACE_S: Final = 1.0
 MOVE_INTERVAL_MS: Final = 200  # how often it is looked whether a log is to be moved
 MAX_SLEEP_MS: Final = 3_600_000  # an interval that was made shorter holds after this time at the latest
 # Logs that are looked at between two turns of the loop.
@@ -375,6 +376,7 @@ class LogMaintenance:
                     if self._log_manager.future_logs.get(name) is not future or not self._is_current(log):
                         break
                     future.append_as_follower(content, now_ms=self._clock.now_ms())
+                    await self._pace_copy(len(content))
                 except OSError as error:
                     if self._is_current(log):
                         log.flush_failed(error)
@@ -383,6 +385,17 @@ class LogMaintenance:
                     self._log_manager.warnings.append(f"{name} cannot be moved: {error.detail}")
                     self._log_manager.abandon_future(name)
                     break
+
+    async def _pace_copy(self, size_bytes: int) -> None:
+        """Wait until so many bytes may have been copied; a limit that changes counts within a second."""
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        while True:
+            rate = self._config().replica_alter_log_dirs_io_max_bytes_per_second
+            wait_s = begin + size_bytes / max(1, rate) - loop.time()
+            if wait_s <= 0:
+                return
+            await asyncio.sleep(min(wait_s, MAX_PACE_S))
 
 
 def _flush_interval_ms(config: BrokerConfig) -> int:

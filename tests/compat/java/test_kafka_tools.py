@@ -207,3 +207,56 @@ def test_kafka_broker_api_versions_and_cluster(shell: Shell) -> None:
         r"Cluster ID: \S{22}",
         shell.tools.run("kafka-cluster", "cluster-id", "--bootstrap-server", shell.bootstrap).text,
     )
+
+
+def test_kafka_metadata_quorum(shell: Shell) -> None:
+    status = shell.ok("kafka-metadata-quorum", "describe", "--status")
+    replication = shell.ok("kafka-metadata-quorum", "describe", "--replication", "--human-readable")
+
+    found = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    assert int(found["HighWatermark"]) > 0 and int(found["LeaderEpoch"]) > 0
+    leader = found["LeaderId"].strip()
+    assert re.search(rf"^{leader}\s+\S+\s+\d+\s+0\s.*Leader", replication, flags=re.M), replication
+
+
+def test_kafka_leader_election(shell: Shell, topic: str) -> None:
+    printed = shell.run(
+        "kafka-leader-election", "--election-type", "preferred", "--topic", topic, "--partition", "0"
+    )
+
+    assert f"Valid replica already elected for partitions {topic}-0" in printed.text, printed.text
+
+
+def test_kafka_reassign_partitions(shell: Shell, topic: str, tmp_path: Path) -> None:
+    node = re.search(r"Leader: (\d+)", shell.ok("kafka-topics", "--describe", "--topic", topic))
+    assert node is not None
+    plan = tmp_path / "plan.json"
+    partitions = [{"topic": topic, "partition": index, "replicas": [int(node[1])]} for index in (0, 1)]
+    plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    file = ("--reassignment-json-file", str(plan))
+
+    shell.ok("kafka-reassign-partitions", "--execute", *file, "--throttle", "1000000")
+    verified = shell.ok("kafka-reassign-partitions", "--verify", *file)
+
+    assert f"Reassignment of partition {topic}-0 is completed." in verified
+    assert "No partition reassignments found." in shell.ok("kafka-reassign-partitions", "--list")
+    described = shell.ok("kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", topic)
+    assert "throttled" not in described, "verify takes the throttle away"
+
+
+def test_kafka_features(shell: Shell) -> None:
+    described = shell.ok("kafka-features", "describe")
+    refused = shell.run("kafka-features", "upgrade", "--feature", "metadata.version=999")
+
+    assert re.search(r"metadata.version.*FinalizedVersionLevel: \S+", described), described
+    assert refused.code == 1
+
+
+def test_kafka_cluster_lists_endpoints(shell: Shell) -> None:
+    listed = shell.tools.run(
+        "kafka-cluster", "list-endpoints", "--bootstrap-server", shell.bootstrap, "--include-fenced-brokers"
+    )
+
+    assert re.search(r"^\d+\s+127.0.0.1\s+\d+\s+\S+\s+unfenced\s+broker", listed.text, flags=re.M), (
+        listed.text
+    )

@@ -289,6 +289,19 @@ def test_a_log_that_begins_inside_a_batch_moves(world: World, start: int) -> Non
     moved.check_invariants()
 
 
+def test_a_move_is_as_slow_as_its_limit_wants(world: World) -> None:
+    log = world.log()
+    world.append(log, b"1" * 1000)
+    limit = {"replica.alter.log.dirs.io.max.bytes.per.second": "20000"}
+    world.config = world.config.with_dynamic(limit, {})
+    world.manager.move_to_dir(T0, B)
+
+    begin = time.monotonic()
+    asyncio.run(world.maintenance.move_logs())
+
+    assert world.moved and time.monotonic() - begin >= log.size_bytes / 20_000
+
+
 def test_what_was_durable_is_durable_where_it_moved_to(world: World) -> None:
     log = world.log()
     world.append(log, b"1", b"2")
