@@ -280,7 +280,9 @@ def _next_state(
         case BrokerControlState.FENCED:
             if command.want_shut_down:
                 return _GONE
-            return _UNFENCED if not command.want_fence and _is_caught_up(broker, command) else _FENCED
+            # A process that has begun to stop does not come back; the next one is registered anew.
+            may_serve = not command.want_fence and not broker.in_controlled_shutdown
+            return _UNFENCED if may_serve and _is_caught_up(broker, command) else _FENCED
         case BrokerControlState.UNFENCED:
             if command.want_fence:
                 return _GONE if command.want_shut_down else _FENCED

@@ -19,7 +19,7 @@ from metadata_raft.commands import (
 from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
 from metadata_raft.decision import Decision
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
-from metadata_raft.partition_change import Reassignment, change_partition
+from metadata_raft.partition_change import RECOVERING, Reassignment, change_partition
 from metadata_raft.partition_control import (
     allows_unclean_election,
     check_manual_assignment,
@@ -148,6 +148,7 @@ def _cancel(
             "Invalid replica assignment: addingReplicas contains all replicas.",
         )
     election = online_election(image, topic.name, config)
+    leader_recovery_state = None
     if not isr:
         # Only new replicas are in sync; to go back to the old ones would lose what these do not have.
         if not allows_unclean_election(image, topic.name, config):
@@ -156,7 +157,7 @@ def _cancel(
                 f"Unable to revert partition assignment for {topic.name}:{partition.partition} because it"
                 " would require an unclean leader election.",
             )
-        isr = replicas[:1]
+        isr, leader_recovery_state = replicas[:1], RECOVERING
     return change_partition(
         image,
         topic.topic_id,
@@ -165,6 +166,7 @@ def _cancel(
         election=election,
         isr=isr,
         reassignment=Reassignment(replicas),
+        leader_recovery_state=leader_recovery_state,
     )
 
 

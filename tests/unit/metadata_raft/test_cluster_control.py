@@ -267,6 +267,17 @@ def test_one_that_leads_nothing_may_go_at_once() -> None:
     assert world.heartbeat(0, want_shut_down=True).should_shut_down, "a fenced one too"
 
 
+def test_a_process_that_has_begun_to_stop_does_not_come_back() -> None:
+    world = with_topic(1, 2)
+    world.heartbeat(1, want_shut_down=True)
+    world.heartbeat(1, want_shut_down=True)
+    assert world.image.brokers[1].fenced
+
+    reply = world.heartbeat(1)
+
+    assert reply.is_fenced and world.image.brokers[1].fenced
+
+
 def test_the_last_broker_may_go_though_nobody_takes_over() -> None:
     world = with_topic(0, brokers=1)
 

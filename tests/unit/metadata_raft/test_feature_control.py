@@ -1,0 +1,125 @@
+"""Finalized features, and metadata.version among them."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import FeatureUpdate, RegisterBroker, UpdateFeatures, UpgradeType
+from metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
+from metadata_raft.record_codec import MetadataBatch, encode_record, written_version
+from metadata_raft.records import (
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+)
+from tests.unit.metadata_raft.metadata_world import NOW_MS, MetadataWorld
+
+UPGRADE, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE
+
+
+def of_two_releases(level: int = 25) -> MetadataWorld:
+    """Two brokers, one of which knows metadata.version 17 to 30, the other up to 29; finalized is `level`."""
+    world = MetadataWorld(brokers=0)
+    for broker_id, highest in enumerate((30, 29)):
+        features = [
+            BrokerFeature(name=METADATA_VERSION, min_supported_version=17, max_supported_version=highest),
+            BrokerFeature(name="some.feature", min_supported_version=1, max_supported_version=3),
+        ]
+        world.submit(
+            RegisterBroker(
+                broker_id=broker_id,
+                incarnation_id=world.uuid(),
+                log_dirs=[world.uuid()],
+                features=features,
+            )
+        )
+    world.raise_feature(METADATA_VERSION, level)
+    return world
+
+
+CASES = [
+    ("higher", METADATA_VERSION, 29, UPGRADE, None),
+    ("not for all", METADATA_VERSION, 30, UPGRADE, "Broker 1 only supports versions 17-29"),
+    ("too low", METADATA_VERSION, 3, SAFE, "Broker 0 only supports versions 17-30"),
+    ("removed", METADATA_VERSION, 0, SAFE, "Broker 0 only supports versions 17-30"),
+    ("lower, same records", METADATA_VERSION, 24, SAFE, None),
+    ("lower by an upgrade", METADATA_VERSION, 24, UPGRADE, "Can't downgrade the version of this feature"),
+    ("lower, other records", METADATA_VERSION, 22, SAFE, "Refusing to perform the requested downgrade"),
+    ("the same unsafely", METADATA_VERSION, 22, UNSAFE, "Unsafe metadata downgrade is not supported"),
+    ("higher by a downgrade", METADATA_VERSION, 26, SAFE, "Can't downgrade to a newer version."),
+    ("negative", METADATA_VERSION, -1, SAFE, "A feature version cannot be less than 0."),
+    ("a type that is none", METADATA_VERSION, 29, 7, "does not support the given upgrade type"),
+    ("unknown", "nonsense", 1, UPGRADE, "Broker 0 does not support this feature."),
+    ("another one", "some.feature", 2, UPGRADE, None),
+    ("another one too high", "some.feature", 4, UPGRADE, "Broker 0 only supports versions 1-3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "problem"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_a_level_is_set_or_refused(name: str, level: int, kind: int, problem: str | None) -> None:
+    world = of_two_releases()
+    update = FeatureUpdate(feature=name, max_version_level=level, upgrade_type=kind)
+    before = world.image
+
+    if problem is None:
+        world.submit(UpdateFeatures(feature_updates=[update], validate_only=True))
+        assert world.image is before
+        world.submit(UpdateFeatures(feature_updates=[update]))
+        assert world.image.features[name] == level
+        return
+    with pytest.raises(KafkaError) as refused:
+        world.submit(UpdateFeatures(feature_updates=[update]))
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert problem in str(refused.value.detail)
+    assert world.image is before
+
+
+def test_a_feature_goes_with_level_0_and_all_updates_or_none_are_done() -> None:
+    world = of_two_releases()
+    world.raise_feature("some.feature", 2)
+    good = FeatureUpdate(feature="some.feature", max_version_level=0, upgrade_type=SAFE)
+    bad = FeatureUpdate(feature="nonsense", max_version_level=1)
+
+    with pytest.raises(KafkaError):
+        world.submit(UpdateFeatures(feature_updates=[good, bad]))
+    with pytest.raises(KafkaError):
+        world.submit(UpdateFeatures(feature_updates=[good, good]))
+    between = world.image.features["some.feature"]
+    world.submit(UpdateFeatures(feature_updates=[good]))
+
+    assert between == 2 and "some.feature" not in world.image.features
+
+
+def test_a_new_cluster_begins_at_the_latest_level() -> None:
+    world = MetadataWorld(brokers=0)
+
+    due = world.controller.activate(world.image, 0)
+    assert due is not None
+    world.controller.replay(MetadataBatch(0, 1, NOW_MS, due.records))
+
+    assert world.image.features == {METADATA_VERSION: LATEST_METADATA_VERSION}
+    assert world.controller.activate(world.image, 0) is None
+
+
+# Of each record the versions that Apache Kafka writes at 3.7-IV2, 4.0-IV0, 4.0-IV1 and 4.3-IV0.
+LEVELS = (17, 22, 23, 30)
+VERSIONS = {
+    RegisterBrokerRecord: (3, 3, 3, 4),
+    PartitionRecord: (1, 1, 2, 2),
+    PartitionChangeRecord: (1, 1, 2, 2),
+    BrokerRegistrationChangeRecord: (2, 2, 2, 3),
+}
+
+
+@pytest.mark.parametrize("cls", VERSIONS, ids=lambda cls: cls.__name__)
+def test_records_are_written_in_the_versions_of_the_level(cls: type) -> None:
+    assert tuple(written_version(cls, level) for level in LEVELS) == VERSIONS[cls]
+    assert tuple(encode_record(cls(), level)[2] for level in LEVELS) == VERSIONS[cls]
+
+
+def test_the_level_of_the_cluster_is_that_of_its_batches() -> None:
+    assert of_two_releases(22).image.metadata_version == 22
+    assert MetadataWorld().image.metadata_version == LATEST_METADATA_VERSION
