@@ -269,8 +269,8 @@ def test_one_that_leads_nothing_may_go_at_once() -> None:
 
 def test_a_process_that_has_begun_to_stop_does_not_come_back() -> None:
     world = with_topic(1, 2)
-    world.heartbeat(1, want_shut_down=True)
-    world.heartbeat(1, want_shut_down=True)
+    for broker_id in (1, 0, 2, 1):
+        world.heartbeat(broker_id, want_shut_down=broker_id == 1)
     assert world.image.brokers[1].fenced
 
     reply = world.heartbeat(1)
