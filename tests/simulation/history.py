@@ -6,9 +6,11 @@ the order in which it sent them, none twice; a group's offset is one that was co
 been.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from logstore.topic_partition import TopicPartition
+from metadata_raft.image import ConfigsImage, TopicImage
 from tests.simulation.virtual_loop import SimulationError
 
 
@@ -30,13 +32,26 @@ class CommitHistory:
     in_doubt: set[int] = field(default_factory=set)
 
 
-class History:
-    """All that clients know of the cluster."""
+@dataclass(slots=True)
+class TopicHistory:
+    """What the cluster was asked to do with a topic, and what it answered."""
 
-    def __init__(self) -> None:
+    partitions: int
+    is_made: bool = False  # answered with success
+    is_deletion_asked: bool = False
+    is_deleted: bool = False  # answered with success
+    retention_ms: int = -1  # set and answered last
+    retentions_in_doubt: set[int] = field(default_factory=set)
+
+
+class History:
+    """All that clients know of the cluster. `may_lose`: records may be lost, so none is looked for."""
+
+    def __init__(self, *, may_lose: bool = False) -> None:
+        self.may_lose = may_lose
         self.partitions: dict[TopicPartition, PartitionHistory] = {}
         self.commits: dict[tuple[str, TopicPartition], CommitHistory] = {}
-        self.topics: dict[str, int] = {}  # created and acknowledged: name -> partitions
+        self.topics: dict[str, TopicHistory] = {}
 
     def of(self, topic_partition: TopicPartition) -> PartitionHistory:
         return self.partitions.setdefault(topic_partition, PartitionHistory())
@@ -47,6 +62,8 @@ class History:
     def acknowledge(self, topic_partition: TopicPartition, base_offset: int, values: list[bytes]) -> None:
         """An acks=all produce was told that its records are safe, and where."""
         told = self.of(topic_partition)
+        if self.may_lose:
+            return
         if base_offset < 0:
             told.unplaced.update(values)
             return
@@ -62,6 +79,8 @@ class History:
     def saw(self, topic_partition: TopicPartition, offset: int, value: bytes) -> None:
         """A consumer read a record."""
         told = self.of(topic_partition)
+        if self.may_lose:
+            return
         for known in (told.acknowledged, told.read):
             if known.get(offset, value) != value:
                 raise SimulationError(
@@ -73,6 +92,8 @@ class History:
 
     def check_end(self, topic_partition: TopicPartition, content: dict[int, bytes]) -> None:
         """Compare with what is there when all is well again."""
+        if self.may_lose:
+            return
         told = self.of(topic_partition)
         for name, known in (("acknowledged", told.acknowledged), ("read before", told.read)):
             for offset, value in known.items():
@@ -98,6 +119,27 @@ class History:
                 )
             last_of[producer] = int(number)
 
+    # ---- topics ----------------------------------------------------------------------------------------
+
+    def check_topics(self, who: str, known: Mapping[str, TopicImage], configs: ConfigsImage) -> None:
+        """Compare with the metadata of a node that has all of them."""
+        for name, told in self.topics.items():
+            image = known.get(name)
+            if told.is_made and not told.is_deletion_asked and image is None:
+                raise SimulationError(f"{who} does not know topic {name}, which was made")
+            if told.is_deleted and image is not None:
+                raise SimulationError(f"{who} still knows topic {name}, which was deleted")
+            if image is None:
+                continue
+            if len(image.partitions) != told.partitions:
+                raise SimulationError(f"{who} has {len(image.partitions)} partitions of {name}")
+            retention_ms = int(configs.topic(name).get("retention.ms", "-1"))
+            if retention_ms != told.retention_ms and retention_ms not in told.retentions_in_doubt:
+                raise SimulationError(
+                    f"{who} has retention.ms {retention_ms} of {name}, set was {told.retention_ms}"
+                    f" (in doubt: {sorted(told.retentions_in_doubt)})"
+                )
+
     # ---- groups ------------------------------------------------------------------------------------
 
     def commit_of(self, group: str, topic_partition: TopicPartition) -> CommitHistory:
@@ -105,6 +147,8 @@ class History:
 
     def check_committed(self, group: str, topic_partition: TopicPartition, offset: int) -> None:
         """A committed offset was shown."""
+        if self.may_lose:
+            return
         known = self.commit_of(group, topic_partition)
         if offset != known.acknowledged and offset not in known.in_doubt:
             raise SimulationError(

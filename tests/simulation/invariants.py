@@ -6,18 +6,22 @@ partition falls only with its log, which no leader may lack what stands below th
 and below their high watermarks all replicas have the same bytes.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from logstore.partition_log import FetchIsolation
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage, check_invariants
 from node.replica.partition import Partition
+from node.runtime.metadata_runtime import DEFAULT_TIMEOUT_MS
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import VirtualNode, World
 
 # Read at once when a replica is looked at; the rest in later turns.
 MAX_BYTES_A_LOOK = 1_000_000
 COMPACTED = "__consumer_offsets"
+LATE_S = 20.0  # longer than any pause of a process
 
 
 class _Batch(NamedTuple):
@@ -54,6 +58,7 @@ class Invariants:
         self.highest_version = -1
         self.looks = 0
         self._seen: dict[tuple[Process, bytes, int], _Seen] = {}
+        self._commands: dict[Process, dict[int, tuple[float, str]]] = {}
         self._versions: dict[Process, int] = {}
         self._nodes: dict[str, VirtualNode] = {node.host.name: node for node in world.nodes}
         world.loop.after_turn = self.after_turn
@@ -66,10 +71,28 @@ class Invariants:
             if getattr(node.broker, "metadata", None) is None:
                 continue
             self.looks += 1
+            self._watch_commands(node, process)
             self._look_at_quorum(node, process)
             self._look_at_metadata(node, process)
             for partition in node.broker.replica_manager:
                 self._look_at_partition(process, partition)
+
+    # ---- commands ----------------------------------------------------------------------------------------
+
+    def _watch_commands(self, node: VirtualNode, process: Process) -> None:
+        """Every command must end, one way or the other, soon after its time is over."""
+        assert node.broker is not None
+        now_s = self.world.loop.now_s
+        open_commands = self._commands.get(process)
+        if open_commands is None:
+            open_commands = self._commands[process] = {}
+            node.broker.metadata.submit = _watched(  # type: ignore[method-assign]
+                node.broker.metadata.submit, open_commands, self.world
+            )
+        if open_commands:
+            deadline_s, what = next(iter(open_commands.values()))
+            if now_s > deadline_s + LATE_S:
+                raise SimulationError(f"{process!r} {what} has not ended {now_s - deadline_s:.1f} s too late")
 
     # ---- the quorum and its metadata -----------------------------------------------------------------
 
@@ -177,9 +200,25 @@ class Invariants:
         return offset
 
 
-def _bytes_from(partition: Partition, offset: int) -> bytes:
-    from logstore.partition_log import FetchIsolation
+def _watched(
+    submit: Callable[..., Any], open_commands: dict[int, tuple[float, str]], world: World
+) -> Callable[..., Any]:
+    count = 0
 
+    async def watched(command: Any, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Any:
+        nonlocal count
+        count += 1
+        number = count
+        open_commands[number] = world.loop.now_s + timeout_ms / 1000, type(command).__name__
+        try:
+            return await submit(command, timeout_ms)
+        finally:
+            del open_commands[number]
+
+    return watched
+
+
+def _bytes_from(partition: Partition, offset: int) -> bytes:
     found = partition.log.read(
         offset, MAX_BYTES_A_LOOK, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
     ).slice

@@ -19,8 +19,15 @@ from node.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from node.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -53,6 +60,8 @@ LAST_COMMIT_VERSION_WITH_NAMES: Final = 9
 REQUEST_TIMEOUT_S: Final = 3.0
 PRODUCE_TIMEOUT_MS: Final = 1_500
 EARLIEST: Final = -2
+TOPIC_RESOURCE: Final = 2
+SET: Final = 0
 
 R = TypeVar("R")
 
@@ -147,6 +156,24 @@ class SimClient:
         )
         response = await self.ask(self.any_endpoint(), request, CreateTopicsResponse)
         _check(response.topics[0].error_code, response.topics[0].error_message)
+
+    async def delete_topic(self, name: str) -> None:
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=2_000)
+        response = await self.ask(self.any_endpoint(), request, DeleteTopicsResponse)
+        _check(response.responses[0].error_code, response.responses[0].error_message)
+
+    async def set_topic_config(self, topic: str, name: str, value: str) -> None:
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=TOPIC_RESOURCE,
+                    resource_name=topic,
+                    configs=[AlterableConfig(name=name, config_operation=SET, value=value)],
+                )
+            ]
+        )
+        response = await self.ask(self.any_endpoint(), request, IncrementalAlterConfigsResponse)
+        _check(response.responses[0].error_code, response.responses[0].error_message)
 
     # ---- records -----------------------------------------------------------------------------------
 

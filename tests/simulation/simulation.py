@@ -10,7 +10,7 @@ from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from tests.simulation.history import History
+from tests.simulation.history import History, TopicHistory
 from tests.simulation.invariants import Invariants
 from tests.simulation.nemesis import KINDS, Nemesis
 from tests.simulation.sim_client import SimClient, pause
@@ -30,6 +30,8 @@ class Options:
     """What a run is made of, besides its seed."""
 
     nodes: int = 3
+    voters: int = 3  # at most; the other nodes are brokers only
+    replicas: int = 3  # at most
     seconds: float = 20.0  # of faults
     kinds: tuple[str, ...] = KINDS
     settings: dict[str, str] = field(default_factory=dict)
@@ -67,16 +69,16 @@ class Simulation:
         self.settings = _cluster_settings(chance, options)
         for node_id in range(options.nodes):
             self.world.nodes.append(
-                VirtualNode(self.world, node_id, _node_settings(node_id, options.nodes) | self.settings)
+                VirtualNode(self.world, node_id, _node_settings(node_id, options) | self.settings)
             )
         self.admin = self.world.add_client("admin")
         bootstrap = [(node.host.name, CLIENT_PORT) for node in self.world.nodes]
-        self.history = History()
+        self.history = History(may_lose=options.may_lose)
         self.workload = Workload(self.world, self.history, bootstrap, may_lose=options.may_lose)
         self.admin_client = SimClient(bootstrap, random.Random(f"admin {seed}"))
         self.invariants = Invariants(self.world, may_lose=options.may_lose)
         kinds = options.kinds
-        if options.nodes == 1:
+        if min(options.nodes, options.replicas) == 1:
             kinds = tuple(kind for kind in kinds if kind not in NEEDS_REPLICAS)
         self.nemesis = Nemesis(
             self.world, is_safe=self.is_whole, kinds=kinds, gap_s=chance.choice((0.5, 1.0, 3.0))
@@ -126,6 +128,11 @@ class Simulation:
             )
         self.workload.add_reader("reader", self.partitions)
         self.workload.add_group("g", self.partitions[0], pause_s=0.4)
+        self.workload.add_admin(
+            "admin-2",
+            replication_factor=min(options.nodes, options.replicas),
+            pause_s=chance.choice((0.3, 2.0)),
+        )
         await self.nemesis.run(options.seconds)
         await self.nemesis.heal()
         await self._wait_until_whole()
@@ -139,17 +146,18 @@ class Simulation:
     # ---- topics --------------------------------------------------------------------------------------
 
     async def _create_topics(self) -> None:
-        chance, nodes = self.world.chance, self.options.nodes
+        chance = self.world.chance
+        replicas = min(self.options.nodes, self.options.replicas)
         for name in ("a", "b"):
             partitions = chance.randint(1, 3)
             configs = {
-                "min.insync.replicas": str(min(2, nodes)),
+                "min.insync.replicas": str(min(2, replicas)),
                 "segment.ms": str(chance.choice((2_000, 3_600_000))),
             }
             deadline_s = self.world.loop.now_s + RECOVERY_S
             while True:
                 try:
-                    await self.admin_client.create_topic(name, partitions, min(3, nodes), configs)
+                    await self.admin_client.create_topic(name, partitions, replicas, configs)
                     break
                 except KafkaError as error:
                     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -157,7 +165,7 @@ class Simulation:
                     if self.world.loop.now_s > deadline_s:
                         raise SimulationError(f"no topic can be made: {error}") from error
                     await pause(chance)
-            self.history.topics[name] = partitions
+            self.history.topics[name] = TopicHistory(partitions, is_made=True)
             self.partitions += [TopicPartition(name, index) for index in range(partitions)]
 
     # ---- judgement -----------------------------------------------------------------------------------
@@ -233,10 +241,8 @@ class Simulation:
             self.history.check_committed(group, partition, found)
         for node in self.world.nodes:
             assert node.broker is not None
-            known = node.broker.metadata.image.topics.by_name
-            for name, count in self.history.topics.items():
-                if name not in known or len(known[name].partitions) != count:
-                    raise SimulationError(f"{node.process!r} does not know topic {name}, which was made")
+            image = node.broker.metadata.image
+            self.history.check_topics(repr(node.process), image.topics.by_name, image.configs)
         client.close()
 
 
@@ -269,13 +275,13 @@ def run_seed(
 
 def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]:
     """What is set alike on all nodes; some of it by chance, so that many a timing is tried."""
-    replicas = min(3, options.nodes)
+    replicas = min(options.replicas, options.nodes)
     return {
         "log.dirs": "/data",
         "num.recovery.threads.per.data.dir": "1",
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": str(replicas),
-        "min.insync.replicas": str(min(2, options.nodes)),
+        "min.insync.replicas": str(min(2, replicas)),
         "default.replication.factor": str(replicas),
         "broker.session.timeout.ms": chance.choice(("2000", "6000")),
         "broker.heartbeat.interval.ms": "500",
@@ -288,15 +294,15 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
     }
 
 
-def _node_settings(node_id: int, nodes: int) -> dict[str, str]:
+def _node_settings(node_id: int, options: Options) -> dict[str, str]:
     name = f"node-{node_id}"
     settings = {
         "node.id": str(node_id),
         "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
         "advertised.listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
     }
-    if nodes > 1:
-        voters = min(3, nodes)
+    if options.nodes > 1:
+        voters = min(options.voters, options.nodes)
         settings["controller.quorum.voters"] = ",".join(
             f"{one}@node-{one}:{CONTROLLER_PORT}" for one in range(voters)
         )

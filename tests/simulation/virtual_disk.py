@@ -292,14 +292,14 @@ class VirtualDisk:
 
     def step(self, kind: str, path: str) -> None:
         if self._process.is_dead:
-            raise OSError(errno.EIO, "this process is dead", path)
+            raise OSError(errno.ESHUTDOWN, "this process is dead", path)
         self.storage.step(kind, path)
         if self._process.is_dead:
-            raise OSError(errno.EIO, "this process has just died", path)
+            raise OSError(errno.ESHUTDOWN, "this process has just died", path)
 
     def reads(self, path: str) -> None:
         if self._process.is_dead:
-            raise OSError(errno.EIO, "this process is dead", path)
+            raise OSError(errno.ESHUTDOWN, "this process is dead", path)
 
     def wait_for_platter(self) -> None:
         self._process.thread_seconds += self.storage.sync_seconds()

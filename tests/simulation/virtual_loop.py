@@ -257,6 +257,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._is_closed or (process is not None and process.is_dead):
             return
         error = context.get("exception")
+        if process is None and "never retrieved" in str(context.get("message")):
+            return  # of a process that died while somebody waited
         if isinstance(error, SimulationError):
             self.failures.append(str(error))
             return

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from tests.simulation.history import History
+from tests.simulation.history import History, TopicHistory
 from tests.simulation.sim_client import EARLIEST, SimClient, pause
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import START_MS, World
@@ -233,6 +233,58 @@ class Workload:
                 client.forget_coordinator(group)
                 await pause(chance)
         client.close()
+
+    # ---- topics --------------------------------------------------------------------------------------
+
+    def add_admin(self, name: str, *, replication_factor: int, pause_s: float) -> None:
+        """Makes topics, changes their settings and deletes some of them."""
+        client, chance, process = self._client(name)
+        self._spawn(process, self._administer(name, client, chance, replication_factor, pause_s))
+
+    async def _administer(
+        self, name: str, client: SimClient, chance: random.Random, replication_factor: int, pause_s: float
+    ) -> None:
+        number = 0
+        names: list[str] = []
+        while not self.stopping:
+            await asyncio.sleep(pause_s * chance.random() * 2)
+            dice = chance.random()
+            try:
+                if dice < 0.4 or not names:
+                    number += 1
+                    names.append(f"{name}-{number}")
+                    await self._make_topic(client, chance, names[-1], replication_factor)
+                elif dice < 0.8:
+                    await self._set_retention(client, chance, chance.choice(names))
+                else:
+                    await self._delete_topic(client, names.pop(chance.randrange(len(names))))
+            except KafkaError as error:
+                self._judge(error)
+                self.world.trace("refused", f"{name} {error.code.name}")
+        client.close()
+
+    async def _make_topic(
+        self, client: SimClient, chance: random.Random, name: str, replication_factor: int
+    ) -> None:
+        topic = self.history.topics[name] = TopicHistory(chance.randint(1, 2))
+        await client.create_topic(name, topic.partitions, replication_factor, {})
+        topic.is_made = True
+        self.world.trace("made", name)
+
+    async def _set_retention(self, client: SimClient, chance: random.Random, name: str) -> None:
+        topic = self.history.topics[name]
+        wanted_ms = chance.randrange(10_000_000, 1_000_000_000)
+        topic.retentions_in_doubt.add(wanted_ms)
+        await client.set_topic_config(name, "retention.ms", str(wanted_ms))
+        topic.retentions_in_doubt.discard(wanted_ms)
+        topic.retention_ms = wanted_ms
+
+    async def _delete_topic(self, client: SimClient, name: str) -> None:
+        topic = self.history.topics[name]
+        topic.is_deletion_asked = True
+        await client.delete_topic(name)
+        topic.is_deleted = True
+        self.world.trace("deleted", name)
 
     # ---- the end -----------------------------------------------------------------------------------
 
