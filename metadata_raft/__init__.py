@@ -24,6 +24,7 @@ isr_control            AlterPartition
 election_control       ElectLeaders, preferred and unclean elections
 due_elections          when leaders are elected without that anybody asks (soft state)
 reassignment_control   moving partitions to other brokers
+drain_plan             how a broker is emptied before it goes
 configuration_control  settings of topics, brokers, groups
 topic_control          create, delete, grow topics
 producer_id_control    blocks of producer ids

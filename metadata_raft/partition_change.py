@@ -69,7 +69,7 @@ def change_partition(
         changes["leader_recovery_state"] = leader_recovery_state
     if not changes:
         return None
-    if not set(partition.replicas) <= set(target.replicas):
+    if "replicas" in changes and not set(partition.replicas) <= set(target.replicas):
         # A replica that was taken away must not be believed any more, so a new reign begins.
         changes.setdefault("leader", partition.leader)
     return PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, **changes)

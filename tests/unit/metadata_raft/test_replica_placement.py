@@ -1,0 +1,76 @@
+"""Where new partitions go."""
+
+from collections import Counter
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import BrokerImage
+from metadata_raft.replica_placement import place_replicas
+
+
+def broker(
+    broker_id: int, rack: str | None = None, *, fenced: bool = False, leaves: bool = False
+) -> BrokerImage:
+    return BrokerImage(broker_id, 0, b"", {}, rack, fenced, leaves, (), {})
+
+
+def place(brokers: list[BrokerImage], count: int, factor: int, seed: int = 0) -> list[tuple[int, ...]]:
+    return place_replicas(brokers, first_partition=0, count=count, replication_factor=factor, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**32 - 1])
+def test_leaders_and_replicas_are_shared_evenly(seed: int) -> None:
+    placed = place([broker(one) for one in range(5)], 100, 3, seed)
+
+    assert Counter(replicas[0] for replicas in placed) == dict.fromkeys(range(5), 20)
+    shares = Counter(replica for replicas in placed for replica in replicas)
+    assert all(50 <= share <= 70 for share in shares.values())
+    assert all(len(set(replicas)) == 3 for replicas in placed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_partition_is_in_as_many_racks_as_can_be(seed: int) -> None:
+    """KIP-36"""
+    racks = {0: "a", 1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+    placed = place([broker(one, rack) for one, rack in racks.items()], 60, 3, seed)
+
+    assert all({racks[replica] for replica in replicas} == {"a", "b", "c"} for replicas in placed)
+
+
+def test_the_followers_of_a_leader_are_not_always_the_same() -> None:
+    placed = place([broker(one) for one in range(4)], 12, 2)
+
+    assert {replicas[1] for replicas in placed if replicas[0] == 0} == {1, 2, 3}
+
+
+def test_a_fenced_broker_comes_last_in_its_rack_and_never_leads() -> None:
+    brokers = [broker(0, "a"), broker(1, "a"), broker(2, "b"), broker(3, "b", fenced=True)]
+    placed = place(brokers, 30, 2)
+    alone_in_its_rack = place([broker(0, "a"), broker(1, "a"), broker(2, "b", fenced=True)], 30, 2)
+
+    assert all(3 not in replicas for replicas in placed)
+    assert all(replicas[1] == 2 for replicas in alone_in_its_rack), "racks count more than fences"
+
+
+def test_a_broker_that_shuts_down_gets_nothing() -> None:
+    placed = place([broker(0), broker(1, leaves=True), broker(2)], 10, 2)
+
+    assert all(set(replicas) == {0, 2} for replicas in placed)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "problem"),
+    [
+        ([broker(0)], "only 1 broker(s) are registered."),
+        ([broker(0, fenced=True), broker(1, fenced=True)], "All brokers are currently fenced."),
+        ([], "only 0 broker(s) are registered."),
+    ],
+    ids=["too few", "all fenced", "none"],
+)
+def test_too_few_brokers_are_said_so(brokers: list[BrokerImage], problem: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        place(brokers, 1, 2)
+
+    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert str(refused.value.detail).endswith(problem)
