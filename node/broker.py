@@ -102,6 +102,9 @@ class Broker:
             log_config=self._log_config,
             on_placed=self._replica_placed,
             session_slots=config.max_incremental_fetch_session_cache_slots,
+            monotonic_ms=lambda: int(asyncio.get_running_loop().time() * 1000),
+            max_lag_ms=lambda: self.config.replica_lag_time_max_ms,
+            broker_epoch=lambda: self.metadata.broker_epoch,
             chance=self.chance,
         )
         limit_bytes = config.queued_max_request_bytes
@@ -180,6 +183,10 @@ class Broker:
     def set_cut_off(self, is_cut_off: bool) -> None:
         """Whether nothing was heard of the controller for a whole session: then this node takes nothing."""
         self.is_cut_off = is_cut_off
+        if is_cut_off:
+            self.replica_manager.fence()
+        else:
+            self.replica_manager.unfence()
 
     def peer_lost(self, node_id: int) -> None:
         """A peer's last connection to this node ended."""

@@ -1,7 +1,8 @@
 """DeleteRecords: let a partition begin at a later offset (KIP-107). 0 to 2.
 
 Only topics with `cleanup.policy` delete can be cut: a compacted one promises the last value of each key. The
-checkpoint of log starts is on the disk before the answer, so what is gone stays gone when the node is killed.
+answer comes when all living replicas have cut too, so that no election brings records back. The checkpoint of
+log starts is on the disk before, so what is gone stays gone when the node is killed.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.internal_topics import is_internal_topic
 from node.kafka_api.request_context import RequestContext
+from node.replica.delayed_delete import Deletion
+from node.replica.partition import Partition
 from node.runtime.turns import Steps, take_turns
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -24,28 +27,48 @@ if TYPE_CHECKING:
 
 NO_LOW_WATERMARK = -1
 
+# (topic, partition) -> how it ended, or the partition whose other replicas must cut too.
+_Outcomes = dict[tuple[str, int], Deletion | Partition]
+
 
 async def handle(
     broker: "Broker", context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    response = await take_turns(_answer(broker, request))
+    waiting: dict[Partition, int] = {}
+    outcomes = await take_turns(_delete_all(broker, request, waiting))
     await broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
-    return response
+    deleted = await broker.replica_manager.delay_delete(waiting, request.timeout_ms) if waiting else {}
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _result(index, deleted[outcome] if isinstance(outcome, Partition) else outcome)
+                    for index in {one.partition_index: None for one in topic.partitions}
+                    for outcome in (outcomes[topic.name, index],)
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
-def _answer(broker: "Broker", request: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
-    topics = []
+def _delete_all(
+    broker: "Broker", request: DeleteRecordsRequest, waiting: dict[Partition, int]
+) -> Steps[_Outcomes]:
+    """Cut here; the partitions with other replicas are put into `waiting`, each with its offset."""
+    outcomes: _Outcomes = {}
     for topic in request.topics:
-        partitions = []
         # The last wish counts for a partition that is named twice.
         for wanted in {one.partition_index: one for one in topic.partitions}.values():
-            partitions.append(_delete(broker, topic.name, wanted))
+            outcomes[topic.name, wanted.partition_index] = _delete(broker, topic.name, wanted, waiting)
             yield
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
-    return DeleteRecordsResponse(topics=topics)
+    return outcomes
 
 
-def _delete(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    broker: "Broker", topic: str, wanted: DeleteRecordsPartition, waiting: dict[Partition, int]
+) -> Deletion | Partition:
     try:
         if is_internal_topic(topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -54,9 +77,17 @@ def _delete(broker: "Broker", topic: str, wanted: DeleteRecordsPartition) -> Del
         config = partition.log.config
         if config.compact and not config.delete:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        low_watermark = partition.delete_records_before(wanted.offset)
+        offset = partition.delete_records_before(wanted.offset)
     except KafkaError as error:
-        return DeleteRecordsPartitionResult(
-            partition_index=wanted.partition_index, low_watermark=NO_LOW_WATERMARK, error_code=error.code
-        )
-    return DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)
+        return Deletion(error.code, NO_LOW_WATERMARK)
+    low_watermark = partition.low_watermark()
+    if low_watermark >= offset:
+        return Deletion(ErrorCode.NONE, low_watermark)
+    waiting[partition] = max(offset, waiting.get(partition, 0))
+    return partition
+
+
+def _result(index: int, deletion: Deletion) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=deletion.low_watermark, error_code=deletion.code
+    )

@@ -2,14 +2,16 @@
 
 4 to 18. Incremental sessions since 7 (KIP-227), leader epochs since 9 (KIP-320), the end of a diverging log
 since 12 (KIP-595), topic ids since 13 (KIP-516), the leader's endpoint with an error since 16 (KIP-951). Data
-compressed with zstd needs 10. Followers' fetches (replica id >= 0) are refused: this node has no replicas.
+compressed with zstd needs 10. Since 11 followers serve consumers too, up to their high watermark, and leaders
+may name one in the consumer's rack (KIP-392). Followers' own fetches (replica id >= 0) are `replica_fetch`.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.fetch_answer import FetchAnswer, Located, failure
+from logstore.errors import KafkaError
+from node.kafka_api import replica_fetch
+from node.kafka_api.fetch_answer import FetchAnswer, Located
 from node.kafka_api.request_context import RequestContext
 from node.replica.fetch_session import (
     FINAL_EPOCH,
@@ -19,7 +21,7 @@ from node.replica.fetch_session import (
     FetchSession,
 )
 from node.runtime.turns import take_turns
-from node.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
+from node.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from node.broker import Broker
@@ -29,7 +31,7 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> 
     version = context.api_version
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     if replica_id >= 0:
-        return _refuse_follower(request)
+        return replica_fetch.handle(broker, context, request, replica_id)
     by_id = version >= 13
     items = [
         FetchItem(topic.topic_id if by_id else topic.topic, wanted)
@@ -89,19 +91,3 @@ def _enter_session(
     now_ms = broker.clock.now_ms()
     created = sessions.create(items, uses_topic_ids=by_id, is_privileged=False, now_ms=now_ms)
     return created, False
-
-
-def _refuse_follower(request: FetchRequest) -> FetchResponse:
-    """No partition of this cluster has a replica elsewhere, so nobody may fetch as one."""
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    failure(wanted.partition, ErrorCode.UNKNOWN_LEADER_EPOCH) for wanted in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )

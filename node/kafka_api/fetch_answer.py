@@ -16,10 +16,12 @@ from logstore.log_reader import ColdRead
 from logstore.partition_log import FetchDataInfo, FetchIsolation
 from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
 from logstore.schema import Buffer
+from node.cluster_settings import RACK_AWARE_SELECTOR
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
 from node.replica.fetch_session import NO_SESSION, FetchItem, FetchSession, TopicKey
 from node.replica.partition import Partition
+from node.replica.read_replica import NO_PREFERENCE, preferred_read_replica
 from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.fetch import (
     AbortedTransaction,
@@ -46,6 +48,7 @@ MAX_UNSENT_BYTES = 256 * 1024 * 1024
 # Fewer bytes are read: one write of header and records costs less than two system calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
 FIRST_VERSION_WITH_ZSTD = 10  # Before it the first batch is looked at.
+FIRST_VERSION_OF_READ_REPLICAS = 11  # KIP-392; before it only the leader is asked
 _READ_COMMITTED = 1
 _ATTRIBUTES_LOW_BYTE = 22
 
@@ -85,6 +88,15 @@ def failure(partition: int, code: ErrorCode) -> PartitionData:
     )
 
 
+def bounds(broker: "Broker", request: FetchRequest) -> tuple[int, int]:
+    """The most and the least bytes that the answer to a fetch is to have."""
+    if broker.unsent_bytes > MAX_UNSENT_BYTES:
+        return 0, 0
+    max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+    min_bytes = min(request.min_bytes, max_bytes)
+    return min(max_bytes, max(MAX_ANSWER_BYTES, min_bytes)), min_bytes
+
+
 class FetchAnswer:
     """One fetch request while it is served."""
 
@@ -95,10 +107,13 @@ class FetchAnswer:
         "_endpoints",
         "_is_incremental",
         "_isolation",
+        "_leader_only",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
+        "_rack",
         "_session",
+        "_session_id",
     )
 
     def __init__(
@@ -106,22 +121,24 @@ class FetchAnswer:
         broker: "Broker",
         context: RequestContext,
         request: FetchRequest,
-        session: FetchSession | None,
-        is_incremental: bool,
+        session: FetchSession | None = None,
+        is_incremental: bool = False,
+        session_id: int = NO_SESSION,
     ) -> None:
+        """`session_id` is that of a session whose changes are known already: a follower's."""
         self._broker = broker
         self._cold_reads: list[ColdRead] = []
         self._context = context
         self._session = session
+        self._session_id = session_id if session is None else session.session_id
         self._is_incremental = is_incremental
-        self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._max_bytes = min(self._max_bytes, max(MAX_ANSWER_BYTES, self._min_bytes))
-        if broker.unsent_bytes > MAX_UNSENT_BYTES:
-            self._max_bytes = self._min_bytes = 0
+        self._max_bytes, self._min_bytes = bounds(broker, request)
         self._max_wait_ms = request.max_wait_ms
         committed = request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
+        self._leader_only = context.api_version < FIRST_VERSION_OF_READ_REPLICAS
+        is_by_rack = broker.config.replica_selector_class == RACK_AWARE_SELECTOR
+        self._rack = request.rack_id if is_by_rack and not self._leader_only else ""
         self._endpoints: dict[int, NodeEndpoint] = {}
 
     # ---- first step: locate ----------------------------------------------------------------------
@@ -172,7 +189,14 @@ class FetchAnswer:
             partition = self._broker.replica_manager.partition((name, wanted.partition))
             if isinstance(topic, bytes) and partition.topic_id != topic:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-            partition.check_leader(wanted.current_leader_epoch)
+            if self._leader_only:
+                partition.check_leader(wanted.current_leader_epoch)
+            else:
+                partition.check_epoch(wanted.current_leader_epoch)
+            if self._rack:
+                replica_id = self._preferred_read_replica(partition, wanted)
+                if replica_id != NO_PREFERENCE:
+                    return self._redirected(item, partition, replica_id)
             if wanted.last_fetched_epoch >= 0:
                 diverging = partition.diverging_epoch(wanted.fetch_offset, wanted.last_fetched_epoch)
                 if diverging is not None:
@@ -204,6 +228,28 @@ class FetchAnswer:
             ],
         )
         return Located(item, partition, found, data, found.slice.size)
+
+    def _preferred_read_replica(self, partition: Partition, wanted: FetchPartition) -> int:
+        return preferred_read_replica(
+            partition,
+            rack=self._rack,
+            fetch_offset=wanted.fetch_offset,
+            listener_name=self._context.connection.listener_name,
+            brokers=self._broker.metadata.image.brokers,
+        )
+
+    def _redirected(self, item: FetchItem, partition: Partition, replica_id: int) -> Located:
+        """A better replica to read from, and nothing to read."""
+        log = partition.log
+        data = PartitionData(
+            partition_index=item.wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            preferred_read_replica=replica_id,
+        )
+        return Located(item, partition, None, data, 0)
 
     def _name_of(self, topic_id: bytes) -> str | None:
         topic = self._broker.metadata.image.topics.by_id.get(topic_id)
@@ -335,7 +381,7 @@ class FetchAnswer:
                         continue
             topics.setdefault(one.item.topic, []).append(data)
         return FetchResponse(
-            session_id=NO_SESSION if session is None else session.session_id,
+            session_id=self._session_id,
             responses=[
                 FetchableTopicResponse(topic_id=topic, partitions=partitions)
                 if isinstance(topic, bytes)

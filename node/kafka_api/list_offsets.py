@@ -45,6 +45,8 @@ class _Search(NamedTuple):
 
 
 def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> Any:
+    if request.replica_id >= 0 and context.connection.peer_id != request.replica_id:
+        return _refuse_follower(request)
     if request.replica_id != _CONSUMER:
         isolation = FetchIsolation.LOG_END
     elif request.isolation_level == _READ_COMMITTED:
@@ -54,18 +56,35 @@ def handle(broker: "Broker", context: RequestContext, request: ListOffsetsReques
     searches: list[_Search] = []
     steps = _answer_all(broker, context.api_version, request, isolation, searches)
     if context.is_large:
-        return _finish(broker, take_turns(steps), searches, isolation)
+        return _finish(broker, context.api_version, take_turns(steps), searches, isolation)
     response = at_once(steps)
-    return _search_all(broker, response, searches, isolation) if searches else response
+    if not searches:
+        return response
+    return _search_all(broker, context.api_version, response, searches, isolation)
+
+
+def _refuse_follower(request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Only a node of this cluster that has proven itself is shown what is not committed."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_answer(one.partition_index, code, None) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 async def _finish(
     broker: "Broker",
+    version: int,
     response: Awaitable[ListOffsetsResponse],
     searches: list[_Search],
     isolation: FetchIsolation,
 ) -> ListOffsetsResponse:
-    return await _search_all(broker, await response, searches, isolation)
+    return await _search_all(broker, version, await response, searches, isolation)
 
 
 def _answer_all(
@@ -100,7 +119,7 @@ def _answer_all(
                 else:
                     found = partition.offset_for_timestamp(timestamp, isolation)
             except KafkaError as error:
-                code = error.code
+                code = _code_of(error, version)
             answers.append(_answer(index, code, found))
         if answers:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
@@ -118,6 +137,7 @@ def _partition_of(broker: "Broker", version: int, topic: str, wanted: ListOffset
 
 async def _search_all(
     broker: "Broker",
+    version: int,
     response: ListOffsetsResponse,
     searches: Sequence[_Search],
     isolation: FetchIsolation,
@@ -131,7 +151,7 @@ async def _search_all(
                 one.timestamp, await _search(broker, one.partition, one.timestamp), isolation
             )
         except KafkaError as error:
-            code = error.code
+            code = _code_of(error, version)
         one.answers[one.place] = _answer(one.partition_index, code, found)
     return response
 
@@ -146,6 +166,12 @@ async def _search(broker: "Broker", partition: Partition, timestamp: int) -> Tim
         except OSError as error:
             raise partition.log.flush_failed(error) from error
     return partition.log.fetch_offset_for_timestamp(timestamp)
+
+
+def _code_of(error: KafkaError, version: int) -> ErrorCode:
+    """OFFSET_NOT_AVAILABLE is known since version 5 (KIP-207)."""
+    is_unknown = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5
+    return ErrorCode.LEADER_NOT_AVAILABLE if is_unknown else error.code
 
 
 def _answer(index: int, code: ErrorCode, found: TimestampAndOffset | None) -> ListOffsetsPartitionResponse:

@@ -1,6 +1,8 @@
 """node.replica: the partitions that this node has. Bottom-up:
 
-`high_watermark` (what the positions of replicas allow), `delayed_produce` and `delayed_fetch` (requests at
-rest until a partition changes), `fetch_session` (KIP-227), `partition` (role, epoch, append, read),
-`replica_manager` (all partitions; what the metadata say becomes roles and logs).
+`isr` (what followers have: high watermark, who is in sync), `delayed_produce`, `delayed_fetch` and
+`delayed_delete` (requests at rest until a partition changes), `fetch_session` (KIP-227), `replica_context`
+(what partitions ask of the node), `partition` (role, epoch, append, read), `read_replica` (KIP-392),
+`replication_quota` (KIP-73), `follower_session` (a leader's side of followers' fetches), `replica_manager`
+(all partitions; what the metadata say becomes roles and logs).
 """

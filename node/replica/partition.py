@@ -5,24 +5,29 @@ the high watermark is shown to a consumer. A request that names a leader epoch i
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.leader_epoch_cache import EpochEndOffset
 from logstore.partition_log import (
     LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
     AppendOrigin,
     AppendResult,
     FetchDataInfo,
     FetchIsolation,
     PartitionLog,
 )
+from logstore.record_batch import HEADER_SIZE, BatchHeader, read_header
 from logstore.schema import Buffer
 from logstore.segment import TimestampAndOffset
 from logstore.topic_partition import TopicPartition
-from node.replica import delayed_fetch, delayed_produce
+from node.replica import delayed_delete, delayed_fetch, delayed_produce
+from node.replica.delayed_delete import DelayedDelete
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_produce import DelayedProduce
-from node.replica.high_watermark import high_watermark_of
+from node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas
+from node.replica.replica_context import ReplicaContext, lone_context
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -39,56 +44,106 @@ class Assignment:
     in_sync_replicas: tuple[int, ...]
 
 
+class LogWatcher(Protocol):
+    """Who wants to hear what happens to a log: the fetches of one follower."""
+
+    def log_grew(self) -> None:
+        """There is more to fetch, or the role has changed. Told once; then it watches no more."""
+        ...
+
+    def offsets_moved(self) -> None:
+        """The high watermark or the log start is another."""
+        ...
+
+
 class Partition:
     """A replica of one partition on this node."""
 
     __slots__ = (
-        "_broker_id",
-        "_follower_end_offsets",
+        "_context",
         "assignment",
+        "delayed_deletes",
         "delayed_fetches",
         "delayed_produces",
         "is_leader",
+        "isr",
         "leader_epoch",
         "log",
         "topic_id",
         "topic_partition",
+        "watchers",
     )
 
-    def __init__(self, *, broker_id: int, log: PartitionLog, topic_id: bytes, assignment: Assignment) -> None:
-        self._broker_id = broker_id
+    def __init__(
+        self,
+        *,
+        broker_id: int = -1,
+        log: PartitionLog,
+        topic_id: bytes,
+        assignment: Assignment,
+        context: ReplicaContext | None = None,
+    ) -> None:
+        """`context` is that of the node; without one `broker_id` has no other nodes."""
+        self._context = lone_context(broker_id) if context is None else context
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = topic_id
         self.log = log
         self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.delayed_produces: dict[DelayedProduce, None] = {}
-        self._follower_end_offsets: dict[int, int] = {}
+        self.delayed_deletes: dict[DelayedDelete, None] = {}
+        self.watchers: list[LogWatcher] = []
+        self.assignment = assignment
+        self.is_leader = False
+        self.isr: InSyncReplicas | None = None  # of a leader
+        self.leader_epoch = NO_EPOCH
         self.assign(assignment)
 
     # ---- roles -----------------------------------------------------------------------------------
 
-    def assign(self, assignment: Assignment) -> None:
-        """Take the role that the metadata give this node."""
+    def assign(self, assignment: Assignment) -> bool:
+        """Take the role that the metadata give this node; whether role or leader epoch are new."""
+        context = self._context
+        is_leader = assignment.leader_id == context.broker_id and not context.is_fenced
+        is_new = (
+            is_leader != self.is_leader
+            or assignment.leader_epoch != self.leader_epoch
+            or assignment.leader_id != self.assignment.leader_id
+        )
         self.assignment = assignment
-        self.is_leader = assignment.leader_id == self._broker_id
-        if assignment.leader_epoch != getattr(self, "leader_epoch", None):
-            # Positions that followers had under another leader say nothing about this one's log.
-            self._follower_end_offsets = {}
+        self.is_leader = is_leader
         self.leader_epoch = assignment.leader_epoch
-        if self.is_leader:
-            self._advance_high_watermark()
+        if not is_leader:
+            self.isr = None
+        elif is_new or self.isr is None:
+            self.isr = InSyncReplicas(
+                leader_id=context.broker_id,
+                leader_epoch=assignment.leader_epoch,
+                partition_epoch=assignment.partition_epoch,
+                replicas=assignment.replicas,
+                in_sync_replicas=assignment.in_sync_replicas,
+                leader_end_offset=self.log.log_end_offset,
+                now_ms=context.now_ms(),
+            )
         else:
+            self.isr.update(
+                partition_epoch=assignment.partition_epoch,
+                replicas=assignment.replicas,
+                in_sync_replicas=assignment.in_sync_replicas,
+                now_ms=context.now_ms(),
+            )
+        if is_new:
             self._wake_all()
+        if is_leader:
+            self._advance_high_watermark()
+            # A smaller ISR may be too small for those who wait.
+            delayed_produce.check_all(self.delayed_produces, self)
+        return is_new
 
     def close(self) -> None:
         """The partition leaves this node: whoever waits for it is answered."""
         self.is_leader = False
+        self.isr = None
         self._wake_all()
-
-    def follower_fetched(self, replica_id: int, log_end_offset: int) -> None:
-        """A follower has everything below this offset."""
-        self._follower_end_offsets[replica_id] = log_end_offset
-        self._advance_high_watermark()
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raise unless this node leads the partition in the epoch that the client knows (KIP-320).
@@ -96,15 +151,104 @@ class Partition:
         FENCED_LEADER_EPOCH if the client's is older, UNKNOWN_LEADER_EPOCH if ours is,
         NOT_LEADER_OR_FOLLOWER if another node leads.
         """
+        self.check_epoch(current_leader_epoch)
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Raise unless the client and this replica, whatever its role, know the same leader epoch."""
         # Any negative epoch stands for "I know none".
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if not self.is_leader:
+
+    # ---- leading: what followers have ------------------------------------------------------------
+
+    def check_follower(self, replica_id: int, broker_epoch: int) -> None:
+        """Raise unless this broker is a follower here, in its newest process as far as we know.
+
+        UNKNOWN_LEADER_EPOCH for one that our metadata do not name yet, NOT_LEADER_OR_FOLLOWER for a process
+        that was replaced: what it had says nothing about what its successor has.
+        """
+        if self.isr is None or replica_id not in self.isr.followers:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if broker_epoch != UNKNOWN_BROKER_EPOCH and not self._context.is_current(replica_id, broker_epoch):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    # ---- writing ---------------------------------------------------------------------------------
+    def follower_fetched(
+        self,
+        replica_id: int,
+        log_end_offset: int,
+        *,
+        log_start_offset: int = 0,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+    ) -> None:
+        """A follower has everything below this offset, down to its log start."""
+        isr = self.isr
+        follower = None if isr is None else isr.followers.get(replica_id)
+        if isr is None or follower is None:
+            return
+        has_more = follower.log_end_offset != log_end_offset
+        follower.fetched(
+            offset=log_end_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=self.log.log_end_offset,
+            broker_epoch=broker_epoch,
+            now_ms=self._context.now_ms(),
+        )
+        if replica_id not in isr.maximal:
+            self._expand_isr(replica_id)
+        if has_more:
+            self._advance_high_watermark()
+        if self.delayed_deletes:
+            delayed_delete.check_all(self.delayed_deletes, self)
+
+    def follower_was_caught_up(self, replica_id: int, at_ms: int) -> None:
+        """A follower that had everything has asked for more at this time, before the log grew."""
+        follower = None if self.isr is None else self.isr.followers.get(replica_id)
+        if follower is not None:
+            follower.last_fetch_ms = max(follower.last_fetch_ms, at_ms)
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, at_ms)
+
+    def check_isr(self) -> None:
+        """Ask for the changes of the ISR that time, or a broker that came back, makes necessary."""
+        isr, context = self.isr, self._context
+        if isr is None or isr.pending is not None:
+            return
+        if len(isr.committed) < len(self.assignment.replicas):
+            for replica_id in self.assignment.replicas:
+                if replica_id not in isr.maximal and replica_id != context.broker_id:
+                    self._expand_isr(replica_id)
+        shrinking = isr.propose_shrinking(
+            self.log.log_end_offset,
+            now_ms=context.now_ms(),
+            max_lag_ms=context.max_lag_ms(),
+            own_broker_epoch=context.broker_epoch(),
+        )
+        if shrinking is not None:
+            context.propose(self, shrinking)
+        self._advance_high_watermark()
+
+    def isr_settled(self) -> None:
+        """A proposal has ended: the ISR may be another."""
+        self._advance_high_watermark()
+        delayed_produce.check_all(self.delayed_produces, self)
+
+    def _expand_isr(self, replica_id: int) -> None:
+        isr, context = self.isr, self._context
+        if isr is None:
+            return
+        proposal = isr.propose_expansion(
+            replica_id,
+            high_watermark=self.log.high_watermark,
+            own_broker_epoch=context.broker_epoch(),
+            is_eligible=context.is_eligible,
+        )
+        if proposal is not None:
+            context.propose(self, proposal)
+
+    # ---- leading: writing ------------------------------------------------------------------------
 
     def append_as_leader(
         self,
@@ -116,12 +260,13 @@ class Partition:
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
         """Append a producer's batch; KafkaError says why not. With acks=all the ISR must be large enough."""
-        if not self.is_leader:
+        isr = self.isr
+        if isr is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if required_acks == -1 and not self._has_enough_replicas():
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {len(self.assignment.in_sync_replicas)} replicas in sync,"
+                f"{self.topic_partition} has {len(isr.committed)} replicas in sync,"
                 f" min.insync.replicas is {self.log.config.min_insync_replicas}.",
             )
         result = self.log.append_as_leader(
@@ -131,11 +276,17 @@ class Partition:
             produce_version=produce_version,
             origin=origin,
         )
-        self._advance_high_watermark()
+        if self.watchers:
+            self._tell_watchers()
+        if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
+            self._advance_high_watermark()
         return result
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start up to `offset` (-1: the high watermark); returns where the log starts now."""
+        """Move the log start up to `offset` (-1: the high watermark); returns the offset meant.
+
+        It is done when `low_watermark` is there.
+        """
         self.check_leader()
         high_watermark = self.log.high_watermark
         offset = high_watermark if offset == -1 else offset
@@ -145,43 +296,122 @@ class Partition:
                 f"{self.topic_partition} can be cut up to its high watermark {high_watermark}, not {offset}.",
             )
         if self.log.increment_log_start_offset(offset):
-            delayed_fetch.check_all(self.delayed_fetches, self)
-        return self.log.log_start_offset
+            self.log_start_moved()
+        return offset
+
+    def log_start_moved(self) -> None:
+        """The log starts later: by DeleteRecords, or because retention took segments."""
+        delayed_fetch.check_all(self.delayed_fetches, self)
+        for watcher in tuple(self.watchers):
+            watcher.offsets_moved()
+
+    def low_watermark(self) -> int:
+        """Below it no living replica has anything."""
+        log_start_offset = self.log.log_start_offset
+        if self.isr is None:
+            return log_start_offset
+        return self.isr.low_watermark(log_start_offset, self._context.is_alive)
 
     def acknowledgement_of(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """What a produce that waits for `required_offset` is told; None: wait on."""
-        if not self.is_leader or self.leader_epoch != leader_epoch:
+        isr = self.isr
+        if isr is None or self.leader_epoch != leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self.log.high_watermark < required_offset:
-            return None
-        return ErrorCode.NONE if self._has_enough_replicas() else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        if self.log.high_watermark >= required_offset:
+            enough = self._has_enough_replicas()
+            return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        if not self._has_enough_replicas() and isr.safe_offset(self.log.log_end_offset) >= required_offset:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return None
 
     def _has_enough_replicas(self) -> bool:
         # A topic with fewer replicas than min.insync.replicas can be written to, as in Kafka 4.
+        assert self.isr is not None
         required = min(self.log.config.min_insync_replicas, len(self.assignment.replicas))
-        return len(self.assignment.in_sync_replicas) >= required
+        return len(self.isr.committed) >= required
 
     def _advance_high_watermark(self) -> None:
-        assignment = self.assignment
-        log = self.log
-        if len(assignment.in_sync_replicas) == 1:
-            high_watermark = log.log_end_offset
-        else:
-            high_watermark = high_watermark_of(
-                leader_id=self._broker_id,
-                leader_end_offset=log.log_end_offset,
-                in_sync_replicas=assignment.in_sync_replicas,
-                follower_end_offsets=self._follower_end_offsets,
+        isr, log, context = self.isr, self.log, self._context
+        # As Kafka 4: what too few replicas have is not shown either (KIP-966).
+        if isr is None or not self._has_enough_replicas():
+            return
+        high_watermark = log.log_end_offset
+        if isr.followers:
+            high_watermark = isr.high_watermark(
+                high_watermark,
+                now_ms=context.now_ms(),
+                max_lag_ms=context.max_lag_ms(),
+                is_eligible=context.is_eligible,
             )
         if high_watermark > log.high_watermark:
             log.update_high_watermark(high_watermark)
-            if self.delayed_produces:
-                delayed_produce.check_all(self.delayed_produces, self)
-            if self.delayed_fetches:
-                delayed_fetch.check_all(self.delayed_fetches, self)
+            self._high_watermark_moved()
+
+    def _high_watermark_moved(self) -> None:
+        if self.delayed_produces:
+            delayed_produce.check_all(self.delayed_produces, self)
+        if self.delayed_fetches:
+            delayed_fetch.check_all(self.delayed_fetches, self)
+        for watcher in self.watchers:
+            watcher.offsets_moved()
+
+    def _tell_watchers(self) -> None:
+        watchers, self.watchers = self.watchers, []
+        for watcher in watchers:
+            watcher.log_grew()
 
     def _wake_all(self) -> None:
+        """The role is another: a reader that waits must learn of it, whatever there is to read."""
         delayed_produce.check_all(self.delayed_produces, self)
+        for fetch in tuple(self.delayed_fetches):
+            fetch.finish()
+        delayed_delete.check_all(self.delayed_deletes, self)
+        self._tell_watchers()
+
+    # ---- following -------------------------------------------------------------------------------
+
+    def append_as_follower(
+        self, records: Buffer, *, high_watermark: int, log_start_offset: int, now_ms: int
+    ) -> None:
+        """Write what the leader has, and take over its high watermark and log start.
+
+        KafkaError as `PartitionLog.append_as_follower`; nothing is written then.
+        """
+        assert not self.is_leader, "a leader copies from nobody"
+        log = self.log
+        if len(records):
+            first = self._batch_over_log_start(records)
+            if first is not None:
+                log.truncate_fully_and_start_at(first.base_offset, now_ms=now_ms)
+            log.append_as_follower(records, now_ms=now_ms)
+        safe = min(high_watermark, log.log_end_offset)
+        if safe > log.high_watermark:  # a new leader may know less of it than the one before
+            log.update_high_watermark(safe)
+            if self.delayed_fetches:
+                delayed_fetch.check_all(self.delayed_fetches, self)
+        start = min(log_start_offset, log.high_watermark)
+        if start > log.log_start_offset and log.increment_log_start_offset(start):
+            delayed_fetch.check_all(self.delayed_fetches, self)
+
+    def _batch_over_log_start(self, records: Buffer) -> BatchHeader | None:
+        """The first batch if the leader's log start lies within it and this log, empty, begins there."""
+        log = self.log
+        if log.log_end_offset != log.log_start_offset or len(records) < HEADER_SIZE:
+            return None
+        header = read_header(records)
+        begins_before = 0 <= header.base_offset < log.log_end_offset <= header.last_offset
+        return header if begins_before else None
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> None:
+        """Cut what the leader does not have."""
+        assert not self.is_leader, "a leader's log is the truth"
+        if self.log.truncate_to(offset, now_ms=now_ms):
+            delayed_fetch.check_all(self.delayed_fetches, self)
+
+    def start_again_at(self, offset: int, *, now_ms: int) -> None:
+        """Drop everything: the leader has nothing below this offset any more, and we nothing above."""
+        assert not self.is_leader, "a leader's log is the truth"
+        self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
         delayed_fetch.check_all(self.delayed_fetches, self)
 
     # ---- reading ---------------------------------------------------------------------------------
@@ -194,6 +424,16 @@ class Partition:
             return self.log.last_stable_offset
         return self.log.log_end_offset
 
+    def check_offset(self, offset: int) -> None:
+        """OFFSET_OUT_OF_RANGE unless the log has this offset, or it is where the log ends."""
+        log = self.log
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} has offsets {log.log_start_offset} to {log.log_end_offset},"
+                f" not {offset}.",
+            )
+
     def read(
         self, fetch_offset: int, max_bytes: int, *, isolation: FetchIsolation, minimum_one_batch: bool
     ) -> FetchDataInfo:
@@ -204,8 +444,6 @@ class Partition:
 
     def readable_bytes(self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation) -> int | None:
         """How much a fetch could have now; None if it would get an error."""
-        if not self.is_leader:
-            return None
         if fetch_offset == self.end_offset(isolation):
             return 0
         try:
@@ -241,6 +479,7 @@ class Partition:
     def offset_for_timestamp(self, timestamp: int, isolation: FetchIsolation) -> TimestampAndOffset | None:
         """The first offset at or after a timestamp (or at a special place), if this reader may see it."""
         if timestamp == LATEST_TIMESTAMP:
+            self._check_end_is_known(isolation)
             end_offset = self.end_offset(isolation)
             return TimestampAndOffset(-1, end_offset, self.leader_epoch)
         return self.offset_to_show(timestamp, self.log.fetch_offset_for_timestamp(timestamp), isolation)
@@ -249,8 +488,17 @@ class Partition:
         self, timestamp: int, found: TimestampAndOffset | None, isolation: FetchIsolation
     ) -> TimestampAndOffset | None:
         """What this reader is told of the answer that the log gave."""
-        if found is not None and timestamp >= 0 and found.offset >= self.end_offset(isolation):
+        is_time = timestamp >= 0 or timestamp == MAX_TIMESTAMP
+        if is_time and (found is None or found.offset >= self.end_offset(isolation)):
+            self._check_end_is_known(isolation)
             return None
         if found is not None and found.leader_epoch < 0 and found.offset == self.log.log_end_offset:
             return found._replace(leader_epoch=self.leader_epoch)  # nothing is there yet: it will be ours
         return found
+
+    def _check_end_is_known(self, isolation: FetchIsolation) -> None:
+        """OFFSET_NOT_AVAILABLE while this leader does not know how much was committed before it (KIP-207)."""
+        if isolation is FetchIsolation.LOG_END or self.isr is None:
+            return
+        if self.isr.epoch_start_offset > self.log.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)

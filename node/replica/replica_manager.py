@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
@@ -19,14 +19,22 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
 from metadata_raft.records import ConfigResourceType
+from node.replica.delayed_delete import DelayedDelete, Deletion
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_produce import DelayedProduce
 from node.replica.fetch_session import FetchSessionCache
+from node.replica.follower_session import FollowerSession, FollowerSessions
 from node.replica.partition import Assignment, Partition
+from node.replica.replica_context import ReplicaContext
+from node.replica.replication_quota import ReplicationQuotas
 
 # Kafka's default of max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
 DEFAULT_SESSION_SLOTS = 1000
 DEFAULT_SESSION_EVICTION_MS = 120_000
+# How long a new high watermark waits for records to go with. No acknowledgement waits for it, only readers of
+# followers do; sent at once it would double the requests of a busy node.
+OFFSET_NEWS_WAIT_S = 0.005
+DEFAULT_LAG_MS = 30_000  # of replica.lag.time.max.ms
 # A new log costs some 1.5 ms of file operations. So many are made before a change of the metadata is
 # answered, or between two turns of the loop; the rest of a large topic follows, or comes when asked for.
 HOSTED_AT_ONCE = 16
@@ -53,13 +61,33 @@ class ReplicaManager:
         image: Callable[[], MetadataImage],
         log_config: Callable[[MetadataImage, str], LogConfig],
         on_placed: Callable[[TopicPartition, PartitionLog | None], None] = lambda name, log: None,
+        monotonic_ms: Callable[[], int] = lambda: 0,
+        max_lag_ms: Callable[[], int] = lambda: DEFAULT_LAG_MS,
+        broker_epoch: Callable[[], int] = lambda: -1,
         session_slots: int = DEFAULT_SESSION_SLOTS,
         session_eviction_ms: int = DEFAULT_SESSION_EVICTION_MS,
         chance: random.Random | None = None,
     ) -> None:
-        """`on_placed` is told where a partition's log lies, None if that is not known."""
+        """`on_placed` is told where a partition's log lies, None if that is not known.
+
+        A node among others needs a clock that only goes forward, `replica.lag.time.max.ms` and its own epoch.
+        """
         source = chance if chance is not None else random.SystemRandom()
         self._broker_id = broker_id
+        self.context = ReplicaContext(
+            broker_id=broker_id,
+            now_ms=monotonic_ms,
+            max_lag_ms=max_lag_ms,
+            broker_epoch=broker_epoch,
+            is_alive=self._is_alive,
+            is_eligible=self._is_eligible,
+            is_current=self._is_current,
+            propose=lambda _, __: None,
+        )
+        # Told of each partition whose role or leader epoch is new, and of each that is served no more.
+        self.on_role: Callable[[Partition], None] = lambda _: None
+        self.on_dropped: Callable[[TopicPartition], None] = lambda _: None
+        self.quotas = ReplicationQuotas(broker_id=broker_id)
         self._log_manager = log_manager
         self._image = image
         self._log_config = log_config
@@ -69,12 +97,13 @@ class ReplicaManager:
         self._has_unhosted = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
         self._has_started = False
-        self._delayed: dict[DelayedFetch | DelayedProduce, None] = {}
+        self._delayed: dict[DelayedFetch | DelayedProduce | DelayedDelete, None] = {}
         self.sessions = FetchSessionCache(
             max_slots=session_slots,
             eviction_ms=session_eviction_ms,
             random_id=lambda: source.randrange(1, 2**31),
         )
+        self.follower_sessions = FollowerSessions(lambda: source.randrange(1, 2**31))
 
     # ---- partitions ------------------------------------------------------------------------------
 
@@ -134,6 +163,8 @@ class ReplicaManager:
             elif kind == ConfigResourceType.BROKER:
                 for topic in image.topics.by_name:
                     self.update_config(image, topic)
+        if changes.brokers:
+            self.check_isrs()  # one that came back may be let in
 
     def replace_log(self, topic_partition: TopicPartition, partition_log: PartitionLog) -> None:
         """The partition's log lies in another log directory from now on."""
@@ -169,7 +200,9 @@ class ReplicaManager:
                 continue
             hosted = self._partitions.get(topic_partition)
             if hosted is not None:
-                hosted.assign(_assignment(one))
+                assignment = _assignment(one)
+                if assignment != hosted.assignment and hosted.assign(assignment):
+                    self.on_role(hosted)
                 continue
             waiting = self._unhosted.get(topic_partition)
             self._unhosted[topic_partition] = Unhosted(
@@ -195,7 +228,7 @@ class ReplicaManager:
                 is_new=is_new,
             )
             partition = Partition(
-                broker_id=self._broker_id, log=partition_log, topic_id=topic_id, assignment=assignment
+                log=partition_log, topic_id=topic_id, assignment=assignment, context=self.context
             )
         except KafkaError as error:
             if topic_partition not in self._offline:
@@ -206,6 +239,7 @@ class ReplicaManager:
         self._offline.discard(topic_partition)
         self._partitions[topic_partition] = partition
         self._on_placed(topic_partition, partition_log)
+        self.on_role(partition)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         """The partition leaves this node, and its files go."""
@@ -218,6 +252,7 @@ class ReplicaManager:
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
             partition.close()
+            self.on_dropped(topic_partition)
         return partition
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
@@ -225,6 +260,46 @@ class ReplicaManager:
         for topic_partition in topic_partitions:
             self._drop(topic_partition)
             self._offline.add(topic_partition)
+
+    # ---- among other brokers -----------------------------------------------------------------------
+
+    def _is_alive(self, broker_id: int) -> bool:
+        broker = self._image().brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+    def _is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        broker = self._image().brokers.get(broker_id)
+        return broker is not None and broker.is_active and broker_epoch in (-1, broker.broker_epoch)
+
+    def _is_current(self, broker_id: int, broker_epoch: int) -> bool:
+        broker = self._image().brokers.get(broker_id)
+        return broker is None or broker_epoch >= broker.broker_epoch
+
+    def check_isrs(self) -> None:
+        """Have replicas let into the ISRs that this node leads, or put out, where it is time."""
+        for partition in self._partitions.values():
+            isr = partition.isr
+            if isr is not None and isr.followers:
+                partition.check_isr()
+
+    def fence(self) -> None:
+        """The controller has not heard of this node for a session: others may lead what it leads.
+
+        It leads nothing until `unfence`, so it acknowledges nothing that nobody else has.
+        """
+        self._set_fenced(True)
+
+    def unfence(self) -> None:
+        """The controller has heard of this node: the metadata say what it leads."""
+        self._set_fenced(False)
+
+    def _set_fenced(self, is_fenced: bool) -> None:
+        if self.context.is_fenced == is_fenced:
+            return
+        self.context.is_fenced = is_fenced
+        for partition in self._partitions.values():
+            if partition.assign(partition.assignment):
+                self.on_role(partition)
 
     # ---- waiting requests ------------------------------------------------------------------------
 
@@ -261,11 +336,63 @@ class ReplicaManager:
         self._keep(delayed, loop.call_later(max_wait_ms / 1000, delayed.finish), future)
         return delayed, future
 
+    def delay_replica_fetch(
+        self,
+        session: FollowerSession,
+        *,
+        max_wait_ms: int,
+        has_offsets: bool,
+        is_enough: Callable[[], bool],
+    ) -> "asyncio.Future[None]":
+        """A follower's fetch that waits until `is_enough` after news; a moment only if it `has_offsets`."""
+        loop = asyncio.get_running_loop()
+        delayed, future = self.delay_fetch(1, max_wait_ms)
+        soon: asyncio.TimerHandle | None = None
+
+        def news(is_urgent: bool) -> None:
+            nonlocal soon
+            if is_urgent:
+                if not delayed.is_done and is_enough():
+                    delayed.finish()
+            elif soon is None:
+                soon = loop.call_later(OFFSET_NEWS_WAIT_S, delayed.finish)
+
+        def forget(_: object) -> None:
+            if session.on_news is news:
+                session.on_news = None
+            if soon is not None:
+                soon.cancel()
+
+        session.on_news = news
+        future.add_done_callback(forget)
+        if has_offsets:
+            news(False)
+        return future
+
+    def delay_delete(
+        self, places: Mapping[Partition, int], timeout_ms: int
+    ) -> "asyncio.Future[Mapping[Partition, Deletion]]":
+        """Wait until all living replicas of a partition start at its offset, or `timeout_ms` are over."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Mapping[Partition, Deletion]] = loop.create_future()
+
+        def wake() -> None:
+            if not future.done():
+                future.set_result(delayed.results)  # type: ignore[arg-type]
+
+        delayed = DelayedDelete(wake=wake)
+        for partition, offset in places.items():
+            delayed.watch(partition, offset)
+        self._keep(delayed, loop.call_later(max(0, timeout_ms) / 1000, delayed.expire), future)
+        for partition in places:
+            delayed.check(partition)
+        return future
+
     def _keep(
         self,
-        delayed: DelayedFetch | DelayedProduce,
+        delayed: DelayedFetch | DelayedProduce | DelayedDelete,
         timer: asyncio.TimerHandle,
-        future: "asyncio.Future[None] | asyncio.Future[Mapping[Partition, ErrorCode]]",
+        future: "asyncio.Future[Any]",
     ) -> None:
         self._delayed[delayed] = None
 

@@ -74,7 +74,9 @@ class ReplicaWorld:
         self.clock = ManualClock()
         self.unsent_bytes = 0
         self.is_cut_off = False
-        self.config = SimpleNamespace(node_id=NODE_ID, fetch_max_bytes=55 * 1024 * 1024)
+        self.config = SimpleNamespace(
+            node_id=NODE_ID, fetch_max_bytes=55 * 1024 * 1024, replica_selector_class=None
+        )
         self.log_manager = FakeLogManager()
         self.maintenance = SimpleNamespace(checkpoint=_no_checkpoint)
         self.configs: dict[str, LogConfig] = {}
@@ -98,6 +100,7 @@ class ReplicaWorld:
             log_manager=self.log_manager,  # type: ignore[arg-type]
             image=lambda: self.metadata.image,
             log_config=lambda image, topic: self.configs.get(topic, LogConfig()),
+            monotonic_ms=self.clock.now_ms,
         )
 
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:

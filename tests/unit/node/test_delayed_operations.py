@@ -4,7 +4,6 @@ from logstore.errors import ErrorCode
 from node.replica import delayed_fetch, delayed_produce
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_produce import DelayedProduce
-from node.replica.high_watermark import high_watermark_of
 
 
 class FakePartition:
@@ -136,16 +135,3 @@ def test_two_batches_of_one_request_wait_for_the_later() -> None:
     assert woken == []
     moved(one, 20)
     assert woken == ["woken"]
-
-
-def test_the_high_watermark_is_the_least_of_the_replicas_in_sync() -> None:
-    def watermark(isr: list[int], followers: dict[int, int]) -> int:
-        return high_watermark_of(
-            leader_id=1, leader_end_offset=100, in_sync_replicas=isr, follower_end_offsets=followers
-        )
-
-    assert watermark([1], {2: 5}) == 100
-    assert watermark([1, 2], {2: 90, 3: 5}) == 90
-    assert watermark([1, 2, 3], {2: 90, 3: 95}) == 90
-    assert watermark([1, 2], {2: 120}) == 100
-    assert watermark([1, 2], {}) == 0, "a follower that has not fetched yet promises nothing"

@@ -1,0 +1,281 @@
+"""Fetch as a follower sends it: up to the log end, and what it asks for says what it has.
+
+Only a node that has proven to be that broker is served. An error, a log that parted from ours (KIP-595) or
+records are answered at once; else the fetch waits for them. A high watermark alone waits a little for
+records to go with. A request that ends a session but names nothing (epoch -1) has the fetch that waits there
+answered: the follower has news for it, such as a partition that this node leads now.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_reader import ColdRead
+from logstore.partition_log import FetchIsolation
+from node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure
+from node.kafka_api.request_context import Delayed, RequestContext
+from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
+from node.replica.follower_session import FedPartition, FollowerSession
+from node.replica.partition import Partition
+from node.runtime.turns import Steps, in_turns
+from node.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: FetchRequest, replica_id: int) -> Any:
+    if context.connection.peer_id != replica_id:
+        return _refuse(context, request)
+    by_id = context.api_version >= 13
+    items = [
+        FetchItem(topic.topic_id if by_id else topic.topic, wanted)
+        for topic in request.topics
+        for wanted in topic.partitions
+    ]
+    sessions = broker.replica_manager.follower_sessions
+    is_full = request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+    if request.session_epoch == FINAL_EPOCH and request.session_id != NO_SESSION and not items:
+        return _wake(broker, request.session_id, replica_id)
+    try:
+        if not is_full:
+            session = sessions.resume(
+                request.session_id, request.session_epoch, replica_id=replica_id, uses_topic_ids=by_id
+            )
+        elif request.session_epoch == FINAL_EPOCH:
+            session = FollowerSession(NO_SESSION, replica_id, uses_topic_ids=by_id)
+        else:
+            if sessions.find(request.session_id, replica_id) is not None:
+                sessions.remove(request.session_id)
+            session = sessions.create(replica_id, uses_topic_ids=by_id)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    session.broker_epoch = request.replica_state.replica_epoch if context.api_version >= 15 else -1
+    changed = session.update(items, request.forgotten_topics_data)
+    fetch = ReplicaFetch(broker, context, request, session)
+    return in_turns(fetch.begin(changed), is_large=context.is_large)
+
+
+def _refuse(context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Whoever has not proven to be a node of this cluster is shown nothing that is not committed."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if context.api_version >= 7:
+        return FetchResponse(error_code=code)
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic, partitions=[failure(one.partition, code) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _wake(broker: "Broker", session_id: int, replica_id: int) -> FetchResponse:
+    session = broker.replica_manager.follower_sessions.find(session_id, replica_id)
+    if session is not None and session.on_news is not None:
+        session.on_news(True)
+    return FetchResponse()
+
+
+class ReplicaFetch:
+    """One fetch of a follower while it is served."""
+
+    __slots__ = ("_broker", "_context", "_max_bytes", "_min_bytes", "_request", "_session")
+
+    def __init__(
+        self,
+        broker: "Broker",
+        context: RequestContext,
+        request: FetchRequest,
+        session: FollowerSession,
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._request = request
+        self._session = session
+        self._max_bytes, self._min_bytes = bounds(broker, request)
+
+    def begin(self, changed: Sequence[FedPartition]) -> Steps[Any]:
+        """Note how far the follower is, and answer it or let it wait."""
+        session = self._session
+        for fed in changed:
+            self._acknowledge(fed)
+            yield
+        session.last_fetch_ms = self._broker.replica_manager.context.now_ms()
+        located, is_news = self._gather()
+        if is_news or self._request.max_wait_ms <= 0:
+            return self._answer(located)
+        return self._wait(has_offsets=bool(located))
+
+    def _acknowledge(self, fed: FedPartition) -> None:
+        """Its offset says that the follower has everything below."""
+        session, wanted = self._session, fed.item.wanted
+        try:
+            partition = self._partition(fed)
+            if self._diverging(partition, fed) is None:
+                partition.check_offset(wanted.fetch_offset)
+                partition.follower_fetched(
+                    session.replica_id,
+                    wanted.fetch_offset,
+                    log_start_offset=wanted.log_start_offset,
+                    broker_epoch=session.broker_epoch,
+                )
+        except KafkaError:
+            pass  # The answer says it.
+
+    def _partition(self, fed: FedPartition) -> Partition:
+        """The partition, led by this node in the epoch that the follower knows."""
+        topic, wanted = fed.item
+        partition = fed.partition
+        if partition is None or not partition.is_leader:
+            fed.leave()
+            fed.partition = None
+            name = self._name_of(topic) if isinstance(topic, bytes) else topic
+            partition = self._broker.replica_manager.partition((name, wanted.partition))
+            if isinstance(topic, bytes) and partition.topic_id != topic:
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+            fed.partition = partition
+        partition.check_leader(wanted.current_leader_epoch)
+        partition.check_follower(self._session.replica_id, self._session.broker_epoch)
+        return partition
+
+    def _name_of(self, topic_id: bytes) -> str:
+        topic = self._broker.metadata.image.topics.by_id.get(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic.name
+
+    def _diverging(self, partition: Partition, fed: FedPartition) -> EpochEndOffset | None:
+        wanted = fed.item.wanted
+        epoch, offset = wanted.last_fetched_epoch, wanted.fetch_offset
+        if epoch < 0 or (epoch == partition.leader_epoch and offset <= partition.log.log_end_offset):
+            return None  # written in this reign: it has what this leader wrote
+        found = partition.diverging_epoch(offset, epoch)
+        return (
+            None if found is None else EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset)
+        )
+
+    # ---- what there is to tell -------------------------------------------------------------------
+
+    def _gather(self) -> tuple[list[Located], bool]:
+        """What can be told now, and whether it is worth an answer at once."""
+        remaining_bytes, minimum_one_batch = self._max_bytes, True
+        total_bytes, has_failure = 0, False
+        located: list[Located] = []
+        for fed in tuple(self._session.dirty):
+            one = self._locate(fed, remaining_bytes, minimum_one_batch)
+            if one is None:
+                continue
+            located.append(one)
+            if one.size_bytes > 0:
+                minimum_one_batch = False
+                total_bytes += one.size_bytes
+                remaining_bytes = max(0, remaining_bytes - one.size_bytes)
+                if not remaining_bytes:
+                    break
+            elif one.partition is None or one.data.diverging_epoch.epoch >= 0:
+                has_failure = True
+        return located, has_failure or 0 < self._min_bytes <= total_bytes or self._min_bytes <= 0
+
+    def _locate(self, fed: FedPartition, remaining_bytes: int, minimum_one_batch: bool) -> Located | None:
+        """What to tell of a partition, None for nothing: then it is watched, or waits for its quota."""
+        item = fed.item
+        wanted = item.wanted
+        try:
+            partition = self._partition(fed)
+            log = partition.log
+            diverging = self._diverging(partition, fed)
+            found = None
+            if diverging is None:
+                partition.check_offset(wanted.fetch_offset)
+                if wanted.fetch_offset == log.log_end_offset:
+                    fed.watch()
+                elif self._must_wait(partition) or self._is_cold(fed, partition):
+                    pass
+                else:
+                    found = partition.read(
+                        wanted.fetch_offset,
+                        max(0, min(remaining_bytes, wanted.partition_max_bytes)),
+                        isolation=FetchIsolation.LOG_END,
+                        minimum_one_batch=minimum_one_batch,
+                    )
+        except KafkaError as error:
+            return Located(item, None, None, failure(wanted.partition, error.code), 0)
+        size_bytes = 0 if found is None else found.slice.size
+        if not size_bytes and diverging is None and not self._has_offset_news(fed, partition):
+            if fed.is_watching:
+                self._session.dirty.pop(fed, None)
+            return None
+        data = PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if diverging is not None:
+            data.diverging_epoch = diverging  # type: ignore[misc]  # the response is ours until it is sent
+        return Located(item, partition, found, data, size_bytes)
+
+    def _is_cold(self, fed: FedPartition, partition: Partition) -> bool:
+        """Whether indexes must come from the disk first; a thread reads them, and then there is news."""
+        cold = partition.log.cold_read(fed.item.wanted.fetch_offset, FetchIsolation.LOG_END)
+        if cold is not None:
+            self._broker.start_task(self._warm(fed, cold))
+        return cold is not None
+
+    async def _warm(self, fed: FedPartition, cold: ColdRead) -> None:
+        await self._broker.in_thread(cold.run)
+        if self._session.partitions.get(fed.item.key) is fed:
+            self._session.mark(fed, is_urgent=True)
+
+    def _must_wait(self, partition: Partition) -> bool:
+        manager = self._broker.replica_manager
+        return manager.quotas.leader_must_wait(
+            partition, self._session.replica_id, now_ms=manager.context.now_ms()
+        )
+
+    def _has_offset_news(self, fed: FedPartition, partition: Partition) -> bool:
+        log = partition.log
+        return (
+            log.high_watermark != fed.told_high_watermark or log.log_start_offset != fed.told_log_start_offset
+        )
+
+    # ---- waiting and answering -------------------------------------------------------------------
+
+    def _wait(self, *, has_offsets: bool) -> Delayed:
+        """Until there is something to read, or a little while for a new high watermark."""
+        future = self._broker.replica_manager.delay_replica_fetch(
+            self._session,
+            max_wait_ms=self._request.max_wait_ms,
+            has_offsets=has_offsets,
+            is_enough=lambda: self._min_bytes <= 1 or self._gather()[1],
+        )
+        return Delayed(future, lambda _: self._answer(self._gather()[0]))
+
+    def _answer(self, located: list[Located]) -> Any:
+        session, manager = self._session, self._broker.replica_manager
+        for one in located:
+            fed = session.partitions[one.item.key]
+            if one.partition is None or one.data.diverging_epoch.epoch >= 0:
+                continue  # said again until the follower asks for something else
+            session.told(
+                fed,
+                high_watermark=one.data.high_watermark,
+                log_start_offset=one.data.log_start_offset,
+                has_more=not fed.is_watching,
+            )
+            if one.size_bytes:
+                manager.quotas.leader_sent(one.partition, one.size_bytes, now_ms=manager.context.now_ms())
+        if session.session_id == NO_SESSION:
+            session.close()
+        answer = FetchAnswer(self._broker, self._context, self._request, session_id=session.session_id)
+        return answer.answer(located)

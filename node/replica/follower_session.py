@@ -1,0 +1,180 @@
+"""The leader's side of a follower's incremental fetch session (KIP-227): thousands of partitions for the
+price of those in which something happened.
+
+A partition is *dirty* while there is something to tell of it: records, an error, another high watermark. One
+whose log the follower has whole is *watched*: the next append makes it dirty and wakes the fetch that waits.
+Only what is dirty is looked at. News of offsets alone do not wake: they go with the next records, or soon.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from node.replica.fetch_session import MAX_EPOCH, NO_SESSION, FetchItem, PartitionKey
+from node.replica.partition import Partition
+from node.wire.messages.fetch import ForgottenTopic
+
+# num.replica.fetchers of a follower may be larger than one; what it had before a lost connection is useless.
+MAX_SESSIONS_OF_A_FOLLOWER: Final = 16
+
+
+class FedPartition:
+    """One partition of a session: what the follower wants of it, and what it was told last."""
+
+    __slots__ = (
+        "is_watching",
+        "item",
+        "partition",
+        "session",
+        "told_high_watermark",
+        "told_log_start_offset",
+    )
+
+    def __init__(self, session: "FollowerSession", item: FetchItem) -> None:
+        self.session = session
+        self.item = item
+        self.partition: Partition | None = None  # as it was found last
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
+        self.is_watching = False
+
+    def log_grew(self) -> None:
+        self.is_watching = False
+        session, partition = self.session, self.partition
+        if partition is not None and partition.leader_epoch == self.item.wanted.current_leader_epoch:
+            partition.follower_was_caught_up(session.replica_id, session.last_fetch_ms)
+        session.mark(self, is_urgent=True)
+
+    def offsets_moved(self) -> None:
+        self.session.mark(self, is_urgent=False)
+
+    def watch(self) -> None:
+        """The follower has the whole log: tell when it grows."""
+        if not self.is_watching and self.partition is not None:
+            self.is_watching = True
+            self.partition.watchers.append(self)
+
+    def leave(self) -> None:
+        """Nobody wants to hear of it any more."""
+        if self.is_watching and self.partition is not None:
+            self.partition.watchers.remove(self)
+        self.is_watching = False
+
+
+class FollowerSession:
+    """What one connection of one follower fetches."""
+
+    __slots__ = (
+        "broker_epoch",
+        "dirty",
+        "epoch",
+        "last_fetch_ms",
+        "on_news",
+        "partitions",
+        "replica_id",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(self, session_id: int, replica_id: int, *, uses_topic_ids: bool) -> None:
+        self.session_id = session_id
+        self.replica_id = replica_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = 1
+        self.broker_epoch = -1
+        self.last_fetch_ms = 0
+        self.partitions: dict[PartitionKey, FedPartition] = {}
+        self.dirty: dict[FedPartition, None] = {}  # in the order in which they are to be read
+        self.on_news: Callable[[bool], None] | None = None  # of the fetch that waits; whether it is urgent
+
+    def mark(self, fed: FedPartition, *, is_urgent: bool) -> None:
+        """There is something to tell of this partition."""
+        self.dirty[fed] = None
+        if self.on_news is not None:
+            self.on_news(is_urgent)
+
+    def update(self, items: Iterable[FetchItem], forgotten: Sequence[ForgottenTopic]) -> list[FedPartition]:
+        """Take the follower's changes over; the partitions whose position it tells."""
+        changed = []
+        for item in items:
+            fed = self.partitions.get(item.key)
+            if fed is None:
+                fed = self.partitions[item.key] = FedPartition(self, item)
+            else:
+                fed.item = item
+            self.dirty[fed] = None
+            changed.append(fed)
+        for topic in forgotten:
+            name = topic.topic_id if self.uses_topic_ids else topic.topic
+            for index in topic.partitions:
+                gone = self.partitions.pop((name, index), None)
+                if gone is not None:
+                    self.dirty.pop(gone, None)
+                    gone.leave()
+        return changed
+
+    def told(self, fed: FedPartition, *, high_watermark: int, log_start_offset: int, has_more: bool) -> None:
+        """The answer under way says this of the partition; `has_more` if it may have to say more."""
+        fed.told_high_watermark = high_watermark
+        fed.told_log_start_offset = log_start_offset
+        del self.dirty[fed]
+        if has_more:
+            self.dirty[fed] = None  # behind the others
+
+    def close(self) -> None:
+        """The follower goes on without it."""
+        for fed in self.partitions.values():
+            fed.leave()
+        self.partitions.clear()
+        self.dirty.clear()
+
+
+class FollowerSessions:
+    """All sessions of all followers of this node."""
+
+    def __init__(self, random_id: Callable[[], int]) -> None:
+        """`random_id` gives ids of 1 to 2^31 - 1."""
+        self._random_id = random_id
+        self._sessions: dict[int, FollowerSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, session_id: int, replica_id: int) -> FollowerSession | None:
+        """That session, if it is this follower's."""
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.replica_id == replica_id else None
+
+    def resume(
+        self, session_id: int, epoch: int, *, replica_id: int, uses_topic_ids: bool
+    ) -> FollowerSession:
+        """The session that an incremental fetch goes on with; its next fetch has the next epoch.
+
+        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR otherwise.
+        """
+        session = self.find(session_id, replica_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
+        return session
+
+    def create(self, replica_id: int, *, uses_topic_ids: bool) -> FollowerSession:
+        """A new session; the oldest of a follower that has too many gives way."""
+        own = [one for one in self._sessions.values() if one.replica_id == replica_id]
+        if len(own) >= MAX_SESSIONS_OF_A_FOLLOWER:
+            self.remove(own[0].session_id)
+        session_id = self._random_id()
+        while session_id in self._sessions or session_id == NO_SESSION:
+            session_id = self._random_id()
+        session = FollowerSession(session_id, replica_id, uses_topic_ids=uses_topic_ids)
+        self._sessions[session_id] = session
+        return session
+
+    def remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()

@@ -1,0 +1,264 @@
+"""What a leader knows of its followers, and from it: the high watermark, and who is in sync.
+
+As Apache Kafka: a follower is in sync while it has all of the leader's log, or had it not longer than
+`replica.lag.time.max.ms` ago. The controller commits every change of the ISR. Until it has, a follower that
+shall come in counts already, and one that shall go still counts (the *maximal* ISR, KIP-497): the high
+watermark is then right whatever the controller decides. Pure: the time and the metadata are arguments.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode
+
+UNKNOWN_OFFSET: Final = -1
+UNKNOWN_BROKER_EPOCH: Final = -1
+# One that was not in sync does not hold up the high watermark before it has caught up.
+NEVER_MS: Final = -(2**62)
+
+# (broker id, broker epoch with which it fetched) -> whether the controller would take it into an ISR.
+Eligible = Callable[[int, int], bool]
+
+# After these nothing was changed, and the state that we changed from is the present one.
+_NOT_APPLIED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+# After these the metadata have moved on, or will: what they say next ends the proposal.
+_OVERTAKEN: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+
+
+class Follower:
+    """How far one follower is, as its fetches tell."""
+
+    __slots__ = (
+        "broker_epoch",
+        "last_caught_up_ms",
+        "last_fetch_leader_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, *, last_caught_up_ms: int) -> None:
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+        self.last_fetch_ms = 0
+        self.last_caught_up_ms = last_caught_up_ms
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+
+    def fetched(
+        self, *, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
+        """It asks for what comes at `offset`, so it has everything below.
+
+        It has caught up now if that is all there is. If it is all that there was at its last fetch, it had
+        caught up then: a follower of a busy leader never is at the end.
+        """
+        if offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif offset >= self.last_fetch_leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = offset
+        self.last_fetch_leader_end_offset = max(leader_end_offset, self.last_fetch_leader_end_offset)
+        self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
+
+
+class IsrProposal(NamedTuple):
+    """An ISR that the controller is asked for, as (broker id, broker epoch), and the state it changes."""
+
+    isr: tuple[tuple[int, int], ...]
+    leader_epoch: int
+    partition_epoch: int
+
+    @property
+    def broker_ids(self) -> frozenset[int]:
+        return frozenset(broker_id for broker_id, _ in self.isr)
+
+
+class InSyncReplicas:
+    """The followers of one partition during the reign of this leader, and its ISR."""
+
+    __slots__ = (
+        "_leader_id",
+        "_partition_epoch",
+        "committed",
+        "epoch_start_offset",
+        "followers",
+        "leader_epoch",
+        "maximal",
+        "pending",
+    )
+
+    def __init__(
+        self,
+        *,
+        leader_id: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        replicas: Sequence[int],
+        in_sync_replicas: Sequence[int],
+        leader_end_offset: int,
+        now_ms: int,
+    ) -> None:
+        """A reign begins. What followers had under another leader says nothing about this one's log."""
+        self._leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.epoch_start_offset = leader_end_offset
+        self.followers: dict[int, Follower] = {}
+        self.committed: tuple[int, ...] = ()
+        self.maximal: frozenset[int] = frozenset()
+        self.pending: IsrProposal | None = None
+        self._partition_epoch = partition_epoch
+        self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
+
+    def update(
+        self, *, partition_epoch: int, replicas: Sequence[int], in_sync_replicas: Sequence[int], now_ms: int
+    ) -> None:
+        """The metadata say this now, in the same reign; they end what was proposed before."""
+        if partition_epoch >= self._partition_epoch:
+            self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
+
+    def _take(
+        self, partition_epoch: int, replicas: Sequence[int], in_sync_replicas: Sequence[int], now_ms: int
+    ) -> None:
+        self._partition_epoch = partition_epoch
+        known = self.followers
+        self.followers = {
+            one: known.get(one) or Follower(last_caught_up_ms=now_ms if one in in_sync_replicas else NEVER_MS)
+            for one in replicas
+            if one != self._leader_id
+        }
+        self._commit(tuple(in_sync_replicas))
+
+    def _commit(self, in_sync_replicas: tuple[int, ...]) -> None:
+        self.committed = in_sync_replicas
+        self.maximal = frozenset(in_sync_replicas)
+        self.pending = None
+
+    # ---- what the followers' positions mean ------------------------------------------------------
+
+    def safe_offset(self, leader_end_offset: int) -> int:
+        """Below it every member of the maximal ISR has everything; -1 where one has not fetched yet."""
+        offset = leader_end_offset
+        for replica_id in self.maximal:
+            if replica_id != self._leader_id:
+                follower = self.followers.get(replica_id)
+                offset = min(offset, UNKNOWN_OFFSET if follower is None else follower.log_end_offset)
+        return offset
+
+    def high_watermark(
+        self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, is_eligible: Eligible
+    ) -> int:
+        """The high watermark that the positions allow; it may be below the present one, which stays then.
+
+        It also waits for a follower that has nearly caught up and is about to come in: else it might run away
+        from a follower of a busy leader for ever.
+        """
+        offset = leader_end_offset
+        for replica_id, follower in self.followers.items():
+            if follower.log_end_offset < offset and (
+                replica_id in self.maximal
+                or (
+                    follower.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
+                    and is_eligible(replica_id, follower.broker_epoch)
+                )
+            ):
+                offset = follower.log_end_offset
+        return offset
+
+    def low_watermark(self, leader_start_offset: int, is_alive: Callable[[int], bool]) -> int:
+        """Below it no living replica has anything; -1 while one of them has not fetched yet."""
+        offset = leader_start_offset
+        for replica_id, follower in self.followers.items():
+            if follower.log_start_offset < offset and is_alive(replica_id):
+                offset = follower.log_start_offset
+        return offset
+
+    # ---- changes of the ISR ----------------------------------------------------------------------
+
+    def propose_expansion(
+        self, replica_id: int, *, high_watermark: int, own_broker_epoch: int, is_eligible: Eligible
+    ) -> IsrProposal | None:
+        """What to ask of the controller because this follower has caught up, None if it has not.
+
+        It must have what is committed, and the log up to where this reign began: before that there may be
+        more that is committed than this leader knows.
+        """
+        follower = self.followers.get(replica_id)
+        if self.pending is not None or replica_id in self.maximal or follower is None:
+            return None
+        if follower.log_end_offset < max(high_watermark, self.epoch_start_offset):
+            return None
+        if not is_eligible(replica_id, follower.broker_epoch):
+            return None
+        proposal = self._proposal((*self.committed, replica_id), own_broker_epoch)
+        self.maximal = proposal.broker_ids
+        return proposal
+
+    def propose_shrinking(
+        self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, own_broker_epoch: int
+    ) -> IsrProposal | None:
+        """What to ask of the controller because followers lag behind, None if none does.
+
+        They count until the controller has agreed.
+        """
+        if self.pending is not None:
+            return None
+        staying = tuple(
+            one
+            for one in self.committed
+            if one == self._leader_id or self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+        )
+        if len(staying) == len(self.committed):
+            return None
+        return self._proposal(staying, own_broker_epoch)
+
+    def _is_in_time(self, replica_id: int, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        follower = self.followers.get(replica_id)
+        return follower is not None and follower.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
+
+    def _proposal(self, members: tuple[int, ...], own_broker_epoch: int) -> IsrProposal:
+        isr = tuple(
+            (one, own_broker_epoch if one == self._leader_id else self._broker_epoch_of(one))
+            for one in members
+        )
+        self.pending = IsrProposal(isr, self.leader_epoch, self._partition_epoch)
+        return self.pending
+
+    def _broker_epoch_of(self, replica_id: int) -> int:
+        # Unknown for one that has not fetched yet: should it die, the controller takes it out by itself, and
+        # what was asked for on the older state is refused.
+        follower = self.followers.get(replica_id)
+        return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
+
+    def is_pending(self, proposal: IsrProposal) -> bool:
+        return self.pending is proposal
+
+    def settle(self, proposal: IsrProposal, error: ErrorCode) -> bool:
+        """What the controller said to it; whether it is to be asked again.
+
+        After NONE the image of this node has the change already and has ended the proposal, unless nothing
+        changed: then what was proposed is what is committed.
+        """
+        if self.pending is not proposal:
+            return False
+        if error is ErrorCode.NONE:
+            self._commit(tuple(broker_id for broker_id, _ in proposal.isr))
+            return False
+        if error in _NOT_APPLIED:
+            self._commit(self.committed)
+            return False
+        return error not in _OVERTAKEN

@@ -1,0 +1,44 @@
+"""From which replica a consumer had best read: one in its own rack (`replica.selector.class`, KIP-392)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from metadata_raft.image import BrokerImage
+from node.replica.partition import Partition
+
+NO_PREFERENCE: Final = -1
+
+
+def preferred_read_replica(
+    partition: Partition,
+    *,
+    rack: str,
+    fetch_offset: int,
+    listener_name: str,
+    brokers: Mapping[int, BrokerImage],
+) -> int:
+    """A follower in this rack that has the offset, -1 for the leader itself.
+
+    As Apache Kafka's RackAwareReplicaSelector: the leader if it is in the rack, else of the in-sync followers
+    there the one with the most; those that lag would send the reader back here.
+    """
+    isr = partition.isr
+    if isr is None or not rack:
+        return NO_PREFERENCE
+    leader = brokers.get(partition.assignment.leader_id)
+    if leader is not None and leader.rack == rack:
+        return NO_PREFERENCE
+    candidates = []
+    for replica_id in isr.committed:
+        follower = isr.followers.get(replica_id)
+        broker = brokers.get(replica_id)
+        if (
+            follower is not None
+            and broker is not None
+            and broker.rack == rack
+            and not broker.fenced
+            and listener_name in broker.listeners
+            and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
+        ):
+            candidates.append((follower.log_end_offset, follower.last_caught_up_ms, replica_id))
+    return max(candidates)[2] if candidates else NO_PREFERENCE

@@ -1,0 +1,39 @@
+"""What the partitions of a node ask of the node: the time, who lives, and to have an ISR changed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from node.replica.isr import Eligible, IsrProposal
+
+if TYPE_CHECKING:
+    from node.replica.partition import Partition
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicaContext:
+    """One for all partitions of a node."""
+
+    broker_id: int
+    now_ms: Callable[[], int]  # of a clock that only goes forward
+    max_lag_ms: Callable[[], int]  # replica.lag.time.max.ms
+    broker_epoch: Callable[[], int]  # this node's own
+    is_alive: Callable[[int], bool]
+    is_eligible: Eligible
+    is_current: Callable[[int, int], bool]  # whether no newer process of that broker is known
+    propose: Callable[["Partition", IsrProposal], None]
+    is_fenced: bool = False  # the cluster may have given this node's partitions to others by now
+
+
+def lone_context(broker_id: int) -> ReplicaContext:
+    """The context of a node without others."""
+    return ReplicaContext(
+        broker_id=broker_id,
+        now_ms=lambda: 0,
+        max_lag_ms=lambda: 30_000,
+        broker_epoch=lambda: -1,
+        is_alive=lambda _: True,
+        is_eligible=lambda _, __: True,
+        is_current=lambda _, __: True,
+        propose=lambda _, __: None,
+    )

@@ -1,0 +1,116 @@
+"""How fast throttled replication may be: `leader.` and `follower.replication.throttled.rate` (KIP-73).
+
+The rate is that of a window of samples, as Apache Kafka measures it: a sample is `window size` long, and the
+oldest goes when there are too many. Only replicas that a topic's `*.replication.throttled.replicas` names
+count, and only those that are not in sync wait: a follower that is in sync must not fall out of the ISR
+because others are copied.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from node.replica.partition import Partition
+
+EVERY_REPLICA: Final = "*"
+UNLIMITED: Final = 2**63 - 1
+
+
+class ReplicationQuota:
+    """The bytes of one direction, and whether they are too many."""
+
+    __slots__ = ("_samples", "_window_ms", "_windows", "bytes_per_second")
+
+    def __init__(self, *, bytes_per_second: int, windows: int, window_seconds: int) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._windows = windows
+        self._window_ms = window_seconds * 1000
+        self._samples: deque[tuple[int, int]] = deque()  # (start of the sample in ms, bytes)
+
+    @property
+    def is_limited(self) -> bool:
+        return self.bytes_per_second < UNLIMITED
+
+    def record(self, size_bytes: int, now_ms: int) -> None:
+        """So much was copied now."""
+        samples = self._samples
+        if samples and now_ms - samples[-1][0] < self._window_ms:
+            start_ms, before_bytes = samples[-1]
+            samples[-1] = (start_ms, before_bytes + size_bytes)
+        else:
+            samples.append((now_ms, size_bytes))
+        self._forget(now_ms)
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        """Whether the rate of the last samples is above the limit."""
+        if not self.is_limited:
+            return False
+        self._forget(now_ms)
+        samples = self._samples
+        if not samples:
+            return False
+        # As if all samples but the present one were there: a first burst is not taken for a rate.
+        elapsed_ms = now_ms - samples[0][0]
+        missing = self._windows - 1 - elapsed_ms // self._window_ms
+        elapsed_ms += max(0, missing) * self._window_ms
+        total_bytes = sum(size_bytes for _, size_bytes in samples)
+        return total_bytes * 1000 > self.bytes_per_second * max(elapsed_ms, 1)
+
+    def _forget(self, now_ms: int) -> None:
+        while self._samples and now_ms - self._samples[0][0] >= self._windows * self._window_ms:
+            self._samples.popleft()
+
+
+def is_throttled(replicas: Sequence[str], partition: int, broker_id: int) -> bool:
+    """Whether `*.replication.throttled.replicas` (PARTITION:BROKER, or * for all) names this replica."""
+    return bool(replicas) and (EVERY_REPLICA in replicas or f"{partition}:{broker_id}" in replicas)
+
+
+class ReplicationQuotas:
+    """Both directions of this node."""
+
+    __slots__ = ("_broker_id", "follower", "leader")
+
+    def __init__(self, *, broker_id: int, windows: int = 11, window_seconds: int = 1) -> None:
+        self._broker_id = broker_id
+        self.leader = ReplicationQuota(
+            bytes_per_second=UNLIMITED, windows=windows, window_seconds=window_seconds
+        )
+        self.follower = ReplicationQuota(
+            bytes_per_second=UNLIMITED, windows=windows, window_seconds=window_seconds
+        )
+
+    def leader_must_wait(self, partition: Partition, replica_id: int, *, now_ms: int) -> bool:
+        """Whether a follower is to get nothing of this partition now."""
+        return (
+            self.leader.is_limited
+            and (partition.isr is None or replica_id not in partition.isr.committed)
+            and self._is_throttled_leader(partition)
+            and self.leader.is_exceeded(now_ms)
+        )
+
+    def leader_sent(self, partition: Partition, size_bytes: int, *, now_ms: int) -> None:
+        # Of replicas in sync too: they do not wait, but they use what there is.
+        if self.leader.is_limited and self._is_throttled_leader(partition):
+            self.leader.record(size_bytes, now_ms)
+
+    def follower_must_wait(self, partition: Partition, *, is_in_sync: bool, now_ms: int) -> bool:
+        """Whether nothing of this partition is to be fetched now."""
+        return (
+            self.follower.is_limited
+            and not is_in_sync
+            and self._is_throttled_follower(partition)
+            and self.follower.is_exceeded(now_ms)
+        )
+
+    def follower_received(self, partition: Partition, size_bytes: int, *, now_ms: int) -> None:
+        if self.follower.is_limited and self._is_throttled_follower(partition):
+            self.follower.record(size_bytes, now_ms)
+
+    def _is_throttled_leader(self, partition: Partition) -> bool:
+        replicas = partition.log.config.leader_replication_throttled_replicas
+        return is_throttled(replicas, partition.topic_partition.partition, self._broker_id)
+
+    def _is_throttled_follower(self, partition: Partition) -> bool:
+        replicas = partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(replicas, partition.topic_partition.partition, self._broker_id)
