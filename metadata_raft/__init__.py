@@ -35,7 +35,6 @@ control_records        LeaderChangeMessage and the other control records of KRaf
 snapshot               image <-> records
 quorum                 the Quorum protocol: append, commit, resign
 quorum_memory          a quorum of one in memory
-quorum_local           a quorum of one on disk: journal, snapshots (door)
 raft_entry             one entry of the replicated log: Kafka's batch with Raft index and term inside
 quorum_state           the file of the term and the vote
 raft_journal           the replicated log: in memory, and on disk in Kafka's format
@@ -47,4 +46,10 @@ raft_follower          the follower's side: entries and snapshots from the leade
 raft_election          PreVote, and whose vote counts
 raft_guard             which message is heard, and when one leaves
 raft_member            one voter, whole, driven by its cycle
+raft_handshake         how voters prove to each other who they are
+raft_wire              one connection: frames with a limit (door)
+raft_link              the links among voters (door)
+raft_core              a voter on its event loop: commits become images (door)
+raft_thread            a thread with an event loop (door)
+quorum_raft            the replicated quorum as a node sees it (door)
 """

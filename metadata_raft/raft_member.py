@@ -8,7 +8,7 @@ simulation, and each of them does exactly what it does in a cluster.
 import logging
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import MetadataImage
@@ -27,6 +27,8 @@ from metadata_raft.voters import Voter, VoterSet, record_of_voters
 
 # Runs the first function where it may block and calls the second one, on the loop, with its result or error.
 Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+
+MAX_LEARNERS: Final = 16
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +85,8 @@ class RaftMember:
         self._work = work
         self._now_ms = now_ms
         self._empty = empty
-        self._peers: dict[int, bytes] = {}  # who has a link to us: node id -> directory id
+        self._peers: dict[int, bytes] = {}  # who had a link to us: node id -> directory id
+        self._linked: set[int] = set()  # who has one
         self._learners: dict[int, Voter] = {}
         self._applied: list[JournalEntry] = []
         self._told_term = 0  # in which the listener knows that this member leads; 0 if it does not
@@ -129,6 +132,7 @@ class RaftMember:
             self._known_voters = self.voters
             for node_id in [one for one in self._learners if one in self.voters]:
                 del self._learners[node_id]
+            self._teach_strangers()
             self._set_peers()
             self._listener.handle_voters(self.voters)
 
@@ -136,8 +140,25 @@ class RaftMember:
         """A link to a peer came or went."""
         if is_up:
             self._peers[peer.node_id] = peer.directory_id
+            self._linked.add(peer.node_id)
             self.replication.probe(peer.node_id)
+        else:
+            self._linked.discard(peer.node_id)
         self.engine.set_connected(peer.node_id, is_up)
+        self._teach_strangers()
+
+    def _teach_strangers(self) -> None:
+        """A leader sends the log to every node that came with a link: it is to become a voter one day."""
+        strangers = {
+            node_id: Voter(node_id, self._peers[node_id], "", 0)
+            for node_id in sorted(self._linked)
+            if node_id not in self.voters
+        }
+        asked_for = {node_id: one for node_id, one in self._learners.items() if one.host}
+        learners = dict([*strangers.items(), *asked_for.items()][:MAX_LEARNERS])
+        if self.engine.is_leading and learners != self._learners:
+            self._learners = learners
+            self._set_peers()
 
     def add_learner(self, voter: Voter) -> None:
         """Send a node the log, without counting it, until it is made a voter."""
@@ -149,6 +170,21 @@ class RaftMember:
         """Send it nothing more."""
         if self._learners.pop(node_id, None) is not None:
             self._set_peers()
+
+    @property
+    def has_committed_all(self) -> bool:
+        """Whether nothing in the log waits for a majority."""
+        return self.journal.last.raft_index <= self.engine.commit_index
+
+    @property
+    def is_told_to_lead(self) -> bool:
+        """Whether the listener knows that this member leads."""
+        return self._told_term > 0
+
+    def directory_of(self, node_id: int) -> bytes:
+        """The disk by which a voter or learner is known, zeros if none is."""
+        known = self._learners.get(node_id) or self.voters.by_id.get(node_id)
+        return bytes(16) if known is None else known.directory_id
 
     def has_caught_up(self, node_id: int) -> bool:
         """Whether a peer has all that is committed."""
@@ -208,6 +244,7 @@ class RaftMember:
         if self.journal.voters is None:
             self._append_first_voters()
         self._reign_index = self.journal.last.raft_index
+        self._teach_strangers()
 
     def _append_first_voters(self) -> None:
         """Put the voters of the settings into the log with their directories, which all of them have told."""

@@ -15,6 +15,7 @@ net                   listeners and connections; the client side of a connection
 replica               partitions: leader or follower, high watermark, waiting requests, fetch sessions
 runtime               the doors between pure cores and the loop: metadata, groups, timers, care of the logs
 kafka_api             one handler per API, and the dispatch from frames to them
+quorum_start          the voter of a node, or how a node that is none finds the voters
 broker_start          the order in which a node starts
 broker                builds all parts of a node, starts and stops them
 tools                 reading tools: log, wire

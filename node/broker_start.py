@@ -20,11 +20,11 @@ from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
-from metadata_raft.quorum_local import JournalConfig, LocalQuorum
+from metadata_raft.image import Endpoint, MetadataImage
 from node.config import BrokerConfig
 from node.net.connection_quota import ConnectionLimits
 from node.net.listener import Listener, ListenerLimits
+from node.quorum_start import FoundQuorum, check_cluster, find_quorum, open_quorum
 from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
 from node.runtime.command_sender import CommandSender
 from node.runtime.group_runtime import GroupRuntime
@@ -107,10 +107,12 @@ def registered_listeners(broker: "Broker") -> dict[str, Endpoint]:
 
 async def start_parts(broker: "Broker") -> None:
     """From bound sockets to served clients."""
-    await asyncio.to_thread(_claim_directories, broker)
+    found = await find_quorum(broker)
+    await asyncio.to_thread(_claim_directories, broker, found)
     broker.tasks = asyncio.TaskGroup()
     await broker.tasks.__aenter__()
-    image = await asyncio.to_thread(_open_quorum, broker)
+    endpoint = registered_listeners(broker)[broker.config.inter_broker_listener_name]
+    image = await asyncio.to_thread(open_quorum, broker, found, endpoint)
     _make_metadata(broker, image)
     broker.metadata_task = broker.start_task(broker.run_metadata())
     if broker.peer_gate is not None:
@@ -257,12 +259,16 @@ def _everything(image: MetadataImage) -> MetadataChanges:
 # ---- what lies on the disk, in threads ---------------------------------------------------------------------
 
 
-def _claim_directories(broker: "Broker") -> None:
+def _claim_directories(broker: "Broker", found: FoundQuorum | None) -> None:
     """Lock the log directories and make sure that they are this node's. Blocks."""
     config, manager = broker.config, broker.log_manager
     manager.acquire()
     owner = manager.identity()
-    broker.cluster_id = owner.cluster_id if owner is not None else _new_cluster_id(broker)
+    if owner is not None:
+        broker.cluster_id = owner.cluster_id
+    else:
+        broker.cluster_id = _new_cluster_id(broker) if found is None else found.cluster_id
+    check_cluster(broker, found)
     if config.cluster_id not in (None, broker.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -285,36 +291,6 @@ def _new_cluster_id(broker: "Broker") -> bytes:
     )
     made[0] &= 0x7F  # no '-' in front, which tools would take for an option
     return bytes(made)
-
-
-def _open_quorum(broker: "Broker") -> MetadataImage:
-    """Read the metadata log; the image that it holds. Blocks."""
-    config, manager = broker.config, broker.log_manager
-    quorum = LocalQuorum(
-        config.metadata_log_dir / f"{METADATA_TOPIC}-0",
-        broker.disk,
-        node_id=config.node_id,
-        config=JournalConfig(
-            max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
-            max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
-        ),
-    )
-    loaded = quorum.load(MetadataImage(cluster_id=broker.cluster_id))
-    if loaded.cut_bytes:
-        log.warning(
-            "%d bytes at the end of the metadata log were cut: a change that the node died in.",
-            loaded.cut_bytes,
-        )
-    if loaded.image.version < 0 and manager.holds_logs():
-        # To go on would set every partition apart as one that no topic has.
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            "There are partitions in log.dirs, but the metadata log in"
-            f" {config.metadata_log_dir} is missing or empty: restore it from a backup, or move the"
-            " partitions away to begin anew.",
-        )
-    broker.quorum = quorum
-    return loaded.image
 
 
 def _load_logs(broker: "Broker", image: MetadataImage) -> None:

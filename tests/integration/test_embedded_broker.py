@@ -56,7 +56,7 @@ def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(emb
     def fail(batch: object) -> None:
         raise OSError(28, "No space left on device")
 
-    node.call(lambda broker: setattr(broker.metadata._quorum, "_write", fail))
+    node.call(lambda broker: setattr(broker.metadata._quorum._settings.journal, "_write", fail))
     with contextlib.closing(WireClient(node.bootstrap)) as client:
         topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
         with contextlib.suppress(Closed):

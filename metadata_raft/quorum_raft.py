@@ -1,0 +1,248 @@
+"""The replicated quorum as a node sees it: batches in, commits out, a voter on a thread of its own between.
+
+The node's loop and the voter's talk only by calls that one hands to the other, many at a time; neither ever
+waits for the other. In a simulation both are the same loop.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from logstore.disk import Disk
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.quorum import QuorumListener, QuorumStatus
+from metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRule
+from metadata_raft.raft_entry import encode_entry
+from metadata_raft.raft_journal import RaftJournal
+from metadata_raft.raft_link import LinkSettings
+from metadata_raft.raft_snapshots import PAUSE_SECONDS, SnapshotStore
+from metadata_raft.raft_thread import LoopThread
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.voters import Voter, VoterSet
+
+METADATA_DIRECTORY: Final = "__cluster_metadata-0"
+# Batches that the voter's loop has not taken yet; beyond, clients are told to come again.
+MAX_WAITING_BATCHES: Final = 10_000
+CATCH_UP_POLL_SECONDS: Final = 0.05
+
+
+class LoadedMetadata(NamedTuple):
+    """What a directory held when the node started."""
+
+    image: MetadataImage  # of the last snapshot; what follows it is known when there is a leader
+    is_empty: bool  # whether there was neither snapshot nor log
+    cut_bytes: int  # of entries that were being written when the node died
+
+
+class RaftQuorum:
+    """A voter. `load`, `attach`, `run`; all on the node's loop, but `load`, which blocks."""
+
+    def __init__(
+        self,
+        directory: Path,
+        disk: Disk,
+        *,
+        voter: Voter,
+        configured: VoterSet,
+        chance: Random,
+        unique: Callable[[int], bytes],
+        now_ms: Callable[[], int],
+        links: LinkSettings | None = None,
+        snapshots: SnapshotRule = SnapshotRule(),
+        threaded: bool = True,
+    ) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._voter = voter
+        self._configured = configured
+        self._chance = chance
+        self._unique = unique
+        self._now_ms = now_ms
+        self._links = links
+        self._snapshots = snapshots
+        self._threaded = threaded
+        self._view = CoreView(-1, 0, QuorumStatus(-1, 0, 0, (), ()))
+        self._leading_epoch = 0
+        self._is_closed = False
+        self._waiting: deque[MetadataBatch] = deque()
+        self._told: deque[tuple[Sequence[Callable[[QuorumListener], None]], CoreView]] = deque()
+        self._is_telling = False
+        self._listener: QuorumListener | None = None
+        self._core: RaftCore | None = None
+        self._settings: CoreSettings | None = None
+        self._call_core: Callable[..., Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # ---- start -----------------------------------------------------------------------------------------
+
+    def load(self, empty: MetadataImage) -> LoadedMetadata:
+        """Read what the directory holds. Blocks.
+
+        KAFKA_STORAGE_ERROR names the file and position of anything that is damaged; OSError from the disk.
+        """
+        self._disk.make_directory(self._directory)
+        self._disk.sync_directory(self._directory.parent)
+        store = SnapshotStore(
+            self._directory, self._disk, pause_seconds=PAUSE_SECONDS if self._threaded else 0
+        )
+        image = store.load(empty)
+        journal = RaftJournal(self._directory, self._disk)
+        journal.load(store.start)
+        self._settings = CoreSettings(
+            voter=self._voter,
+            configured=self._configured,
+            journal=journal,
+            store=store,
+            image=image,
+            empty=empty,
+            links=self._links,
+            snapshots=self._snapshots,
+            chance=self._chance,
+            unique=self._unique,
+            now_ms=self._now_ms,
+            is_simulated=not self._threaded,
+        )
+        return LoadedMetadata(image, journal.last.end_offset == 0, journal.cut_bytes)
+
+    def attach(self, listener: QuorumListener) -> None:
+        self._listener = listener
+
+    async def run(self) -> None:
+        """Vote, lead or follow until `close`; an error is fatal to the node."""
+        assert self._settings is not None and self._listener is not None
+        self._loop = asyncio.get_running_loop()
+        core = self._core = RaftCore(self._settings, self)
+        try:
+            if self._threaded:
+                thread = LoopThread(core.run)
+                self._call_core = thread.call
+                await thread.run()
+            else:
+                self._call_core = self._loop.call_soon
+                await core.run()
+        finally:
+            self._hear_all()
+            if self._leading_epoch:
+                self._leading_epoch = 0
+                self._listener.handle_resignation("The metadata quorum of this node has ended.")
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._core is not None and self._call_core is not None:
+            self._flush()
+            self._call_core(self._core.close)
+
+    # ---- what the node asks ----------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self._leading_epoch > 0 and not self._is_closed
+
+    @property
+    def leader_id(self) -> int:
+        return self._view.leader_id
+
+    @property
+    def epoch(self) -> int:
+        return self._leading_epoch or self._view.epoch
+
+    def status(self) -> QuorumStatus:
+        return self._view.status
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        return None if self._core is None else self._core.endpoint_of(node_id)
+
+    def append(self, batch: MetadataBatch) -> None:
+        if not self.is_leader or batch.epoch != self._leading_epoch:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
+        if len(self._waiting) >= MAX_WAITING_BATCHES:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are under way.")
+        encode_entry(batch, 0)  # One that is too large is refused here, where somebody can be told.
+        self._waiting.append(batch)
+        if len(self._waiting) == 1:
+            assert self._loop is not None
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._waiting and self._core is not None and self._call_core is not None:
+            batches, self._waiting = list(self._waiting), deque()
+            self._call_core(self._core.append, batches)
+
+    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+        """Give a node the log until it has all of it, that it may be made a voter; REQUEST_TIMED_OUT."""
+        assert self._loop is not None and self._core is not None and self._call_core is not None
+        deadline = self._loop.time() + timeout_seconds
+        self._call_core(self._core.teach, voter)
+        while self.is_leader:
+            status = self._view.status
+            for one in (*status.observers, *status.voters):
+                is_it = (one.node_id, one.directory_id) == (voter.node_id, voter.directory_id)
+                if is_it and one.log_end_offset >= status.high_watermark > 0:
+                    return
+            if self._loop.time() > deadline:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"Node {voter.node_id} has not caught up with the metadata log; is it there, with this"
+                    " directory id?",
+                )
+            await asyncio.sleep(CATCH_UP_POLL_SECONDS)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum any more.")
+
+    def hand_over(self) -> None:
+        """Let another voter lead, if one has the whole log."""
+        if self._core is not None and self._call_core is not None:
+            self._call_core(self._core.hand_over)
+
+    # ---- what the voter tells, on its own loop ---------------------------------------------------------
+
+    def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: CoreView) -> None:
+        """Hand events to the node's loop, with whatever it has not taken yet."""
+        self._told.append((events, view))
+        if not self._is_telling and self._loop is not None:
+            self._is_telling = True
+            try:
+                self._loop.call_soon_threadsafe(self._hear_all)
+            except RuntimeError:  # The node is gone; what is committed stays committed.
+                return
+
+    # ---- on the node's loop ----------------------------------------------------------------------------
+
+    def _hear_all(self) -> None:
+        self._is_telling = False
+        assert self._listener is not None
+        while self._told:
+            events, self._view = self._told.popleft()
+            for event in events:
+                event(_Leading(self, self._listener))
+
+    def set_leading(self, epoch: int) -> None:
+        """Begin (epoch) or end (0) to take batches."""
+        self._leading_epoch = epoch
+        if not epoch:
+            self._waiting.clear()
+
+
+class _Leading:
+    """The listener, with this quorum's own leadership set before it is told."""
+
+    def __init__(self, quorum: RaftQuorum, listener: QuorumListener) -> None:
+        self._quorum = quorum
+        self._listener = listener
+        self.handle_commit = listener.handle_commit
+        self.handle_snapshot = listener.handle_snapshot
+
+    @property
+    def committed_image(self) -> MetadataImage:
+        return self._listener.committed_image
+
+    def handle_leadership(self, epoch: int) -> None:
+        self._quorum.set_leading(epoch)
+        self._listener.handle_leadership(epoch)
+
+    def handle_resignation(self, detail: str) -> None:
+        self._quorum.set_leading(0)
+        self._listener.handle_resignation(detail)

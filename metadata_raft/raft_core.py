@@ -1,0 +1,400 @@
+"""A voter on its own event loop: it turns messages and batches into cycles, and commits into images.
+
+What is told to the node is made ready here, image and changes included, and handed over in one go per cycle.
+A batch whose records contradict the image is passed over, by every voter alike; one that this program cannot
+know ends the process, because to skip it would be to forget what it said.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final, NamedTuple, Protocol
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.delta import MetadataChanges, MetadataDelta, replay_batch
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.image_changes import changes_between
+from metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
+from metadata_raft.raft_entry import open_entry
+from metadata_raft.raft_guard import Links
+from metadata_raft.raft_journal import JournalEntry, RaftJournal
+from metadata_raft.raft_link import LinkSettings, RaftLinks
+from metadata_raft.raft_member import RaftMember
+from metadata_raft.raft_node import use_clock
+from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.voters import Voter, VoterSet
+
+TICK_SECONDS: Final = 0.02
+STATUS_SECONDS: Final = 0.25  # how old the progress of other voters may be where it is shown
+# A voter that has more to catch up with makes one image of it: each costs copies of what it changes.
+MAX_SINGLE_IMAGES: Final = 64
+CLOSE_SECONDS: Final = 1.0  # for what was appended to be committed when the node stops
+
+log = logging.getLogger(__name__)
+
+
+class SnapshotRule(NamedTuple):
+    """When snapshots are made: after so many bytes, or after so long if anything changed (0: never)."""
+
+    max_record_bytes_between_snapshots: int = 20 * 1024 * 1024
+    max_snapshot_interval_ms: int = 3_600_000
+
+
+class CoreSettings(NamedTuple):
+    """Who this voter is and what it found on its disk."""
+
+    voter: Voter
+    configured: VoterSet
+    journal: RaftJournal
+    store: SnapshotStore
+    image: MetadataImage
+    empty: MetadataImage
+    links: LinkSettings | None  # None: a lone voter, which nobody reaches
+    snapshots: SnapshotRule
+    chance: Random
+    unique: Callable[[int], bytes]
+    now_ms: Callable[[], int]
+    is_simulated: bool  # time is that of the loop, which all voters of a simulation share
+
+
+class NodeSide(Protocol):
+    """The loop of the node, as seen from here."""
+
+    def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: "CoreView") -> None: ...
+
+
+class CoreView(NamedTuple):
+    """What the node may know between two cycles."""
+
+    leader_id: int
+    epoch: int
+    status: QuorumStatus
+
+
+class _NoLinks:
+    """Of a lone voter."""
+
+    def send(self, node_id: int, frame: bytes) -> None:
+        return
+
+    def has_room(self, node_id: int) -> bool:
+        return False
+
+
+class RaftCore:
+    """Everything but `submit` is called on its own loop."""
+
+    def __init__(self, settings: CoreSettings, node: NodeSide) -> None:
+        self._settings = settings
+        self._node = node
+        self._image = settings.image
+        self._applied_index = settings.store.start.raft_index
+        self._snapshot_ms = settings.image.timestamp_ms
+        self._events: list[Callable[[QuorumListener], None]] = []
+        self._is_scheduled = False
+        self._is_closing = self._is_started = False
+        self._view: CoreView | None = None
+        self._status: QuorumStatus | None = None
+        self._status_at = 0.0
+        self._loop: asyncio.AbstractEventLoop
+        self._ended: asyncio.Future[None]
+        self.links: RaftLinks | None = None
+        self.member: RaftMember
+
+    # ---- life ------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Be a voter until `close`; whatever ends it otherwise is fatal to the node."""
+        settings = self._settings
+        self._loop = asyncio.get_running_loop()
+        if settings.is_simulated:
+            use_clock(self._loop.time)
+        self._ended = self._loop.create_future()
+        links: Links = _NoLinks()
+        if settings.links is not None:
+            links = self.links = RaftLinks(
+                settings.links,
+                chance=settings.chance,
+                unique=settings.unique,
+                on_frame=lambda peer, frame: self._guarded(self.member.guard.receive, peer, frame),
+                on_link=lambda peer, is_up: self._guarded(self._link_changed, peer, is_up),
+            )
+            await self._listen(self.links, settings.links.listen)
+        self.member = RaftMember(
+            settings.voter,
+            settings.journal,
+            settings.store,
+            self,
+            configured=settings.configured,
+            links=links,
+            work=self._work,
+            chance=settings.chance,
+            now_ms=settings.now_ms,
+            empty=settings.empty,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            children = [tasks.create_task(self._tick_for_ever())]
+            if self.links is not None:
+                self.handle_voters(self.member.voters)
+                children.append(tasks.create_task(self.links.run()))
+            self._is_started = True
+            self._wake()
+            if self._is_closing:
+                self._end()
+            try:
+                await self._ended
+            finally:
+                for child in children:
+                    child.cancel()
+
+    def close(self) -> None:
+        """Hand over what this voter leads, and end when what was appended is committed, or soon."""
+        self._is_closing = True
+        if self._is_started:
+            self.member.engine.hand_over()
+            self._loop.call_later(CLOSE_SECONDS, self._end)
+            self._wake()
+
+    @staticmethod
+    async def _listen(links: RaftLinks, address: tuple[str, int]) -> None:
+        try:
+            await links.listen()
+        except OSError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"The controller listener cannot be opened at {address[0]}:{address[1]}: {error.strerror}.",
+            ) from None
+
+    def _end(self, error: BaseException | None = None) -> None:
+        if self._ended.done():
+            return
+        if error is None:
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(error)
+
+    def _guarded(self, action: Callable[..., Any], *arguments: Any) -> None:
+        """Do something for a link, and look at what follows; only a malformed message is the link's fault."""
+        try:
+            action(*arguments)
+        except KafkaError:
+            raise
+        except Exception as error:
+            self._end(error)
+        self._wake()
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            self._wake()
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _wake(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._cycle)
+
+    def _cycle(self) -> None:
+        self._is_scheduled = False
+        if self._ended.done():
+            return
+        try:
+            if self.member.cycle():
+                self._wake()
+            self._make_snapshot_if_due()
+            self._tell()
+        except Exception as error:
+            self._end(error)
+            return
+        engine = self.member.engine
+        if self._is_closing and (not engine.is_leading or self.member.has_committed_all):
+            self._end()
+
+    # ---- what the node asks ----------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[MetadataBatch]) -> None:
+        """Append what the node decided while it led; what comes too late is dropped, and was told so."""
+        try:
+            for batch in batches:
+                self.member.propose(batch)
+        except KafkaError as error:
+            if error.code is not ErrorCode.NOT_CONTROLLER:
+                # The node counts on it: what it decides from here on would not follow the log.
+                log.error("A batch was refused, so this node gives up the lead: %s", error)
+                self.member.engine.adopt_term(self.member.engine.term + 1)
+        except Exception as error:
+            self._end(error)
+        self._wake()
+
+    def teach(self, voter: Voter) -> None:
+        """Send a node the log, that it may become a voter."""
+        self.member.add_learner(voter)
+        if self.links is not None:
+            self.handle_voters(self.member.voters.with_voter(voter))
+        self._wake()
+
+    def hand_over(self) -> None:
+        """Let another voter lead, if one has the whole log."""
+        self.member.engine.hand_over()
+        self._wake()
+
+    # ---- what the member tells -------------------------------------------------------------------------
+
+    def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
+        assert entries[0].raft_index == self._applied_index + 1, "an entry is missing"
+        batches = [open_entry(entry.batch) for entry in entries]
+        self._applied_index = entries[-1].raft_index
+        if len(batches) > MAX_SINGLE_IMAGES and not self.member.is_told_to_lead:
+            self._apply_together(batches)
+        else:
+            for batch in batches:
+                self._apply(batch)
+
+    def _apply(self, batch: MetadataBatch) -> None:
+        assert batch.base_offset == self._image.version + 1, "offsets and entries part"
+        self._image, changes = apply_batch(self._image, batch)
+        image = self._image
+        self._events.append(lambda listener: listener.handle_commit(batch, image, changes))
+
+    def _apply_together(self, batches: Sequence[MetadataBatch]) -> None:
+        before, delta = self._image, MetadataDelta(self._image)
+        try:
+            for batch in batches:
+                for record in batch.records:
+                    delta.replay(record)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            for batch in batches:
+                self._image, _ = apply_batch(self._image, batch)
+            self._jump(changes_between(before, self._image))
+            return
+        last = batches[-1]
+        self._image = delta.apply(version=last.last_offset, epoch=last.epoch, timestamp_ms=last.timestamp_ms)
+        self._jump(delta.changes())
+
+    def _jump(self, changes: MetadataChanges) -> None:
+        image = self._image
+        self._events.append(lambda listener: listener.handle_snapshot(image, changes))
+
+    def handle_installed(self, snapshot: StoredSnapshot) -> None:
+        before, self._image = self._image, snapshot.image
+        self._applied_index = snapshot.start.raft_index
+        self._jump(changes_between(before, self._image))
+
+    def handle_leadership(self, term: int) -> None:
+        log.info("This node leads the metadata quorum in epoch %d.", term)
+        self._events.append(lambda listener: listener.handle_leadership(term))
+
+    def handle_resignation(self) -> None:
+        detail = "This node does not lead the metadata quorum any more."
+        self._events.append(lambda listener: listener.handle_resignation(detail))
+
+    def handle_voters(self, voters: VoterSet) -> None:
+        if self.links is not None:
+            # Where the settings say that a voter is, it is; the log may remember an older place.
+            here = self._settings.configured.by_id
+            self.links.dial(
+                VoterSet.of(
+                    one._replace(host=known.host, port=known.port)
+                    if (known := here.get(one.node_id))
+                    else one
+                    for one in voters
+                )
+            )
+
+    def _link_changed(self, peer: Any, is_up: bool) -> None:
+        self.member.link_is_up(peer, is_up=is_up)
+
+    # ---- snapshots -------------------------------------------------------------------------------------
+
+    def _make_snapshot_if_due(self) -> None:
+        member, rule, now_ms = self.member, self._settings.snapshots, self._settings.now_ms()
+        if self._snapshot_ms < 0:
+            self._snapshot_ms = now_ms
+        has_changed = self._applied_index > member.store.start.raft_index
+        if member.is_working or not has_changed:
+            return
+        is_old = 0 < rule.max_snapshot_interval_ms <= now_ms - self._snapshot_ms
+        if is_old or member.journal.bytes_since_start >= rule.max_record_bytes_between_snapshots:
+            self._snapshot_ms = now_ms
+            member.make_snapshot(self._image, self._applied_index)
+
+    def _work(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        def finished(work: "asyncio.Future[Any]") -> None:
+            if work.cancelled() or self._ended.done():
+                return
+            error = work.exception()
+            try:
+                done(error if error is not None else work.result())
+            except Exception as failure:
+                self._end(failure)
+            self._wake()
+
+        self._loop.run_in_executor(None, job).add_done_callback(finished)
+
+    # ---- what the node is told -------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        engine, events = self.member.engine, self._events
+        view = CoreView(engine.leader_id, engine.term, self._current_status())
+        if events or view != self._view:
+            self._events, self._view = [], view
+            self._node.tell(events, view)
+
+    def _current_status(self) -> QuorumStatus:
+        now, engine = self._loop.time(), self.member.engine
+        is_stale = self._status is None or now - self._status_at >= STATUS_SECONDS
+        if is_stale or self._status is None or self._status.epoch != engine.term:
+            self._status, self._status_at = self._make_status(), now
+        return self._status._replace(
+            leader_id=engine.leader_id, epoch=engine.term, high_watermark=self._image.version + 1
+        )
+
+    def _make_status(self) -> QuorumStatus:
+        member, now_ms = self.member, self._settings.now_ms()
+        own = self._settings.voter
+        found = {
+            own.node_id: ReplicaStatus(
+                own.node_id, own.directory_id, member.journal.last.end_offset, now_ms, now_ms
+            )
+        }
+        if member.engine.is_leading:
+            for one in member.progress():
+                matched = member.journal.at(one.match_index)
+                found[one.node_id] = ReplicaStatus(
+                    one.node_id,
+                    member.directory_of(one.node_id),
+                    -1 if matched is None else matched.end_offset,
+                    self._wall_ms(one.last_response),
+                    self._wall_ms(one.caught_up_at),
+                )
+        voters = [
+            found.get(voter.node_id, ReplicaStatus(voter.node_id, voter.directory_id, -1, -1, -1))
+            for voter in member.voters
+        ]
+        observers = [status for node_id, status in sorted(found.items()) if node_id not in member.voters]
+        return QuorumStatus(member.engine.leader_id, member.engine.term, 0, voters, observers)
+
+    def _wall_ms(self, at: float | None) -> int:
+        if at is None:
+            return -1
+        return self._settings.now_ms() - int((self.member.engine.now() - at) * 1000)
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where a voter's broker serves other brokers."""
+        return None if self.links is None else self.links.endpoints.get(node_id)
+
+
+def apply_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataImage, MetadataChanges]:
+    """The image after one committed batch; one that contradicts the image changes nothing in it."""
+    try:
+        return replay_batch(image, batch)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        log.error("The metadata batch at offset %d changes nothing: %s", batch.base_offset, error)
+        delta = MetadataDelta(image)
+        after = delta.apply(version=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms)
+        return after, delta.changes()

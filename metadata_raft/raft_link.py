@@ -1,0 +1,356 @@
+"""The links among voters: both ends dial, whichever connection stands carries messages both ways.
+
+A name is looked up at each dial, so that a voter which moved is found again. An end that fails, or is silent,
+is dialled again after a pause that grows. A node that is no voter may ask over the same door where the voters
+serve brokers, and is sent away with the answer.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import Endpoint
+from metadata_raft.raft_guard import Peer
+from metadata_raft.raft_handshake import (
+    LINK,
+    NONCE_BYTES,
+    QUESTION,
+    LinkHello,
+    LinkIdentity,
+    NodeEndpoint,
+    answer,
+    check_certificate_names,
+    check_proof,
+    hello,
+    prove,
+    read_hello,
+    read_welcome,
+    refusal,
+    welcome,
+)
+from metadata_raft.raft_wire import LinkWire
+from metadata_raft.voters import Voter, VoterSet
+
+HANDSHAKE_SECONDS: Final = 5.0
+DIAL_SECONDS: Final = 3.0  # a name that is not found, a host that does not answer
+FIRST_PAUSE_SECONDS: Final = 0.05
+MAX_PAUSE_SECONDS: Final = 2.0
+PING_SECONDS: Final = 1.0
+SILENCE_SECONDS: Final = 6.0
+# Connections that have not proven anything yet; voters are at most 15, and brokers ask rarely.
+MAX_STRANGERS: Final = 64
+
+log = logging.getLogger(__name__)
+
+
+class LinkTls(NamedTuple):
+    """Both ends show a certificate of the cluster's authority."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+def link_tls(keystore: str, key_password: str | None, truststore: str) -> LinkTls:
+    """The two contexts from PEM files: certificate chain and key, and the authority. Blocks; OSError."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for context in (server, client):
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(keystore, password=key_password)
+        context.load_verify_locations(truststore)
+        context.verify_mode = ssl.CERT_REQUIRED
+    # The node's name in the certificate is checked against the id that it claims, by both ends.
+    client.check_hostname = False
+    client.verify_mode = ssl.CERT_REQUIRED
+    return LinkTls(server, client)
+
+
+class LinkSettings(NamedTuple):
+    """What the links need to know; `listen` is host and port of the controller listener."""
+
+    identity: LinkIdentity
+    secret: bytes
+    listen: tuple[str, int]
+    tls: LinkTls | None = None
+
+
+class RaftLinks:
+    """`on_frame(peer, frame)` and `on_link(peer, is_up=)` are called on the loop that `run` runs on."""
+
+    def __init__(
+        self,
+        settings: LinkSettings,
+        *,
+        chance: Random,
+        unique: Callable[[int], bytes],
+        on_frame: Callable[[Peer, bytes], None],
+        on_link: Callable[[Peer, bool], None],
+    ) -> None:
+        self._settings = settings
+        self._chance = chance
+        self._unique = unique
+        self._on_frame = on_frame
+        self._on_link = on_link
+        self._voters = VoterSet.of([])
+        self._wires: dict[int, list[tuple[Peer, LinkWire]]] = {}  # by node, the one to write to first
+        self._strangers = 0
+        self._dialers: dict[Voter, asyncio.Task[None]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._server: asyncio.Server | None = None
+        self.endpoints: dict[int, Endpoint] = {settings.identity.peer.node_id: settings.identity.endpoint}
+        self.refused = 0
+
+    # ---- life ------------------------------------------------------------------------------------------
+
+    async def listen(self) -> None:
+        """Bind the controller listener; OSError if the address is taken."""
+        host, port = self._settings.listen
+        tls: dict[str, Any] = {"ssl": self._settings.tls.server} if self._settings.tls is not None else {}
+        make: Any = partial(LinkWire, self._meet)  # a protocol, though none by inheritance
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(make, host or None, port, **tls)
+
+    async def run(self) -> None:
+        """Keep the links up until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                self.dial(self._voters)
+                while True:
+                    await asyncio.sleep(PING_SECONDS)
+                    self._ping()
+        finally:
+            self._tasks = None
+            self.close()
+
+    def close(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+        for wires in list(self._wires.values()):
+            for _, wire in list(wires):
+                wire.close()
+
+    def dial(self, voters: VoterSet) -> None:
+        """Keep links to these nodes from now on, and to no others."""
+        self._voters = voters
+        if self._tasks is None:
+            return
+        own_id = self._settings.identity.peer.node_id
+        wanted = {voter._replace(directory_id=bytes(16)) for voter in voters if voter.node_id != own_id}
+        for voter in sorted(set(self._dialers) - wanted):
+            self._dialers.pop(voter).cancel()
+        for voter in sorted(wanted - set(self._dialers)):
+            self._dialers[voter] = self._tasks.create_task(self._dial_for_ever(voter))
+
+    def _ping(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for wires in list(self._wires.values()):
+            for _, wire in list(wires):
+                if now - wire.heard_at > SILENCE_SECONDS:
+                    wire.abort()
+                else:
+                    wire.send(b"")
+
+    # ---- use -------------------------------------------------------------------------------------------
+
+    def send(self, node_id: int, frame: bytes) -> None:
+        """Hand a frame to the link, if there is one."""
+        wires = self._wires.get(node_id)
+        if wires:
+            wires[0][1].send(frame)
+
+    def has_room(self, node_id: int) -> bool:
+        """Whether there is a link and it is not clogged."""
+        wires = self._wires.get(node_id)
+        return wires is not None and wires[0][1].has_room
+
+    def _add(self, peer: Peer, wire: LinkWire, *, is_dialled: bool) -> None:
+        wires = self._wires.setdefault(peer.node_id, [])
+        wires.insert(0 if is_dialled else len(wires), (peer, wire))
+        self._on_link(peer, True)
+        wire.open(lambda frame: self._hear(peer, wire, frame))
+
+    def _hear(self, peer: Peer, wire: LinkWire, frame: bytes) -> None:
+        try:
+            self._on_frame(peer, frame)
+        except KafkaError as error:
+            log.warning("Node %d is not listened to on this link any more: %s", peer.node_id, error)
+            self.refused += 1
+            wire.abort()
+
+    def _drop(self, peer: Peer, wire: LinkWire) -> None:
+        wires = self._wires.get(peer.node_id, [])
+        wires[:] = [pair for pair in wires if pair[1] is not wire]
+        if not wires:
+            self._wires.pop(peer.node_id, None)
+        self._on_link(peer, bool(wires))
+
+    # ---- dialling --------------------------------------------------------------------------------------
+
+    async def _dial_for_ever(self, voter: Voter) -> None:
+        pause, loop = FIRST_PAUSE_SECONDS, asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                await self._dial_once(voter)
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.info("Node %d at %s:%d has no link: %s", voter.node_id, voter.host, voter.port, error)
+            if loop.time() - began > 2 * MAX_PAUSE_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            await asyncio.sleep(pause * (0.5 + self._chance.random()))
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    async def _dial_once(self, voter: Voter) -> None:
+        """One connection, from its dial to its end."""
+        wire = await _connect(voter.host, voter.port, self._settings.tls)
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                told, _ = await self._introduce(wire, voter)
+            peer = Peer(told.node_id, told.directory_id)
+            self._note_endpoint(told)
+            self._add(peer, wire, is_dialled=True)
+            try:
+                await wire.closed
+            finally:
+                self._drop(peer, wire)
+        finally:
+            wire.abort()
+
+    async def _introduce(self, wire: LinkWire, voter: Voter) -> tuple[LinkHello, list[NodeEndpoint]]:
+        settings = self._settings
+        return await introduce(
+            wire,
+            settings,
+            self._unique(NONCE_BYTES),
+            purpose=LINK,
+            expected_id=voter.node_id,
+            host=voter.host,
+        )
+
+    def _note_endpoint(self, told: LinkHello) -> None:
+        self.endpoints[told.node_id] = Endpoint(told.host, told.port, told.security_protocol)
+
+    # ---- being dialled ---------------------------------------------------------------------------------
+
+    def _meet(self, wire: LinkWire) -> None:
+        if self._strangers >= MAX_STRANGERS or self._tasks is None:
+            self.refused += 1
+            wire.abort()
+            return
+        self._strangers += 1
+        self._tasks.create_task(self._serve(wire))
+
+    async def _serve(self, wire: LinkWire) -> None:
+        peer: Peer | None = None
+        try:
+            try:
+                async with asyncio.timeout(HANDSHAKE_SECONDS):
+                    told = await self._let_in(wire)
+            finally:
+                self._strangers -= 1
+            if told.purpose == QUESTION:
+                wire.close()
+                return
+            peer = Peer(told.node_id, told.directory_id)
+            self._note_endpoint(told)
+            self._add(peer, wire, is_dialled=False)
+            await wire.closed
+        except (KafkaError, OSError, TimeoutError) as error:
+            self.refused += 1
+            log.info("A connection to the controller listener was refused: %s", error)
+        finally:
+            if peer is not None:
+                self._drop(peer, wire)
+            if peer is not None or not wire.is_closed:
+                wire.close()
+
+    async def _let_in(self, wire: LinkWire) -> LinkHello:
+        settings = self._settings
+        try:
+            told = read_hello(await wire.next_frame(), settings.identity)
+            answered = answer(told, settings.identity, self._unique(NONCE_BYTES), settings.secret)
+            wire.send(answered)
+            check_proof(await wire.next_frame(), told, answered, settings.secret)
+            names = wire.certificate_names()
+            if names is not None:
+                voter = self._voters.by_id.get(told.node_id)
+                check_certificate_names(names, told.node_id, None if voter is None else voter.host)
+        except KafkaError as error:
+            wire.send(refusal(error))
+            raise
+        wire.send(welcome(self._node_endpoints()))
+        return told
+
+    def _node_endpoints(self) -> list[NodeEndpoint]:
+        return [
+            NodeEndpoint(
+                node_id=node_id,
+                host=point.host,
+                port=point.port,
+                security_protocol=point.security_protocol,
+            )
+            for node_id, point in sorted(self.endpoints.items())
+            if node_id in self._voters or node_id == self._settings.identity.peer.node_id
+        ]
+
+
+async def introduce(
+    wire: LinkWire, settings: LinkSettings, nonce: bytes, *, purpose: int, expected_id: int, host: str
+) -> tuple[LinkHello, list[NodeEndpoint]]:
+    """The client's side of the handshake: who the server is, and where the voters' brokers are."""
+    sent = hello(settings.identity, nonce, purpose=purpose)
+    wire.send(sent)
+    answered = await wire.next_frame()
+    try:
+        proof, told = prove(sent, answered, settings.identity, settings.secret, expected_id=expected_id)
+    except KafkaError as error:
+        # A server that refuses the first words sends its refusal in place of its own.
+        raise _refused(answered, error) from None
+    names = wire.certificate_names()
+    if names is not None:
+        check_certificate_names(names, told.node_id, host)
+    wire.send(proof)
+    return told, list(read_welcome(await wire.next_frame()))
+
+
+def _refused(frame: bytes, error: KafkaError) -> KafkaError:
+    try:
+        read_welcome(frame)
+    except KafkaError as refused:
+        if refused.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return refused
+    return error
+
+
+async def _connect(host: str, port: int, tls: LinkTls | None) -> LinkWire:
+    loop = asyncio.get_running_loop()
+    options: dict[str, Any] = {"ssl": tls.client, "server_hostname": host} if tls is not None else {}
+    make: Any = LinkWire
+    async with asyncio.timeout(DIAL_SECONDS):
+        _, protocol = await loop.create_connection(make, host, port, **options)
+    wire: LinkWire = protocol
+    return wire
+
+
+async def ask_the_quorum(
+    host: str, port: int, settings: LinkSettings, *, nonce: bytes
+) -> tuple[bytes, Mapping[int, Endpoint]]:
+    """The cluster id, and where the voters serve brokers, as the voter at `host` knows it.
+
+    KafkaError, OSError or TimeoutError if it does not say.
+    """
+    wire = await _connect(host, port, settings.tls)
+    try:
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            server, told = await introduce(wire, settings, nonce, purpose=QUESTION, expected_id=-1, host=host)
+    finally:
+        wire.abort()
+    return server.cluster_id, {
+        one.node_id: Endpoint(one.host, one.port, one.security_protocol) for one in told
+    }

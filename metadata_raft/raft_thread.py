@@ -1,0 +1,74 @@
+"""A thread with an event loop of its own, for the voter of a node: a fsync there keeps no client waiting."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+THREAD_NAME: Final = "metadata-raft"
+
+
+class LoopThread:
+    """Runs one coroutine; made, started and awaited on the loop of the node."""
+
+    def __init__(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._main = main
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._node_loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._ended: asyncio.Future[None] = self._node_loop.create_future()
+        # A daemon: a process that is told to die does not wait for a disk that hangs.
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+
+    async def run(self) -> None:
+        """Start, and return when the coroutine ends; its error is raised here."""
+        self._thread.start()
+        try:
+            await asyncio.shield(self._ended)
+        finally:
+            loop = self._loop
+            if loop is not None and not self._ended.done():
+                loop.call_soon_threadsafe(self._cancel)
+            await asyncio.to_thread(self._thread.join, 5)
+
+    def call(self, action: Callable[..., Any], *arguments: Any) -> None:
+        """Let the thread's loop call something; nothing happens once it has ended."""
+        loop = self._loop
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(action, *arguments)
+        except RuntimeError:  # The loop is closed.
+            return
+
+    # ---- in the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            # Not uvloop: asyncio accepts again by itself after it had no descriptor left for a connection.
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                self._loop = runner.get_loop()
+                runner.run(self._run_main())
+        except BaseException as failure:
+            error = failure
+        try:
+            self._node_loop.call_soon_threadsafe(self._end, error)
+        except RuntimeError:  # The node is gone already.
+            return
+
+    async def _run_main(self) -> None:
+        self._task = asyncio.current_task()
+        await self._main()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._ended.done():
+            return
+        if error is None or isinstance(error, asyncio.CancelledError):
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(error)

@@ -1,0 +1,152 @@
+"""One connection of a link: frames in, frames out, with a limit on each.
+
+A frame is its length (uint32) and that many bytes; an empty one says only that the other end is there. Before
+the handshake frames are small; who sends a larger one, or is silent for too long, is cut off.
+"""
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.raft_handshake import MAX_HANDSHAKE_BYTES
+from metadata_raft.raft_messages import MAX_FRAME_BYTES
+
+# Beyond this a link is clogged: nothing more is read from the log for it.
+HIGH_WATER_BYTES: Final = 8 << 20
+# Beyond this frames are dropped, as if they were lost; Raft sends them again.
+MAX_WAITING_BYTES: Final = MAX_FRAME_BYTES + HIGH_WATER_BYTES
+_LENGTH: Final = struct.Struct(">I")
+
+
+class LinkWire:
+    """A protocol of asyncio's; `on_frame` takes over what arrives once it is set."""
+
+    def __init__(self, on_made: Callable[["LinkWire"], None] | None = None) -> None:
+        self._on_made = on_made
+        self._transport: asyncio.Transport | None = None
+        self._content = bytearray()
+        self._frames: deque[bytes] = deque()  # that arrived before `on_frame` was set
+        self._waiter: asyncio.Future[None] | None = None
+        self.max_frame_bytes = MAX_HANDSHAKE_BYTES
+        self.on_frame: Callable[[bytes], None] | None = None
+        self.is_closed = False
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.heard_at = 0.0
+
+    # ---- what asyncio tells ----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.heard_at = asyncio.get_running_loop().time()
+        if self._on_made is not None:
+            self._on_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        self._content += data
+        position, content = 0, self._content
+        while len(content) - position >= _LENGTH.size and not self.is_closed:
+            (length,) = _LENGTH.unpack_from(content, position)
+            if length > self.max_frame_bytes:
+                self.abort()
+                return
+            end = position + _LENGTH.size + length
+            if end > len(content):
+                break
+            frame = bytes(memoryview(content)[position + _LENGTH.size : end])
+            position = end
+            if length:
+                self._take(frame)
+        del self._content[:position]
+
+    def _take(self, frame: bytes) -> None:
+        if self.on_frame is not None:
+            self.on_frame(frame)
+            return
+        if len(self._frames) >= 2:  # A handshake has two frames from each end.
+            self.abort()
+            return
+        self._frames.append(frame)
+        self._wake()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.is_closed = True
+        self._wake()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        return
+
+    def resume_writing(self) -> None:
+        return
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # ---- use -------------------------------------------------------------------------------------------
+
+    async def next_frame(self) -> bytes:
+        """The next frame of the handshake; NETWORK_EXCEPTION when the other end is gone."""
+        while not self._frames:
+            if self.is_closed:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._frames.popleft()
+
+    def open(self, on_frame: Callable[[bytes], None]) -> None:
+        """The handshake is done."""
+        self.max_frame_bytes = MAX_FRAME_BYTES
+        self.on_frame = on_frame
+        while self._frames:
+            on_frame(self._frames.popleft())
+
+    def send(self, frame: bytes) -> None:
+        """Write one frame, or drop it."""
+        transport = self._transport
+        if transport is None or self.is_closed or transport.get_write_buffer_size() > MAX_WAITING_BYTES:
+            return
+        transport.write(_LENGTH.pack(len(frame)) + frame)
+
+    @property
+    def has_room(self) -> bool:
+        transport = self._transport
+        return (
+            transport is not None
+            and not self.is_closed
+            and transport.get_write_buffer_size() < HIGH_WATER_BYTES
+        )
+
+    def certificate_names(self) -> set[str] | None:
+        """The names in the other end's certificate; None without TLS."""
+        certificate = None if self._transport is None else self._transport.get_extra_info("peercert")
+        if not certificate:
+            return None
+        names = {
+            value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")
+        }
+        for part in certificate.get("subject", ()):
+            names |= {value for key, value in part if key == "commonName"}
+        return names
+
+    def abort(self) -> None:
+        """End the connection without another word."""
+        self.is_closed = True
+        self._wake()
+        if self._transport is not None:
+            self._transport.abort()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def close(self) -> None:
+        """End it once what was written has left."""
+        if self._transport is not None and not self.is_closed:
+            self._transport.close()

@@ -1,0 +1,147 @@
+"""The node's part of the metadata quorum: a voter opens its log, a node that is none finds the voters."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from logstore.disk import OsDisk
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, uuid_to_text
+from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
+from metadata_raft.quorum_raft import RaftQuorum
+from metadata_raft.raft_core import SnapshotRule
+from metadata_raft.raft_guard import Peer
+from metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
+from metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum, link_tls
+from metadata_raft.voters import Voter, VoterSet
+from node.config import BrokerConfig
+from node.runtime.metadata_observer import MetadataObserver
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+ASK_PAUSE_SECONDS: Final = 0.5
+_NOWHERE: Final = Endpoint("", 0)
+
+log = logging.getLogger(__name__)
+
+
+class FoundQuorum(NamedTuple):
+    """What a voter told a node that is none."""
+
+    cluster_id: bytes
+    voters: Mapping[int, Endpoint]  # where they serve brokers
+
+
+async def find_quorum(broker: "Broker") -> FoundQuorum | None:
+    """Ask the voters that the configuration names until one answers; None for a voter.
+
+    REQUEST_TIMED_OUT after `initial.broker.registration.timeout.ms`.
+    """
+    config = broker.config
+    if config.is_voter:
+        return None
+    named = [(one.host, one.port) for one in config.controller_quorum_voters]
+    addresses = named or list(config.controller_quorum_bootstrap_servers)
+    identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NOWHERE)
+    settings = LinkSettings(identity, (config.cluster_secret or "").encode(), ("", 0), _tls(config))
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + config.initial_broker_registration_timeout_ms / 1000
+    problem = ""
+    while loop.time() < deadline:
+        for host, port in addresses:
+            try:
+                told = await ask_the_quorum(host, port, settings, nonce=broker.unique(NONCE_BYTES))
+                return FoundQuorum(*told)
+            except (KafkaError, OSError, TimeoutError) as error:
+                if str(error) != problem:
+                    problem = str(error)
+                    log.warning("The controller at %s:%d gives no answer: %s", host, port, error)
+        await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + broker.chance.random()))
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be asked for the metadata: {problem}")
+
+
+def check_cluster(broker: "Broker", found: FoundQuorum | None) -> None:
+    """INCONSISTENT_CLUSTER_ID if the log directories belong to another cluster than the voters."""
+    if found is not None and broker.cluster_id != found.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"The controllers lead the cluster {uuid_to_text(found.cluster_id)}, the log directories belong"
+            f" to {uuid_to_text(broker.cluster_id)}: choose other log.dirs or other controllers.",
+        )
+
+
+def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint) -> MetadataImage:
+    """Make `broker.quorum`; the image that it begins with. Blocks.
+
+    `endpoint` is where this node serves other brokers.
+    """
+    empty = MetadataImage(cluster_id=broker.cluster_id)
+    if found is not None:
+        broker.quorum = MetadataObserver(
+            empty, voters=found.voters, connect=broker.peers.client, chance=broker.chance
+        )
+        return empty
+    config, identity = broker.config, broker.identity()
+    configured = VoterSet.of(
+        Voter(one.node_id, ZERO_UUID, one.host, one.port) for one in config.controller_quorum_voters
+    )
+    own = configured.by_id.get(config.node_id) or Voter(config.node_id, ZERO_UUID, *_own_address(config))
+    voter = own._replace(directory_id=identity.directory_id)
+    quorum = RaftQuorum(
+        config.metadata_log_dir / f"{METADATA_TOPIC}-0",
+        broker.disk,
+        voter=voter,
+        configured=configured if len(configured) else VoterSet.of([voter]),
+        chance=broker.chance,
+        unique=broker.unique,
+        now_ms=broker.clock.now_ms,
+        links=_links(config, LinkIdentity(broker.cluster_id, Peer(*voter[:2]), endpoint)),
+        snapshots=SnapshotRule(
+            config.metadata_log_max_record_bytes_between_snapshots,
+            config.metadata_log_max_snapshot_interval_ms,
+        ),
+        # A world that was handed in is one of a single loop.
+        threaded=isinstance(broker.disk, OsDisk),
+    )
+    loaded = quorum.load(empty)
+    if loaded.cut_bytes:
+        log.warning(
+            "%d bytes at the end of the metadata log were cut: a change that the node died in.",
+            loaded.cut_bytes,
+        )
+    if loaded.is_empty and len(configured) < 2 and broker.log_manager.holds_logs():
+        # To go on would set every partition apart as one that no topic has.
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            "There are partitions in log.dirs, but the metadata log in"
+            f" {config.metadata_log_dir} is missing or empty: restore it from a backup, or move the"
+            " partitions away to begin anew.",
+        )
+    broker.quorum = quorum
+    return loaded.image
+
+
+def _own_address(config: BrokerConfig) -> tuple[str, int]:
+    """Where other voters would reach a node that founds a quorum alone."""
+    listener = next(iter(config.controller_listeners), None)
+    host = listener.host if listener is not None else ""
+    return host or socket.gethostname(), 0 if listener is None else listener.port
+
+
+def _links(config: BrokerConfig, identity: LinkIdentity) -> LinkSettings | None:
+    if not config.controller_listeners or config.cluster_secret is None:
+        return None
+    listener = config.controller_listeners[0]
+    return LinkSettings(
+        identity, config.cluster_secret.encode(), (listener.host, listener.port), _tls(config)
+    )
+
+
+def _tls(config: BrokerConfig) -> LinkTls | None:
+    uses_tls = any(one.security_protocol == "SSL" for one in config.controller_listeners)
+    if not uses_tls or config.ssl_keystore_location is None or config.ssl_truststore_location is None:
+        return None
+    return link_tls(config.ssl_keystore_location, config.ssl_key_password, config.ssl_truststore_location)
