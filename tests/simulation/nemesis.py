@@ -81,7 +81,7 @@ class Nemesis:
             node.storage.before = lambda kind, path: None
             node.storage.sync_seconds = lambda: 0.0
             node.clock.offset_ms = 0
-            if node.process is not None and node.process.is_paused:
+            while node.process is not None and node.is_alive and node.process.is_paused:
                 node.resume()
             # A node whose disk has failed does not believe in it until it is restarted.
             if node.is_alive and node.needs_restart:

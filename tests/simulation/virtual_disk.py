@@ -286,8 +286,15 @@ class VirtualFile:
 class VirtualDisk:
     """What one process sees of its host's disk; nothing any more once it is dead."""
 
-    def __init__(self, storage: VirtualStorage, process: Process) -> None:
+    def __init__(
+        self,
+        storage: VirtualStorage,
+        process: Process,
+        wait: Callable[[Process, float], None] = lambda process, seconds: None,
+    ) -> None:
+        """`wait` is told how long the process has to wait for a sync."""
         self.storage = storage
+        self._wait = wait
         self._process = process
 
     def step(self, kind: str, path: str) -> None:
@@ -302,7 +309,9 @@ class VirtualDisk:
             raise OSError(errno.ESHUTDOWN, "this process is dead", path)
 
     def wait_for_platter(self) -> None:
-        self._process.thread_seconds += self.storage.sync_seconds()
+        seconds = self.storage.sync_seconds()
+        if seconds:
+            self._wait(self._process, seconds)
 
     def open(self, path: Path, *, create: bool = False) -> VirtualFile:
         name = str(path)

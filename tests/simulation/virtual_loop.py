@@ -31,11 +31,16 @@ class Process:
         self.name = name
         self.incarnation = incarnation
         self.is_dead = False
-        self.is_paused = False
+        self.pauses = 0  # that are under way: it stands still while there is one
         self.held: deque[events.Handle] = deque()  # what waits for the end of a pause
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.sockets: dict[Any, None] = {}  # virtual_network.Socket
         self.thread_seconds = 0.0  # what the work under way in a thread has waited for its disk
+        self.is_in_thread = False
+
+    @property
+    def is_paused(self) -> bool:
+        return self.pauses > 0
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.incarnation}"
@@ -101,7 +106,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if process is not None:
                 if process.is_dead:
                     continue
-                if process.is_paused:
+                if process.pauses:
                     process.held.append(handle)
                     continue
                 touched.add(process)
@@ -129,12 +134,22 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def pause(self, process: Process) -> None:
         """Hold all that the process would do."""
-        process.is_paused = True
+        process.pauses += 1
 
     def resume(self, process: Process) -> None:
-        process.is_paused = False
-        self._ready.extend(process.held)
-        process.held.clear()
+        """End one pause; the process goes on when there is none left."""
+        process.pauses = max(0, process.pauses - 1)
+        if not process.pauses:
+            self._ready.extend(process.held)
+            process.held.clear()
+
+    def wait_for_disk(self, process: Process, seconds: float) -> None:
+        """A thread waits for the disk; what is done on the loop itself holds up the whole process."""
+        if process.is_in_thread:
+            process.thread_seconds += seconds
+        elif seconds > 0:
+            self.pause(process)
+            self.call_later(seconds, self.resume, process, context=Context())
 
     def kill(self, process: Process) -> None:
         """Nothing of the process happens any more. Its coroutines are unwound without an effect."""
@@ -185,6 +200,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         process = PROCESS.get()
         if process is not None:
             process.thread_seconds = 0.0
+            process.is_in_thread = True
         error: BaseException | None = None
         result = None
         events._set_running_loop(None)  # a thread has none
@@ -194,6 +210,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             error = raised
         finally:
             events._set_running_loop(self)
+            if process is not None:
+                process.is_in_thread = False
         seconds = 0.0 if process is None else process.thread_seconds
         if key:
             self._thread_free_at[key] = max(self._thread_free_at[key], self.now_s + seconds)

@@ -71,7 +71,7 @@ class VirtualNode:
         broker = self.broker = Broker(
             config,
             clock=self.clock,
-            disk=VirtualDisk(self.storage, process),
+            disk=VirtualDisk(self.storage, process, self.world.loop.wait_for_disk),
             chance=chance,
             unique=chance.randbytes,
         )
@@ -118,8 +118,6 @@ class VirtualNode:
     def _end(self, process: Process, *, is_silent: bool) -> None:
         if process.is_dead:
             return
-        if process.is_paused:
-            self.world.loop.resume(process)
         process.is_dead = True
         self.is_serving = False
         self.world.network.end_process(process, is_silent=is_silent)
