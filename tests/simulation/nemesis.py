@@ -84,7 +84,7 @@ class Nemesis:
             while node.process is not None and node.is_alive and node.process.is_paused:
                 node.resume()
             # A node whose disk has failed does not believe in it until it is restarted.
-            if node.is_alive and node.needs_restart:
+            if node.is_alive and (node.needs_restart or node.is_stopping):
                 node.kill()
             if not node.is_alive:
                 await asyncio.sleep(0.01)

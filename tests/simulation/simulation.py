@@ -37,7 +37,7 @@ class Options:
     settings: dict[str, str] = field(default_factory=dict)
     show: bool = False
     keep_trace: bool = False
-    may_lose: bool = False
+    may_lose: bool = False  # records, not metadata: whole clusters lose power, or elections are unclean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +78,13 @@ class Simulation:
         self.admin_client = SimClient(bootstrap, random.Random(f"admin {seed}"))
         self.invariants = Invariants(self.world, may_lose=options.may_lose)
         kinds = options.kinds
-        if min(options.nodes, options.replicas) == 1:
+        if min(options.nodes, options.replicas) == 1 and not options.may_lose:
             kinds = tuple(kind for kind in kinds if kind not in NEEDS_REPLICAS)
         self.nemesis = Nemesis(
-            self.world, is_safe=self.is_whole, kinds=kinds, gap_s=chance.choice((0.5, 1.0, 3.0))
+            self.world,
+            is_safe=lambda: options.may_lose or self.is_whole(),
+            kinds=kinds,
+            gap_s=chance.choice((0.5, 1.0, 3.0)),
         )
         self.partitions: list[TopicPartition] = []
 

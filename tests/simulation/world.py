@@ -44,6 +44,7 @@ class VirtualNode:
         self.broker: Broker | None = None
         self.incarnation = 0
         self.is_serving = False
+        self.is_stopping = False
         self.needs_restart = False  # its disk has failed, and it does not trust it any more
         self.exits: list[str] = []  # why its processes ended by themselves
         self._stop: asyncio.Event | None = None
@@ -59,7 +60,7 @@ class VirtualNode:
         if not self.host.is_up:
             self.world.network.host_returns(self.host)
         self.incarnation += 1
-        self.needs_restart = False
+        self.needs_restart = self.is_stopping = False
         process = self.process = Process(self.host.name, self.incarnation)
         self.world.trace("start", repr(process))
         self._life = self.world.spawn(process, self._live(process))
@@ -98,6 +99,7 @@ class VirtualNode:
         assert self._life is not None
         if self._stop is not None:
             self.world.trace("stop", repr(self.process))
+            self.is_stopping = True
             self._stop.set()
         return self._life
 
