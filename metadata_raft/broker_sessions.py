@@ -1,10 +1,12 @@
 """Which brokers live: the soft state of the controller, never written anywhere.
 
 A session is what a leader of the quorum has heard of a broker by the monotonic clock. A new leader has heard
-nothing, so it grants every broker a fresh session; after a failover it may take longer to fence one, never
-shorter. What a broker *is* (fenced, shutting down) stands in the image, not here.
+nothing, so it grants every broker a fresh session; only one whose connection to this node had broken already,
+as that of a node that died and led the quorum itself, is given no more than a moment. What a broker *is*
+(fenced, shutting down) stands in the image, not here.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +15,8 @@ from metadata_raft.image import MetadataImage
 # How long a broker may take to come back after its connection broke. A process that was killed is fenced
 # about so long after; a short fault of the network costs nothing.
 RECONNECT_GRACE_MS: Final = 1_000
+# The same where the connection broke before this reign began: brokers heartbeat as soon as they hear of it.
+NEW_REIGN_GRACE_MS: Final = 500
 NEVER: Final = 2**63 - 1
 
 
@@ -33,11 +37,17 @@ class BrokerSessions:
     def __init__(self) -> None:
         self._sessions: dict[int, Session] = {}
 
-    def grant_all(self, image: MetadataImage, now_ms: int) -> None:
-        """A new reign begins: nobody is held to what was heard before."""
+    def grant_all(self, image: MetadataImage, now_ms: int, lost_at_ms: Mapping[int, int]) -> None:
+        """A new reign begins: nobody is held to what was heard before.
+
+        `lost_at_ms` has the brokers that have no connection to this node any more, and since when.
+        """
         self._sessions = {
             broker_id: Session(broker.broker_epoch, now_ms) for broker_id, broker in image.brokers.items()
         }
+        for broker_id in lost_at_ms.keys() & self._sessions.keys():
+            over_ms = lost_at_ms[broker_id] + RECONNECT_GRACE_MS
+            self._sessions[broker_id].reconnect_until_ms = max(over_ms, now_ms + NEW_REIGN_GRACE_MS)
 
     def of(self, image: MetadataImage, broker_id: int, now_ms: int) -> Session:
         """The session of a registered broker; a fresh one if nothing was heard of this process."""

@@ -8,6 +8,7 @@ image with `reset`.
 Soft state, which a new leader begins without: the sessions of brokers, and when elections are due.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -76,13 +77,16 @@ class Controller:
         self._sessions = BrokerSessions()
         self._elections = DueElections()
 
-    def activate(self, image: MetadataImage, now_ms: int) -> Due | None:
+    def activate(
+        self, image: MetadataImage, now_ms: int, lost_at_ms: Mapping[int, int] | None = None
+    ) -> Due | None:
         """This node leads from now on, over the committed `image`: every broker gets a fresh session.
 
-        The records are what a new cluster begins with.
+        `lost_at_ms` has the brokers whose connections to this node have ended, and when. The records are what
+        a new cluster begins with.
         """
-        self.reset(image)
-        self._sessions.grant_all(image, now_ms)
+        self.image = self._committed = image
+        self._sessions.grant_all(image, now_ms, lost_at_ms or {})
         self._elections.begin(now_ms)
         records = first_features(image)
         return Due(records) if records else None
@@ -125,8 +129,8 @@ class Controller:
         self._committed = image
 
     def reset(self, image: MetadataImage) -> None:
-        """Forget what was decided after the committed `image`."""
-        self.image = self._committed = image
+        """Forget what was decided after `image`."""
+        self.image = image
 
     def _decide(self, command: Command, now_ms: int) -> Decision:
         image, config, sessions = self.image, self.config, self._sessions

@@ -1,10 +1,10 @@
 """Which brokers hold the replicas of a new partition: a pure choice.
 
 The goals are those of Apache Kafka's striped placement, in its order: replicas spread over racks (KIP-36),
-then over brokers, and fenced brokers come last and never lead. Leaders are taken rack by rack in turn, each rack's
-brokers in order, beginning where `seed` says and moving on by one from partition to partition. Followers come
-from the racks that have the fewest replicas of the partition, and turn by one in each round, so that the
-partitions of one leader do not all share the same.
+then over brokers, and fenced brokers come last and never lead. Leaders are taken rack by rack in turn, each
+rack's brokers in order, beginning where `seed` says and moving on by one from partition to partition.
+Followers come from the racks that have the fewest replicas of the partition, and turn by one in each round,
+so that the partitions of one leader do not all share the same.
 """
 
 from collections import Counter

@@ -193,6 +193,10 @@ class Broker:
         if self.tasks is not None:
             self.metadata.peer_lost(node_id)
 
+    def has_peer(self, node_id: int) -> bool:
+        """Whether a peer has a connection to this node."""
+        return any(listener.has_peer(node_id) for listener in self.listeners)
+
     async def create_offsets_topic(self) -> None:
         topic = offsets_topic(self.metadata.image, self.config, self.unique)
         reply = await self.metadata.submit(CreateTopics(topics=[topic]))

@@ -167,6 +167,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         chance=broker.chance,
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        is_connected=broker.has_peer,
     )
     if config.is_voter:
         broker.metadata_feed = MetadataFeed(
@@ -190,6 +191,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
         on_cut_off=broker.set_cut_off,
     )
+    broker.metadata.add_controller_listener(broker.lifecycle.controller_changed)
     broker.producer_ids = ProducerIds(broker.metadata)
 
 

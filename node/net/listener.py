@@ -174,6 +174,10 @@ class Listener:
         connection.info = replace(connection.info, peer_id=peer_id)
         self._peers[peer_id] += 1
 
+    def has_peer(self, peer_id: int) -> bool:
+        """Whether a node of the cluster has a connection here."""
+        return peer_id in self._peers
+
     def hold_unsent(self, connection: Connection, size_bytes: int) -> None:
         """Count answers that a peer does not read; too many end the connections that hold theirs longest."""
         self.unsent_bytes += size_bytes

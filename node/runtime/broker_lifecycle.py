@@ -172,6 +172,10 @@ class BrokerLifecycle:
         except TimeoutError:
             log.warning("The leaders of this broker did not all move within %g s.", SHUTDOWN_TIMEOUT_S)
 
+    def controller_changed(self) -> None:
+        """Whoever leads now has not heard of this broker, and may believe it dead."""
+        self._wakes.set()
+
     def stop(self) -> None:
         """No heartbeat more."""
         if self._session_end is not None:

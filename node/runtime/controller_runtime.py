@@ -9,7 +9,7 @@ request id.
 import logging
 from asyncio import Future, get_running_loop, shield
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -132,11 +132,13 @@ class ControllerRuntime:
     def handle_jump(self, image: MetadataImage) -> None:
         """A snapshot took the place of the image; leaders get none."""
         self._committed = image
+        self._controller.commit(image)
         self._controller.reset(image)
 
-    def lead(self) -> None:
-        """Decide from what is committed."""
-        due = self._controller.activate(self._committed, self._now_ms())
+    def lead(self, lost_at_s: Mapping[int, float]) -> None:
+        """Decide from what is committed; those brokers have lost their connections to this node, and when."""
+        lost_at_ms = {broker_id: int(at_s * 1000) for broker_id, at_s in lost_at_s.items()}
+        due = self._controller.activate(self._committed, self._now_ms(), lost_at_ms)
         if due is not None:
             self._append(due.records)
 

@@ -95,6 +95,7 @@ class MetadataRuntime:
         chance: random.Random | None = None,
         request_timeout_ms: int = 2_000,
         retry_backoff_ms: int = 20,
+        is_connected: Callable[[int], bool] = lambda broker_id: False,
     ) -> None:
         self._quorum = quorum
         self._controller = ControllerRuntime(quorum=quorum, image=image, config=config, clock=clock)
@@ -112,6 +113,10 @@ class MetadataRuntime:
         self.encoded_answers = EncodedAnswers()
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
+        self._is_connected = is_connected
+        self._lost_at_s: dict[int, float] = {}  # brokers whose last connection to this node ended
+        self._known_controller = -1
+        self._controller_listeners: list[Callable[[], None]] = []
         quorum.attach(self)
 
     @property
@@ -147,6 +152,10 @@ class MetadataRuntime:
         """Call `listener` with each new image; it must not raise."""
         self._listeners.append(listener)
 
+    def add_controller_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when another node leads the quorum, or nobody is known to."""
+        self._controller_listeners.append(listener)
+
     def add_commit_listener(self, listener: Callable[[MetadataBatch | None, MetadataImage], None]) -> None:
         """Call `listener` with each committed batch and its image; without a batch after a jump."""
         self._commit_listeners.append(listener)
@@ -167,6 +176,10 @@ class MetadataRuntime:
     async def _tick_for_ever(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
+            if self.controller_id != self._known_controller:
+                self._known_controller = self.controller_id
+                for listener in self._controller_listeners:
+                    listener()
             if self._quorum.is_leader:
                 try:
                     self._controller.tick()
@@ -180,7 +193,11 @@ class MetadataRuntime:
     def peer_lost(self, broker_id: int) -> None:
         """The last connection of that broker to this node ended; the controller is told, if it is here."""
         broker = self._image.brokers.get(broker_id)
-        if broker is None or not self._quorum.is_leader:
+        if broker is None:
+            return
+        if not self._quorum.is_leader:
+            # Should this node come to lead, it need not wait for that broker's whole session.
+            self._lost_at_s[broker_id] = get_running_loop().time()
             return
         try:
             self._controller.begin(
@@ -319,7 +336,10 @@ class MetadataRuntime:
 
     def handle_leadership(self, epoch: int) -> None:
         """Decide from what is committed."""
-        self._controller.lead()
+        lost_at_s, self._lost_at_s = self._lost_at_s, {}
+        self._controller.lead(
+            {one: at_s for one, at_s in sorted(lost_at_s.items()) if not self._is_connected(one)}
+        )
 
     def handle_resignation(self, detail: str) -> None:
         """The commands under way here fail; `submit` and their senders ask the next leader."""

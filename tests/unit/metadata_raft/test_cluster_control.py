@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.broker_sessions import RECONNECT_GRACE_MS
+from metadata_raft.broker_sessions import NEW_REIGN_GRACE_MS, RECONNECT_GRACE_MS
 from metadata_raft.commands import (
     BrokerConnectionLost,
     BrokerHeartbeat,
@@ -236,6 +236,21 @@ def test_a_new_leader_grants_everybody_a_fresh_session() -> None:
     world.now_ms += 1
 
     assert not before and world.tick()
+
+
+def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
+    """As the node that led the quorum until it died."""
+    world = with_topic(1, 2)
+    world.now_ms += 10_000
+    world.controller.activate(world.image, world.now_ms, {1: world.now_ms - 5_000, 2: world.now_ms - 5_000})
+    world.heartbeat(2)
+    world.now_ms += NEW_REIGN_GRACE_MS
+
+    before = world.tick()
+    world.now_ms += 1
+
+    assert not before and world.tick() and not world.tick()
+    assert partition(world).leader == 2
 
 
 # ---- leaving -----------------------------------------------------------------------------------------------

@@ -37,14 +37,18 @@ class Cluster:
 
 
 def lifecycle(
-    cluster: Cluster, *, session_timeout_ms: int = 9_000, on_cut_off: Callable[[bool], None] = print
+    cluster: Cluster,
+    *,
+    session_timeout_ms: int = 9_000,
+    heartbeat_interval_ms: int = 2,
+    on_cut_off: Callable[[bool], None] = print,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         metadata=cast(MetadataRuntime, cluster),
         registration=Registration(
             broker_id=3, incarnation_id=ME, listeners={}, rack=None, log_dirs=[b"d" * 16], features={}
         ),
-        heartbeat_interval_ms=2,
+        heartbeat_interval_ms=heartbeat_interval_ms,
         session_timeout_ms=session_timeout_ms,
         registration_timeout_ms=500,
         on_cut_off=on_cut_off,
@@ -237,3 +241,24 @@ def test_nobody_who_can_take_over_does_not_keep_a_node_from_stopping(monkeypatch
 def test_every_state_has_its_moves_and_the_last_one_none() -> None:
     assert set(MOVES) == set(BrokerState) and not MOVES[BrokerState.STOPPED]
     assert all(BrokerState.STOPPED in moves for state, moves in MOVES.items() if moves)
+
+
+def test_a_new_controller_hears_of_a_broker_at_once() -> None:
+    async def scene() -> None:
+        cluster = Cluster(friendly)
+        broker = lifecycle(cluster, heartbeat_interval_ms=60_000)
+        await broker.register()
+        broker.logs_are_open()
+        running = asyncio.ensure_future(broker.run())
+        await broker.until_unfenced()
+        await asyncio.sleep(0.01)
+        before = len(cluster.heartbeats)
+
+        broker.controller_changed()
+        await asyncio.sleep(0.01)
+
+        assert len(cluster.heartbeats) == before + 1
+        broker.stop()
+        await running
+
+    asyncio.run(scene())

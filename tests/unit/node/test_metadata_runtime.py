@@ -164,3 +164,28 @@ def test_a_new_process_of_a_broker_begins_new_leader_epochs() -> None:
         assert node.metadata.broker_epoch > first_epoch
 
     asyncio.run(scene())
+
+
+def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the node that led until it died, whose session would last for seconds more."""
+
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        node.quorum.lose_leadership()
+        node.metadata.peer_lost(0)
+        node.quorum.win_election()
+        controller = node.metadata._controller
+
+        monkeypatch.setattr(loop, "time", lambda: begin + 0.4)
+        controller.tick()
+        within_the_grace = node.metadata.image.brokers[0].fenced
+        monkeypatch.setattr(loop, "time", lambda: begin + 1.1)
+        controller.tick()
+
+        assert (within_the_grace, node.metadata.image.brokers[0].fenced) == (False, True)
+
+    asyncio.run(scene())
