@@ -36,11 +36,12 @@ def change_partition(
     isr: Sequence[int] | None = None,
     reassignment: Reassignment | None = None,
     leader_recovery_state: int | None = None,
+    may_empty_isr: bool = False,
 ) -> PartitionChangeRecord | None:
     """The record that gives `partition` what is named; None if that is what it has.
 
-    `is_acceptable` says who could lead. An empty `isr` is never written: the last replica in sync is the only
-    one that has every acknowledged record, so it stays, and nobody leads.
+    `is_acceptable` says who could lead. An empty `isr` is written only with `may_empty_isr`: the last replica
+    in sync is the only one that has every acknowledged record, so it stays, and nobody leads.
     """
     isr = partition.isr if isr is None else tuple(isr)
     target = reassignment or Reassignment(
@@ -59,7 +60,7 @@ def change_partition(
         leader_recovery_state = RECOVERING
     if target.replicas != partition.replicas:
         changes |= _moved(image, partition, target)
-    if isr and isr != partition.isr:
+    if (isr or may_empty_isr) and isr != partition.isr:
         changes["isr"] = isr
     if tuple(target.adding) != partition.adding_replicas:
         changes["adding_replicas"] = tuple(target.adding)

@@ -6,10 +6,10 @@ from typing import Final
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import replace
 from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from metadata_raft.leader_election import Election
 from metadata_raft.partition_change import change_partition, default_directory
-from metadata_raft.records import PartitionChangeRecord, PartitionRecord
+from metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChangeRecord, PartitionRecord
 
 NO_BROKER: Final = -1
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
@@ -136,7 +136,12 @@ def leaders_after_assignment(
     # One record for both, so that one that left the ISR is never seen in an online directory.
     assigned = partition._replace(directories=directories)
     election = online_election(image, topic.name, config)
-    if image.brokers[broker_id].has_online_dir(directory):
+    broker = image.brokers[broker_id]
+    if not broker.has_online_dir(directory):
+        change = _leave(image, topic.topic_id, assigned, broker_id, election)
+    elif _begins_anew(broker, partition):
+        change = _leave(image, topic.topic_id, assigned, broker_id, election, may_empty_isr=True)
+    else:
         change = change_partition(
             image,
             topic.topic_id,
@@ -144,11 +149,24 @@ def leaders_after_assignment(
             is_acceptable=leader_acceptor(image, assigned),
             election=election,
         )
-    else:
-        change = _leave(image, topic.topic_id, assigned, broker_id, election)
     if change is None:
         change = PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id)
-    yield replace(change, directories=directories)
+    # The change may have ended a reassignment, and then it names the directories of those that stay.
+    yield change if change.directories is not None else replace(change, directories=directories)
+
+
+def _begins_anew(broker: BrokerImage, partition: PartitionImage) -> bool:
+    """Whether a replica lay in a directory that its broker has no more, so that the present one is empty.
+
+    It must not lead as if it were in sync: the others would cut off what they have. Where there are no others
+    nothing is left to be saved.
+    """
+    directory = partition.directory(broker.broker_id)
+    return (
+        len(partition.replicas) > 1
+        and directory > LAST_RESERVED_DIRECTORY
+        and not broker.has_online_dir(directory)
+    )
 
 
 def leaders_after_unfence(
@@ -186,7 +204,13 @@ def partitions_of(image: MetadataImage, broker_id: int) -> Iterator[tuple[TopicI
 
 
 def _leave(
-    image: MetadataImage, topic_id: bytes, partition: PartitionImage, broker_id: int, election: Election
+    image: MetadataImage,
+    topic_id: bytes,
+    partition: PartitionImage,
+    broker_id: int,
+    election: Election,
+    *,
+    may_empty_isr: bool = False,
 ) -> PartitionChangeRecord | None:
     if broker_id not in partition.isr:
         return None
@@ -197,4 +221,5 @@ def _leave(
         is_acceptable=leader_acceptor(image, partition, without=broker_id),
         election=election,
         isr=[replica for replica in partition.isr if replica != broker_id],
+        may_empty_isr=may_empty_isr,
     )

@@ -20,6 +20,7 @@ from metadata_raft.commands import (
     AlteredTopic,
     AlterPartition,
     AlterPartitionReassignments,
+    AssignReplicasToDirs,
     BrokerConnectionLost,
     BrokerState,
     Command,
@@ -32,6 +33,7 @@ from metadata_raft.commands import (
     NewPartitions,
     ReassignablePartition,
     ReassignableTopic,
+    ReplicaDirectory,
     ReportOfflineLogDirs,
     ResourceChanges,
     TopicReference,
@@ -68,6 +70,7 @@ STEPS = st.one_of(
     st.tuples(st.just("elect"), st.integers(0, 1)),
     st.tuples(st.just("move"), TOPIC, INDEX, st.one_of(st.none(), REPLICAS)),
     st.tuples(st.just("dir"), BROKER),
+    st.tuples(st.just("place"), BROKER, TOPIC, INDEX, st.integers(0, 2)),
     st.tuples(st.just("unregister"), BROKER),
 )
 
@@ -152,6 +155,19 @@ class Model:
                     broker_epoch=-1 if broker is None else broker.broker_epoch,
                     log_dirs=[log_dir_id(broker_id, 1)],
                 )
+            case ("place", broker_id, name, index, number):
+                topic = world.image.topics.by_name.get(name)
+                broker = world.image.brokers.get(broker_id)
+                place = ReplicaDirectory(
+                    topic_id=bytes(16) if topic is None else topic.topic_id,
+                    partition_index=index,
+                    directory_id=log_dir_id(broker_id, number),
+                )
+                return AssignReplicasToDirs(
+                    broker_id=broker_id,
+                    broker_epoch=-1 if broker is None else broker.broker_epoch,
+                    assignments=[place],
+                )
             case ("unregister", broker_id):
                 return UnregisterBroker(broker_id=broker_id)
             case _:
@@ -196,7 +212,7 @@ class Model:
 
 
 def check_partition(image: MetadataImage, partition: PartitionImage) -> None:
-    assert partition.isr and set(partition.isr) <= set(partition.replicas)
+    assert set(partition.isr) <= set(partition.replicas)
     assert set(partition.adding_replicas) <= set(partition.replicas)
     assert set(partition.removing_replicas) <= set(partition.replicas)
     assert not set(partition.adding_replicas) & set(partition.removing_replicas)
@@ -266,6 +282,7 @@ def random_step(chance: Random) -> list[tuple[Any, ...]]:
         [("move", name, index, replicas)],
         [("move", name, index, None)],
         [("dir", broker_id)],
+        [("place", broker_id, name, index, chance.randrange(3))],
         [("delete", name)],
         [("unregister", broker_id)],
     ]

@@ -3,7 +3,15 @@
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import AssignReplicasToDirs, CreateTopics, ReplicaDirectory, ReportOfflineLogDirs
+from metadata_raft.commands import (
+    AssignReplicasToDirs,
+    CreateTopics,
+    ElectionType,
+    ElectLeaders,
+    ReplicaDirectory,
+    ReportOfflineLogDirs,
+    TopicPartitions,
+)
 from metadata_raft.image import PartitionImage, TopicImage
 from metadata_raft.records import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIRECTORY
 from tests.unit.metadata_raft.metadata_world import MetadataWorld, log_dir_id
@@ -99,6 +107,41 @@ def test_a_replica_found_in_another_directory_is_elected_there() -> None:
 
     assert partition(world, 1).leader == 0
     assert partition(world, 1).directories == (GOOD,)
+
+
+def test_the_last_replica_in_sync_does_not_lead_from_an_empty_disk() -> None:
+    """Its followers would cut off what they have. An unclean election is for whoever knows better."""
+    world = two_dirs(brokers=2)
+    topic_on(world, 0, 1)
+    world.heartbeat(1, want_fence=True)
+    world.start_broker(0, log_dirs=1)
+    leaderless = partition(world, 1)
+
+    assign(world, (1, GOOD))
+    emptied = partition(world, 1)
+    world.heartbeat(1)
+    world.heartbeat(0)
+    still = partition(world, 1)
+    elected = ElectLeaders(
+        election_type=ElectionType.UNCLEAN, topic_partitions=[TopicPartitions(topic="t", partitions=[1])]
+    )
+    world.heartbeat(0, want_fence=True)
+    world.submit(elected)
+
+    assert (leaderless.leader, leaderless.isr) == (NO_LEADER, (0,))
+    assert (emptied.leader, emptied.isr, emptied.directories[0]) == (NO_LEADER, (), GOOD)
+    assert still.leader == NO_LEADER
+    assert (partition(world, 1).leader, partition(world, 1).isr) == (1, (1,))
+
+
+def test_a_follower_with_an_empty_disk_leaves_the_isr_until_it_has_caught_up() -> None:
+    world = two_dirs(brokers=2)
+    topic_on(world, 1, 0)
+    world.start_broker(0, log_dirs=1)
+
+    assign(world, (1, GOOD))
+
+    assert (partition(world, 1).leader, partition(world, 1).isr) == (1, (1,))
 
 
 def test_a_replica_that_lies_nowhere_is_offline() -> None:

@@ -8,9 +8,11 @@ from logstore.errors import ErrorCode
 from metadata_raft.commands import (
     AlterPartitionReassignments,
     AlterPartitionReassignmentsReply,
+    AssignReplicasToDirs,
     CreateTopics,
     ReassignablePartition,
     ReassignableTopic,
+    ReplicaDirectory,
 )
 from metadata_raft.controller import Controller
 from metadata_raft.image import PartitionImage
@@ -161,6 +163,25 @@ def test_the_next_controller_goes_on_with_it() -> None:
     alter(world, [0, 1, 2], broker_id=0)
 
     assert (partition(world).replicas, partition(world).leader) == ((2, 1), 2)
+
+
+def test_a_reassignment_that_ends_with_the_word_of_a_broker_names_the_directories_that_stay() -> None:
+    """Found by the model: an unclean election left in sync who is to stay, and the next change ends it."""
+    world = with_topic(0, unclean_leader_election_enable="true")
+    world.start_broker(2, log_dirs=2)
+    move(world, [2])
+    world.heartbeat(0, want_fence=True)
+    assert (partition(world).replicas, partition(world).isr) == ((2, 0), (2,))
+    topic_id = world.image.topics.by_name["t"].topic_id
+    place = ReplicaDirectory(topic_id=topic_id, partition_index=0, directory_id=log_dir_id(2, 1))
+
+    world.submit(
+        AssignReplicasToDirs(
+            broker_id=2, broker_epoch=world.image.brokers[2].broker_epoch, assignments=[place]
+        )
+    )
+
+    assert (partition(world).replicas, partition(world).directories) == ((2,), (log_dir_id(2, 1),))
 
 
 def test_what_is_on_the_move_is_listed() -> None:
