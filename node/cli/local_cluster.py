@@ -63,13 +63,14 @@ class NodeHome:
 class NodeProcess:
     """A node that this process has started; `wait_until_ready` before anything else."""
 
-    def __init__(self, home: NodeHome) -> None:
+    def __init__(self, home: NodeHome, prefix: Sequence[str] = ()) -> None:
+        """`prefix`: a command that runs the node, as `ip netns exec NAME`."""
         self.home = home
         self.ready_line = ""
         with home.log.open("ab") as log_file:
             # A session of its own: Ctrl-C reaches the command alone, which then stops the nodes in order.
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "node", "start", "--config", home.properties],
+                [*prefix, sys.executable, "-m", "node", "start", "--config", home.properties],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log_file,
@@ -80,6 +81,11 @@ class NodeProcess:
     def bootstrap(self) -> str:
         """HOST:PORT as the node told it."""
         return self.ready_line.split("bootstrap=", 1)[1].split()[0]
+
+    def close(self) -> None:
+        """Let go of what connected us to it, when it has ended."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def failure(self) -> CommandError:
         """Why it did not start, in the last words of its log."""

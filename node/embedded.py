@@ -1,0 +1,420 @@
+"""A cluster inside the process of its user: for tests, and for whoever wants to see one fail.
+
+    with Cluster(nodes=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        cluster.kill(0)
+
+Every node has a thread with its own event loop and a directory of its own; clients reach it over loopback as
+any other cluster. What is done to a node here is what happens to one elsewhere: `kill` leaves its files as
+they are, `pause` stops it in the middle of whatever it does, `partition` lets no byte pass between nodes.
+"""
+
+import asyncio
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import uvloop
+
+from logstore.topic_partition import uuid_to_text
+from node.broker import Broker
+from node.config import parse_config
+
+HOST: Final = "127.0.0.1"
+MAX_VOTERS: Final = 5  # as `ottla cluster up`
+THREAD_TIMEOUT_S: Final = 60.0
+# What makes a cluster for tests quick; `overrides` has the last word.
+QUICK: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+class Network:
+    """Which nodes can reach which; the loops of all nodes ask it before they dial."""
+
+    def __init__(self) -> None:
+        self._owner_of_port: dict[int, int] = {}
+        self._group_of: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._open: weakref.WeakKeyDictionary[asyncio.BaseTransport, _Dialled] = weakref.WeakKeyDictionary()
+
+    def assign(self, port: int, node_id: int) -> None:
+        """This node listens there."""
+        self._owner_of_port[port] = node_id
+
+    def divide(self, groups: Iterable[Iterable[int]]) -> None:
+        """Let nodes reach those of their own group only; nodes in none are each alone."""
+        everyone = set(self._owner_of_port.values())
+        with self._lock:
+            self._group_of = {node_id: -1 - node_id for node_id in everyone}
+            for number, group in enumerate(groups):
+                self._group_of.update(dict.fromkeys(group, number))
+            cut = [
+                (transport, dialled)
+                for transport, dialled in self._open.items()
+                if not self.passes(dialled.node_id, dialled.port)
+            ]
+        for transport, dialled in cut:
+            if isinstance(transport, asyncio.WriteTransport):
+                _call(dialled.loop, transport.abort)
+
+    def heal(self) -> None:
+        """Let all nodes reach each other."""
+        self._group_of = {}
+
+    def passes(self, node_id: int, port: int) -> bool:
+        """Whether a node may open, or keep, a connection to a port."""
+        groups, owner = self._group_of, self._owner_of_port.get(port)
+        return owner is None or groups.get(node_id, 0) == groups.get(owner, 0)
+
+    def note(self, transport: asyncio.BaseTransport, dialled: "_Dialled") -> None:
+        """A node has opened a connection."""
+        with self._lock:
+            self._open[transport] = dialled
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialled:
+    node_id: int
+    port: int
+    loop: asyncio.AbstractEventLoop
+
+
+class _NodeLoop(uvloop.Loop):
+    """The loop of a node; what it dials goes through the network of the cluster."""
+
+    network: Network
+    node_id: int
+
+    async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **rest: Any) -> Any:
+        return await _dial(self, super().create_connection, factory, host, port, rest)
+
+
+class _VoterLoop(asyncio.SelectorEventLoop):
+    """The same for the loop of its voter."""
+
+    network: Network
+    node_id: int
+
+    async def create_connection(  # type: ignore[override]
+        self, factory: Any, host: Any = None, port: Any = None, **rest: Any
+    ) -> Any:
+        return await _dial(self, super().create_connection, factory, host, port, rest)
+
+
+async def _dial(
+    loop: "_NodeLoop | _VoterLoop", connect: Any, factory: Any, host: Any, port: Any, rest: dict[str, Any]
+) -> Any:
+    number = int(port) if port is not None else 0
+    if not loop.network.passes(loop.node_id, number):
+        raise ConnectionRefusedError(f"the network between node {loop.node_id} and port {port} is cut")
+    transport, protocol = await connect(factory, host, port, **rest)
+    loop.network.note(transport, _Dialled(loop.node_id, number, loop))
+    # It may have been cut while we dialled.
+    if not loop.network.passes(loop.node_id, number):
+        transport.abort()
+    return transport, protocol
+
+
+@dataclass(slots=True)
+class _Node:
+    """One node and the thread in which it lives; `thread` is None while it is dead."""
+
+    node_id: int
+    texts: Mapping[str, str]
+    network: Network
+    thread: threading.Thread | None = None
+    broker: Broker | None = None
+    loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
+    is_killed: bool = False
+    problem: BaseException | None = None
+    _stop: asyncio.Event | None = None
+    _is_ready: threading.Event = field(default_factory=threading.Event)
+    _resume: threading.Event | None = None
+
+    def start(self) -> None:
+        """Begin to start; `wait_until_ready` tells when it serves."""
+        self.is_killed, self.problem = False, None
+        self._is_ready = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=f"ottla-node-{self.node_id}", daemon=True)
+        self.thread.start()
+
+    def wait_until_ready(self) -> None:
+        """Raises what kept it from serving."""
+        if not self._is_ready.wait(THREAD_TIMEOUT_S):
+            raise TimeoutError(f"node {self.node_id} does not serve after {THREAD_TIMEOUT_S:.0f} s")
+        if self.problem is not None:
+            raise self.problem
+
+    def stop(self) -> None:
+        """As SIGTERM; nothing if it is dead."""
+        self.resume()
+        self._end()
+
+    def kill(self) -> None:
+        """As SIGKILL: its files stay as they are, its peers see their connections end."""
+        self.is_killed = True
+        self.resume()
+        self._end()
+
+    def pause(self) -> None:
+        """As SIGSTOP: its loops stand still, its sockets stay open."""
+        if self._resume is None and self.thread is not None:
+            self._resume = threading.Event()
+            for loop in self.loops:
+                _call(loop, self._resume.wait)
+
+    def resume(self) -> None:
+        """As SIGCONT."""
+        if self._resume is not None:
+            self._resume.set()
+            self._resume = None
+
+    def _end(self) -> None:
+        thread, stop = self.thread, self._stop
+        if thread is None:
+            return
+        if stop is not None and self.loops:
+            _call(self.loops[0], stop.set)
+        thread.join(THREAD_TIMEOUT_S)
+        if thread.is_alive():
+            raise TimeoutError(f"node {self.node_id} does not stop after {THREAD_TIMEOUT_S:.0f} s")
+        self.thread, self.broker = None, None
+        if self.problem is not None and not self.is_killed:
+            raise self.problem
+
+    # ---- in the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=self._make_loop) as runner:
+                runner.run(self._live())
+        except BaseException as problem:  # told to the caller, in whose thread this is not
+            self.problem = problem
+        finally:
+            self.loops.clear()
+            self._is_ready.set()
+
+    def _make_loop(self) -> asyncio.AbstractEventLoop:
+        return self._keep(_NodeLoop())
+
+    def _make_voter_loop(self) -> asyncio.AbstractEventLoop:
+        return self._keep(_VoterLoop())
+
+    def _keep(self, loop: "_NodeLoop | _VoterLoop") -> asyncio.AbstractEventLoop:
+        loop.network, loop.node_id = self.network, self.node_id
+        self.loops.append(loop)
+        return loop
+
+    async def _live(self) -> None:
+        self._stop = asyncio.Event()
+        self.broker = Broker(parse_config(dict(self.texts)), voter_loop=self._make_voter_loop)
+        await self.broker.start()
+        self._is_ready.set()
+        await self._stop.wait()
+        if self.is_killed:
+            self.broker.abandon()
+        else:
+            await self.broker.stop()
+
+
+class Cluster:
+    """`nodes` brokers, up to five of them voters. Use it with `with`, `async with`, or `start` and `stop`.
+
+    `data` keeps the directories of the nodes; without it they are temporary. `overrides` are settings of all
+    nodes. Its methods block for as long as what they do takes; the asynchronous context does not.
+    """
+
+    def __init__(
+        self, nodes: int = 3, *, data: Path | None = None, overrides: Mapping[str, str] | None = None
+    ) -> None:
+        if nodes < 1:
+            raise ValueError("a cluster has at least one node")
+        self._temporary = tempfile.mkdtemp(prefix="ottla-") if data is None else None
+        self._network = Network()
+        directory = Path(self._temporary or data or "")
+        ports = _free_ports(2 * nodes)
+        clients, controllers = ports[:nodes], ports[nodes:]
+        voters = nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
+        shared = {
+            **QUICK,
+            "cluster.id": uuid_to_text(secrets.token_bytes(16)),
+            "cluster.secret": secrets.token_urlsafe(32),
+            "controller.quorum.voters": ",".join(f"{i}@{HOST}:{controllers[i]}" for i in range(voters)),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+        self._nodes: list[_Node] = []
+        for node_id in range(nodes):
+            listeners = f"PLAINTEXT://{HOST}:{clients[node_id]}"
+            if node_id < voters:
+                listeners += f",CONTROLLER://{HOST}:{controllers[node_id]}"
+            own = {
+                "node.id": str(node_id),
+                "process.roles": "broker,controller" if node_id < voters else "broker",
+                "listeners": listeners,
+                "log.dirs": str(directory / f"node-{node_id}"),
+            }
+            self._nodes.append(_Node(node_id, {**shared, **own, **(overrides or {})}, self._network))
+            self._network.assign(clients[node_id], node_id)
+            self._network.assign(controllers[node_id], node_id)
+        self._ports = clients
+
+    # ---- life ------------------------------------------------------------------------------------
+
+    def start(self) -> "Cluster":
+        """All nodes at once; returns when they serve."""
+        try:
+            for node in self._nodes:
+                node.start()
+            for node in self._nodes:
+                node.wait_until_ready()
+        except BaseException:
+            self._kill_all()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """All nodes in order, as SIGTERM would; temporary directories go."""
+        self.heal()
+        try:
+            _all_at_once(self._nodes, _Node.stop)
+        finally:
+            self._kill_all()
+
+    def _kill_all(self) -> None:
+        for node in self._nodes:
+            node.kill()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def __enter__(self) -> "Cluster":
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> "Cluster":
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # ---- what a user asks ------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT of all nodes, for `bootstrap.servers`."""
+        return ",".join(f"{HOST}:{port}" for port in self._ports)
+
+    @property
+    def node_ids(self) -> list[int]:
+        """All nodes, dead ones too."""
+        return [node.node_id for node in self._nodes]
+
+    @property
+    def controller_id(self) -> int:
+        """The node that leads the metadata quorum as the living nodes know it, -1 if none does."""
+        for node in self._nodes:
+            broker = node.broker
+            if node.thread is not None and broker is not None and broker.metadata.is_leader:
+                return node.node_id
+        return -1
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The node that leads a partition as the newest metadata say, -1 if none does or it is unknown."""
+        images = [node.broker.metadata.image for node in self._nodes if node.broker is not None]
+        newest = max(images, key=lambda image: image.version)
+        found = newest.topics.by_name.get(topic)
+        if found is None or not 0 <= partition < len(found.partitions):
+            return -1
+        return found.partitions[partition].leader
+
+    # ---- what can happen to a node ---------------------------------------------------------------
+
+    def kill(self, node_id: int) -> None:
+        """End a node in the middle of what it does, as SIGKILL."""
+        self._nodes[node_id].kill()
+
+    def shut_down(self, node_id: int) -> None:
+        """Stop a node in order, as SIGTERM: it hands over what it leads first."""
+        self._nodes[node_id].stop()
+
+    def restart(self, node_id: int) -> None:
+        """Start a node that is dead, or stop one in order and start it again, with the files that it left."""
+        node = self._nodes[node_id]
+        node.stop()
+        node.start()
+        node.wait_until_ready()
+
+    def pause(self, node_id: int) -> None:
+        """Make a node hang, as SIGSTOP."""
+        self._nodes[node_id].pause()
+
+    def resume(self, node_id: int) -> None:
+        """Let it go on."""
+        self._nodes[node_id].resume()
+
+    def partition(self, *groups: Iterable[int]) -> None:
+        """Cut the network between groups of nodes; nodes in no group are each alone. Clients reach all."""
+        self._network.divide(groups)
+
+    def isolate(self, node_id: int) -> None:
+        """Cut one node off from all others."""
+        self.partition([one for one in self.node_ids if one != node_id])
+
+    def heal(self) -> None:
+        """Join what `partition` has cut."""
+        self._network.heal()
+
+
+def _all_at_once(nodes: Iterable[_Node], action: Callable[[_Node], None]) -> None:
+    """Do it to each in a thread of its own; the first error is raised when all are done."""
+    problems: list[BaseException] = []
+
+    def run(node: _Node) -> None:
+        try:
+            action(node)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run, args=(node,)) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+def _call(loop: asyncio.AbstractEventLoop, action: Callable[..., Any]) -> None:
+    try:
+        loop.call_soon_threadsafe(action)
+    except RuntimeError:  # The loop is closed: nothing is left to be done to it.
+        return
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody has; all are held until the last is found, so that none comes twice."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -1,0 +1,85 @@
+"""What clients did and saw while nodes died, and what that forbids: the judge of the chaos tests.
+
+A writer sends to one partition at a time numbers that grow by one, idempotent and with acks=all. The rules:
+
+- an acknowledged record is in the log, at the offset that its writer was told;
+- no record is in the log twice, acknowledged or not;
+- the records of a writer stand in the order in which it sent them, without a gap before an acknowledged one;
+- what a reader was shown at an offset is what the log has there at the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MAX_PROBLEMS = 20  # of a kind; one lost segment need not fill the screen
+
+
+class Stamp(NamedTuple):
+    """What stands in a record: who wrote it, and the how many-th of that writer to this partition it is."""
+
+    writer: int
+    partition: int
+    number: int
+
+    def encode(self) -> bytes:
+        return f"{self.writer}/{self.partition}/{self.number}".encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> "Stamp":
+        writer, partition, number = value.split(b"/", 2)
+        return cls(int(writer), int(partition), int(number))
+
+
+@dataclass(slots=True)
+class History:
+    """What was acknowledged, and what was shown to readers; appended to from several threads."""
+
+    acknowledged: list[tuple[Stamp, int]] = field(default_factory=list)  # with the offset that was told
+    shown: list[tuple[int, int, Stamp]] = field(default_factory=list)  # partition, offset
+    refused: list[str] = field(default_factory=list)  # records that the client gave up
+
+    def problems(self, log: Sequence[tuple[int, int, Stamp]]) -> list[str]:
+        """Every rule that `log`, all records as (partition, offset, stamp), breaks; none: an empty list."""
+        place = {(partition, offset): stamp for partition, offset, stamp in log}
+        offsets: dict[Stamp, list[int]] = {}
+        for partition, offset, stamp in sorted(log):
+            if stamp.partition == partition:
+                offsets.setdefault(stamp, []).append(offset)
+        problems = [
+            *(
+                f"lost: {stamp} was acknowledged at {offset}, where {place.get((stamp.partition, offset))} is"
+                for stamp, offset in self.acknowledged
+                if place.get((stamp.partition, offset)) != stamp
+            )
+        ][:MAX_PROBLEMS]
+        problems += [
+            f"strayed: {stamp} is in partition {partition}"
+            for partition, _, stamp in log
+            if stamp.partition != partition
+        ][:MAX_PROBLEMS]
+        problems += [f"twice: {stamp} is at {at}" for stamp, at in offsets.items() if len(at) > 1][
+            :MAX_PROBLEMS
+        ]
+        problems += _out_of_order(log)[:MAX_PROBLEMS]
+        problems += [
+            f"changed: a reader saw {stamp} at {partition}/{offset}, now {place.get((partition, offset))}"
+            for partition, offset, stamp in self.shown
+            if place.get((partition, offset)) != stamp
+        ][:MAX_PROBLEMS]
+        return problems
+
+
+def _out_of_order(log: Sequence[tuple[int, int, Stamp]]) -> list[str]:
+    """A number that does not follow the one before it from the same writer; duplicates are told elsewhere."""
+    last: dict[tuple[int, int], int] = {}
+    problems = []
+    for partition, offset, stamp in sorted(log):
+        key = (stamp.writer, partition)
+        expected = last.get(key, -1) + 1
+        if stamp.number > expected:
+            problems.append(f"gap: {stamp} is at {offset}, number {expected} is not before it")
+        elif stamp.number < expected - 1:
+            problems.append(f"order: {stamp} is at {offset}, after number {expected - 1}")
+        last[key] = max(stamp.number, last.get(key, -1))
+    return problems

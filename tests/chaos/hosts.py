@@ -1,0 +1,95 @@
+"""Hosts on one machine: a network namespace each, joined by a bridge that the test reaches too.
+
+Links can be cut as real ones are: nothing is refused, packets just do not arrive. Needs root and iproute2.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+NETWORK = "10.199.77"  # of this bridge alone, which nothing else on the machine can reach
+NOBODY = "02:00:00:00:00:99"  # a hardware address that no interface has
+
+
+def why_no_hosts() -> str | None:
+    """Why no namespaces can be made here, or None."""
+    if os.geteuid() != 0:
+        return "making network namespaces needs root"
+    if shutil.which("ip") is None:
+        return "ip is not installed: install iproute2"
+    probe = f"probe-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True, check=False)
+    if made.returncode:
+        return f"no network namespace can be made here: {made.stderr.strip()}"
+    subprocess.run(["ip", "netns", "delete", probe], check=True)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One namespace, its address and its end of the link to the bridge."""
+
+    name: str
+    address: str
+    link: str  # as the bridge sees it
+
+    @property
+    def prefix(self) -> Sequence[str]:
+        """What runs a command on this host."""
+        return ("ip", "netns", "exec", self.name)
+
+    def isolate(self) -> None:
+        """Pull the cable."""
+        ip("link", "set", self.link, "down")
+
+    def join(self) -> None:
+        """Put it back."""
+        ip("link", "set", self.link, "up")
+
+    def stop_sending_to(self, other: "Host") -> None:
+        """Cut one direction: what this host sends to `other` is lost, what it hears from it is not."""
+        self._ip("neighbor", "replace", other.address, "lladdr", NOBODY, "dev", "eth0", "nud", "permanent")
+
+    def send_again_to(self, other: "Host") -> None:
+        self._ip("neighbor", "delete", other.address, "dev", "eth0")
+
+    def _ip(self, *arguments: str) -> None:
+        ip("-n", self.name, *arguments)
+
+
+@contextmanager
+def hosts(count: int) -> Iterator[list[Host]]:
+    """So many hosts on one network, gone at the end."""
+    tag = os.getpid() % 100_000
+    bridge = f"br{tag}"
+    made: list[Host] = []
+    ip("link", "add", bridge, "type", "bridge")
+    try:
+        ip("address", "add", f"{NETWORK}.1/24", "dev", bridge)
+        ip("link", "set", bridge, "up")
+        for index in range(count):
+            host = Host(name=f"h{tag}-{index}", address=f"{NETWORK}.{index + 2}", link=f"v{tag}-{index}")
+            ip("netns", "add", host.name)
+            made.append(host)
+            ip("link", "add", host.link, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+            ip("link", "set", host.link, "master", bridge)
+            ip("link", "set", host.link, "up")
+            for arguments in (
+                ("address", "add", f"{host.address}/24", "dev", "eth0"),
+                ("link", "set", "eth0", "up"),
+                ("link", "set", "lo", "up"),
+            ):
+                ip("-n", host.name, *arguments)
+        yield made
+    finally:
+        for host in made:
+            subprocess.run(["ip", "netns", "delete", host.name], check=False)
+        ip("link", "delete", bridge)
+
+
+def ip(*arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr.strip()}"

@@ -1,0 +1,174 @@
+"""Three nodes as processes that a test may kill, pause, stop and start again."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from logstore.errors import KafkaError
+from node.cli.local_cluster import NodeHome, NodeProcess, wait_until_ready, write_homes
+from node.net.peer_client import PeerClient
+from node.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionDataRequest,
+    TopicDataRequest,
+)
+from tests.chaos.hosts import Host
+from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC
+from tests.compat.servers import free_ports
+
+STOP_TIMEOUT_S = 60
+CLIENT_PORT, CONTROLLER_PORT = 9092, 9093  # on hosts of their own
+
+
+class Nodes:
+    """The nodes by id; None where one is dead."""
+
+    def __init__(
+        self, data: Path, *overrides: str, count: int = 3, hosts: "Sequence[Host] | None" = None
+    ) -> None:
+        """All on loopback, or each on a host of its own."""
+        self.homes = write_homes(count, base_port=free_ports(2 * count), data=data, overrides=overrides)
+        self._prefixes: list[Sequence[str]] = [()] * count
+        if hosts is not None:
+            self._prefixes = [host.prefix for host in hosts]
+            for home, host in zip(self.homes, hosts, strict=True):
+                place(home, host, hosts)
+        self.running: list[NodeProcess | None] = [None] * count
+        self.paused: set[int] = set()
+        self.start(*range(count))
+        self.addresses = [node.bootstrap for node in self.running if node is not None]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.addresses)
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL."""
+        self._end(node_id, signal.SIGKILL)
+
+    def terminate(self, node_id: int) -> None:
+        """SIGTERM, as Kubernetes stops it; the exit code must be 0."""
+        code = self._end(node_id, signal.SIGTERM)
+        assert code == 0, f"node {node_id} ended with {code}: {self.homes[node_id].log.read_text()[-2000:]}"
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP: to the others it is as a machine that hangs."""
+        self._signal(node_id, signal.SIGSTOP)
+        self.paused.add(node_id)
+
+    def resume(self, node_id: int) -> None:
+        self._signal(node_id, signal.SIGCONT)
+        self.paused.discard(node_id)
+
+    def start(self, *node_ids: int) -> None:
+        """Those that are dead, all at once: a quorum may need more than one of them."""
+        started = [NodeProcess(self.homes[node_id], self._prefixes[node_id]) for node_id in node_ids]
+        wait_until_ready(started, [])
+        for node in started:
+            self.running[node.home.node_id] = node
+
+    def stop_all(self) -> None:
+        """At the end of a test, whatever state it left."""
+        for node_id in tuple(self.paused):
+            self.resume(node_id)
+        left = [node for node in self.running if node is not None]
+        for node in left:
+            node.process.terminate()
+        for node in left:
+            try:
+                node.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                node.process.kill()
+                node.process.wait()
+            node.close()
+
+    def tracebacks(self) -> list[str]:
+        """Stories of our own bugs in the nodes' logs."""
+        return [
+            f"node {home.node_id}: {text[text.index('Traceback') :][:3000]}"
+            for home in self.homes
+            if "Traceback" in (text := home.log.read_text(errors="replace"))
+        ]
+
+    # ---- who is who ------------------------------------------------------------------------------
+
+    def leader_of(self, partition: int) -> int:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        return int(admin.list_topics(TOPIC, CALL_TIMEOUT_S).topics[TOPIC].partitions[partition].leader)
+
+    def controller(self) -> int:
+        """The node that leads the metadata quorum, as any living node tells."""
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        while time.monotonic() < deadline:
+            for node_id, node in enumerate(self.running):
+                if node is not None and node_id not in self.paused:
+                    leader = asyncio.run(_quorum_leader(self.addresses[node_id]))
+                    if leader >= 0:
+                        return leader
+            time.sleep(0.05)
+        raise AssertionError("no node knows a controller")
+
+    def wait_until_in_sync(self, timeout_s: float = 60) -> float:
+        """Seconds until every replica of the topic is in sync."""
+        began = time.monotonic()
+        while True:
+            admin = AdminClient({"bootstrap.servers": self.bootstrap})
+            partitions = admin.list_topics(TOPIC, CALL_TIMEOUT_S).topics[TOPIC].partitions.values()
+            if all(len(one.isrs) == len(one.replicas) and one.leader >= 0 for one in partitions):
+                return time.monotonic() - began
+            states = [(one.id, one.leader, one.isrs) for one in partitions]
+            assert time.monotonic() - began < timeout_s, f"replicas stay out of sync: {states}"
+            time.sleep(0.1)
+
+    # ---- signals ---------------------------------------------------------------------------------
+
+    def _signal(self, node_id: int, number: signal.Signals) -> None:
+        node = self.running[node_id]
+        assert node is not None, f"node {node_id} is dead"
+        os.kill(node.process.pid, number)
+
+    def _end(self, node_id: int, number: signal.Signals) -> int:
+        self._signal(node_id, number)
+        node = self.running[node_id]
+        assert node is not None
+        self.running[node_id] = None
+        code = node.process.wait(STOP_TIMEOUT_S)
+        node.close()
+        return code
+
+
+def place(home: NodeHome, host: Host, hosts: Sequence[Host]) -> None:
+    """Have a node listen on its host; the last of equal settings in a file wins."""
+    voters = ",".join(f"{index}@{one.address}:{CONTROLLER_PORT}" for index, one in enumerate(hosts))
+    with home.properties.open("a") as file:
+        file.write(
+            f"listeners=PLAINTEXT://{host.address}:{CLIENT_PORT},CONTROLLER://{host.address}:{CONTROLLER_PORT}\n"
+            f"controller.quorum.voters={voters}\n"
+        )
+
+
+async def _quorum_leader(address: str) -> int:
+    host, _, port = address.rpartition(":")
+    request = DescribeQuorumRequest(
+        topics=[
+            TopicDataRequest(
+                topic_name="__cluster_metadata", partitions=[PartitionDataRequest(partition_index=0)]
+            )
+        ]
+    )
+    try:
+        client = await PeerClient.connect(host, int(port), client_id="chaos", timeout_s=2)
+        answer = await client.request(request, DescribeQuorumResponse, timeout_s=5)
+        await client.close()
+    except KafkaError:
+        return -1
+    if answer.error_code or answer.topics[0].partitions[0].error_code:
+        return -1
+    return answer.topics[0].partitions[0].leader_id

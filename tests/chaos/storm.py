@@ -1,0 +1,100 @@
+"""Faults in an order that a seed decides, under load, and the judgement at the end."""
+
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.history import History
+from tests.chaos.nodes import Nodes
+from tests.chaos.traffic import Reader, Writer, acknowledged_after, create_topic, read_all
+
+PARTITIONS = 6
+WRITERS = 3
+RATE = 50  # records a second, writer and partition
+PAUSE_S = (0.5, 12.0)  # some shorter and some longer than broker.session.timeout.ms
+REST_S = (0.2, 2.0)
+RECOVERY_LIMIT_S = 45.0
+FAULTS = ("kill leader", "kill follower", "kill controller", "kill all", "pause leader", "pause follower")
+FAULTS += ("pause controller", "terminate leader", "terminate follower", "terminate controller")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a storm came to; it was survived if `problems` is empty."""
+
+    problems: list[str]
+    records: int
+    acknowledged: int
+    faults: list[str] = field(default_factory=list)
+    recoveries_s: list[float] = field(
+        default_factory=list
+    )  # from a fault's begin until all partitions take writes
+
+
+def storm(data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FAULTS) -> Outcome:
+    """Run three nodes under writers and readers, hurt them for `seconds`, heal them, and judge."""
+    chance = random.Random(seed)
+    nodes = Nodes(data)
+    try:
+        create_topic(nodes.bootstrap, PARTITIONS, 3)
+        history = History()
+        writers = [Writer(number, nodes.bootstrap, PARTITIONS, RATE, history) for number in range(WRITERS)]
+        reader = Reader(nodes.bootstrap, PARTITIONS, history)
+        outcome = Outcome([], 0, 0)
+        deadline = time.monotonic() + seconds
+        waiting = list(faults)
+        chance.shuffle(waiting)  # each at least once, if there is time
+        while time.monotonic() < deadline:
+            time.sleep(chance.uniform(*REST_S))
+            fault = waiting.pop() if waiting else chance.choice(faults)
+            outcome.faults.append(fault)
+            outcome.recoveries_s.append(hurt(nodes, fault, chance, history))
+        nodes.wait_until_in_sync()
+        for writer in writers:
+            writer.stop()
+        time.sleep(0.5)
+        reader.stop()
+        log = read_all(nodes.bootstrap, PARTITIONS)
+        outcome.records, outcome.acknowledged = len(log), len(history.acknowledged)
+        outcome.problems = [*history.problems(log), *nodes.tracebacks()]
+        outcome.problems += [f"given up: {one}" for one in history.refused[:20]]
+        if len(history.acknowledged) + len(history.refused) != sum(writer.sent for writer in writers):
+            outcome.problems.append("some records have no known fate")
+        return outcome
+    finally:
+        nodes.stop_all()
+
+
+def hurt(nodes: Nodes, fault: str, chance: random.Random, history: History) -> float:
+    """One fault and its end; the seconds until every partition took writes again after it began."""
+    verb, whom = fault.split()
+    known, began = len(history.acknowledged), time.monotonic()
+    victims = [0, 1, 2] if whom == "all" else [victim_of(nodes, whom, chance)]
+    for victim in victims:
+        {"kill": nodes.kill, "pause": nodes.pause, "terminate": nodes.terminate}[verb](victim)
+        known = len(history.acknowledged)
+    if whom != "all":
+        # A majority is there: writes must go on before the victim is back.
+        acknowledged_after(history, known, range(PARTITIONS), RECOVERY_LIMIT_S)
+    took = time.monotonic() - began
+    time.sleep(chance.uniform(0.0, 1.0))
+    if verb == "pause":
+        time.sleep(max(0.0, chance.uniform(*PAUSE_S) - (time.monotonic() - began)))
+        nodes.resume(victims[0])
+    else:
+        nodes.start(*victims)
+    if whom == "all":
+        known = len(history.acknowledged)
+        acknowledged_after(history, known, range(PARTITIONS), RECOVERY_LIMIT_S)
+        took = time.monotonic() - began
+    # Two of three must be in sync before the next one is taken, or writes stop by right.
+    nodes.wait_until_in_sync()
+    return took
+
+
+def victim_of(nodes: Nodes, whom: str, chance: random.Random) -> int:
+    if whom == "controller":
+        return nodes.controller()
+    leader = nodes.leader_of(chance.randrange(PARTITIONS))
+    return leader if whom == "leader" else chance.choice([one for one in (0, 1, 2) if one != leader])
