@@ -54,6 +54,8 @@ class RaftQuorum:
         links: LinkSettings | None = None,
         snapshots: SnapshotRule = SnapshotRule(),
         threaded: bool = True,
+        # Not uvloop: asyncio accepts again by itself after it had no descriptor left for a connection.
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop,
     ) -> None:
         self._directory = directory
         self._disk = disk
@@ -65,6 +67,7 @@ class RaftQuorum:
         self._links = links
         self._snapshots = snapshots
         self._threaded = threaded
+        self._loop_factory = loop_factory
         self._view = CoreView(-1, 0, QuorumStatus(-1, 0, 0, (), ()))
         self._leading_epoch = 0
         self._is_closed = False
@@ -118,7 +121,7 @@ class RaftQuorum:
         core = self._core = RaftCore(self._settings, self)
         try:
             if self._threaded:
-                thread = LoopThread(core.run)
+                thread = LoopThread(core.run, self._loop_factory)
                 self._call_core = thread.call
                 await thread.run()
             else:

@@ -11,8 +11,13 @@ THREAD_NAME: Final = "metadata-raft"
 class LoopThread:
     """Runs one coroutine; made, started and awaited on the loop of the node."""
 
-    def __init__(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self,
+        main: Callable[[], Coroutine[Any, Any, None]],
+        loop_factory: Callable[[], asyncio.AbstractEventLoop],
+    ) -> None:
         self._main = main
+        self._loop_factory = loop_factory
         self._loop: asyncio.AbstractEventLoop | None = None
         self._node_loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -46,8 +51,7 @@ class LoopThread:
     def _run(self) -> None:
         error: BaseException | None = None
         try:
-            # Not uvloop: asyncio accepts again by itself after it had no descriptor left for a connection.
-            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 self._loop = runner.get_loop()
                 runner.run(self._run_main())
         except BaseException as failure:

@@ -65,8 +65,8 @@ class Broker:
     """One node. `start`, use, `stop`; all three in the same task, which owns the node's tasks.
 
     Its world can be handed in, and a simulation does: the wall clock, the files, chance (of session ids and
-    pauses) and `unique(n)`, n bytes that nobody can guess. Time that passes, sockets and threads are those of
-    the running loop.
+    pauses), `unique(n)`, n bytes that nobody can guess, and what makes the loop of the voter's thread. Time
+    that passes, sockets and threads are those of the running loop.
     """
 
     def __init__(
@@ -77,8 +77,10 @@ class Broker:
         disk: Disk | None = None,
         chance: random.Random | None = None,
         unique: Callable[[int], bytes] = os.urandom,
+        voter_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop,
     ) -> None:
         self.config = config
+        self.voter_loop = voter_loop
         self.chance = chance if chance is not None else random.SystemRandom()
         self.unique = unique
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -274,6 +276,20 @@ class Broker:
             if task is not self.metadata_task:
                 task.cancel()
         await tasks.__aexit__(*sys.exc_info())
+
+    async def abandon(self) -> None:
+        """End as a kill would: nothing is handed over, flushed or marked, and peers see connections break."""
+        for listener in self.listeners:
+            listener.stop_accepting()
+            listener.abort_connections()
+        self.peers.close()
+        if self.metadata_task is not None:
+            self.metadata_task.cancel()
+        try:
+            if self.tasks is not None:
+                await self._end_tasks()
+        finally:
+            self.log_manager.release()
 
     # ---- while it runs ---------------------------------------------------------------------------
 

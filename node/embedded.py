@@ -96,7 +96,9 @@ class _NodeLoop(uvloop.Loop):
     network: Network
     node_id: int
 
-    async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **rest: Any) -> Any:
+    async def create_connection(  # type: ignore[override]
+        self, factory: Any, host: Any = None, port: Any = None, **rest: Any
+    ) -> Any:
         return await _dial(self, super().create_connection, factory, host, port, rest)
 
 
@@ -223,7 +225,7 @@ class _Node:
         self._is_ready.set()
         await self._stop.wait()
         if self.is_killed:
-            self.broker.abandon()
+            await self.broker.abandon()
         else:
             await self.broker.stop()
 
@@ -331,7 +333,7 @@ class Cluster:
         """The node that leads the metadata quorum as the living nodes know it, -1 if none does."""
         for node in self._nodes:
             broker = node.broker
-            if node.thread is not None and broker is not None and broker.metadata.is_leader:
+            if node.thread is not None and broker is not None and broker.metadata.is_controller:
                 return node.node_id
         return -1
 

@@ -105,6 +105,7 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
         ),
         # A world that was handed in is one of a single loop.
         threaded=isinstance(broker.disk, OsDisk),
+        loop_factory=broker.voter_loop,
     )
     loaded = quorum.load(empty)
     if loaded.cut_bytes:

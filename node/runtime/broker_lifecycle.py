@@ -24,6 +24,8 @@ IMPATIENT_S: Final = 0.05
 REGISTRATION_RETRY_S: Final = 0.1
 # Leaders move within a second; a controller that cannot be reached must not keep a node from stopping.
 SHUTDOWN_TIMEOUT_S: Final = 10.0
+# An election takes less. When the whole cluster stops, the last nodes have nobody left to hand over to.
+CONTROLLER_SILENCE_S: Final = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +108,7 @@ class BrokerLifecycle:
         self._may_stop = asyncio.Event()
         self._on_cut_off = on_cut_off
         self._session_end: asyncio.TimerHandle | None = None
+        self._heard_at = 0.0  # when the controller answered last, on the loop's clock
         self.is_cut_off = False  # whether others may lead this broker's partitions without its knowledge
 
     def _move(self, state: BrokerState) -> None:
@@ -143,6 +146,7 @@ class BrokerLifecycle:
         if self._session_end is not None:
             self._session_end.cancel()
         loop = asyncio.get_running_loop()
+        self._heard_at = loop.time()
         self._session_end = loop.call_at(sent_at + self._session_timeout_s, self._set_cut_off, True)
         self._set_cut_off(False)
 
@@ -166,11 +170,20 @@ class BrokerLifecycle:
         if self.state not in (BrokerState.WAITING, BrokerState.RUNNING):
             return
         self._move(BrokerState.SHUTTING_DOWN)
-        try:
-            async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
-                await self._may_stop.wait()
-        except TimeoutError:
-            log.warning("The leaders of this broker did not all move within %g s.", SHUTDOWN_TIMEOUT_S)
+        loop = asyncio.get_running_loop()
+        began = self._heard_at = loop.time()
+        while not self._may_stop.is_set():
+            if loop.time() - began > SHUTDOWN_TIMEOUT_S:
+                log.warning("The leaders of this broker did not all move within %g s.", SHUTDOWN_TIMEOUT_S)
+                return
+            if loop.time() - self._heard_at > CONTROLLER_SILENCE_S:
+                log.warning("No controller has been heard for %g s: nothing moves.", CONTROLLER_SILENCE_S)
+                return
+            try:
+                async with asyncio.timeout(IMPATIENT_S):
+                    await self._may_stop.wait()
+            except TimeoutError:
+                pass
 
     def controller_changed(self) -> None:
         """Whoever leads now has not heard of this broker, and may believe it dead."""

@@ -29,6 +29,7 @@ DOORS = {
     "node/clock.py",
     "node/config.py",
     "node/broker.py",
+    "node/embedded.py",
     "node/quorum_start.py",
     "node/broker_start.py",
     "node/kafka_api/dispatch.py",
