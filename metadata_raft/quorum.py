@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.voters import Voter
 
 
 class ReplicaStatus(NamedTuple):
@@ -75,6 +76,15 @@ class Quorum(Protocol):
 
     def append(self, batch: MetadataBatch) -> None:
         """Begin to commit; NOT_CONTROLLER unless this member leads in the epoch of `batch`."""
+
+    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+        """Give a node the log until it has all of it, that it may be made a voter.
+
+        REQUEST_TIMED_OUT if it has not by then, NOT_CONTROLLER if this member stops to lead.
+        """
+
+    def hand_over(self) -> None:
+        """Let another voter lead, if one has the whole log; the listener is told when it does."""
 
     def status(self) -> QuorumStatus: ...
 

@@ -8,6 +8,7 @@ from metadata_raft.delta import replay_batch
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
 from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
+from metadata_raft.voters import Voter
 
 MEMORY_LEADER_ID = 0
 
@@ -24,6 +25,7 @@ class MemoryQuorum:
         self._waiting: deque[MetadataBatch] = deque()
         self._listener: QuorumListener | None = None
         self._image = MetadataImage()
+        self.handed_over = 0  # how often the leader was asked to give up the lead
 
     def attach(self, listener: QuorumListener) -> None:
         self._listener, self._image = listener, listener.committed_image
@@ -62,6 +64,12 @@ class MemoryQuorum:
         assert self._listener is not None
         self.is_leader, self.epoch = True, self.epoch + 1
         self._listener.handle_leadership(self.epoch)
+
+    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+        return
+
+    def hand_over(self) -> None:
+        self.handed_over += 1
 
     def status(self) -> QuorumStatus:
         end_offset = self._image.version + 1

@@ -194,15 +194,17 @@ class RaftLinks:
     # ---- dialling --------------------------------------------------------------------------------------
 
     async def _dial_for_ever(self, voter: Voter) -> None:
-        pause, loop = FIRST_PAUSE_SECONDS, asyncio.get_running_loop()
+        pause, loop, problem = FIRST_PAUSE_SECONDS, asyncio.get_running_loop(), ""
         while True:
             began = loop.time()
             try:
                 await self._dial_once(voter)
             except (KafkaError, OSError, TimeoutError) as error:
-                log.info("Node %d at %s:%d has no link: %s", voter.node_id, voter.host, voter.port, error)
+                if str(error) != problem:
+                    problem = str(error)
+                    log.info("No link to node %d at %s:%d: %s", voter.node_id, voter.host, voter.port, error)
             if loop.time() - began > 2 * MAX_PAUSE_SECONDS:
-                pause = FIRST_PAUSE_SECONDS
+                pause, problem = FIRST_PAUSE_SECONDS, ""
             await asyncio.sleep(pause * (0.5 + self._chance.random()))
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 

@@ -13,17 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import Command, Reply, RequestId
+from metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, Reply, RequestId
 from metadata_raft.controller import Controller
 from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.image import MetadataImage
 from metadata_raft.quorum import Quorum
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import MetadataRecord
+from metadata_raft.voters import Voter
 from node.clock import Clock
 
 # Commands whose batches are on their way; a client that is told so asks again.
 MAX_PENDING: Final = 10_000
+# How long a new voter may take to catch up before its command fails, to be sent again: less than peers wait.
+CATCH_UP_SECONDS: Final = 1.5
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +65,27 @@ class ControllerRuntime:
 
     async def decide(self, command: Command, request: RequestId | None = None) -> Decided:
         """Decide and commit; NOT_CONTROLLER unless this node leads, or what the command is refused with."""
+        await self._prepare_quorum(command)
         decided, committed = self.begin(command, request)
         if committed is not None:
             await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
         return decided
+
+    async def _prepare_quorum(self, command: Command) -> None:
+        """A new voter first has the whole log, and a leader does not remove itself: another one does."""
+        if not self._quorum.is_leader:
+            return
+        voters = {voter.voter_id for voter in self._committed.voters}
+        match command:
+            case AddRaftVoter() if command.listeners and command.voter_id not in voters:
+                where = command.listeners[0]
+                voter = Voter(command.voter_id, command.voter_directory_id, where.host, where.port)
+                await self._quorum.teach(voter, CATCH_UP_SECONDS)
+            case RemoveRaftVoter() if command.voter_id == self._quorum.leader_id and len(voters) > 1:
+                self._quorum.hand_over()
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node gives up the lead, to be removed then.")
+            case _:
+                pass
 
     def begin(
         self, command: Command, request: RequestId | None = None

@@ -18,6 +18,7 @@ from metadata_raft.image_changes import changes_between
 from metadata_raft.quorum import QuorumListener, QuorumStatus
 from metadata_raft.record_codec import MetadataBatch, decode_batch
 from metadata_raft.snapshot import decode_snapshot
+from metadata_raft.voters import Voter
 from node.net.peer_client import PeerClient
 from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
 from node.wire.messages.fetch_metadata_snapshot import (
@@ -79,6 +80,12 @@ class MetadataObserver:
 
     def append(self, batch: MetadataBatch) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no voter of the metadata quorum.")
+
+    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no voter of the metadata quorum.")
+
+    def hand_over(self) -> None:
+        return
 
     def close(self) -> None:
         self._is_closed.set()

@@ -41,6 +41,7 @@ class Outcome:
     snapshots: int
     installed: int  # snapshots that a leader sent
     changes: int  # of the voters
+    wiped: int  # disks
 
 
 class Storm:
@@ -68,7 +69,7 @@ class Storm:
         self.members = members
         self.down: dict[int, float] = {}
         self.count = 0
-        self.crashes = self.snapshots = self.changes = 0
+        self.crashes = self.snapshots = self.changes = self.wiped = 0
 
     def run(self) -> Outcome:
         """Storm, calm, and judge; AssertionError says what broke."""
@@ -90,6 +91,7 @@ class Storm:
             self.snapshots,
             sum(node.installed for node in world.nodes.values()),
             self.changes,
+            self.wiped,
         )
 
     # ---- faults ----------------------------------------------------------------------------------------
@@ -116,6 +118,8 @@ class Storm:
             network.rejoin(pair[0])
         elif lot < 0.485 and self.members:
             self._change_voters()
+        elif lot < 0.492 and self.members:
+            self._lose_disk()
 
     def _propose(self) -> None:
         for node in self.world.leaders:
@@ -157,6 +161,32 @@ class Storm:
             if self.world.now >= at and self.world.start(self.world.nodes[node_id]):
                 del self.down[node_id]
 
+    def _lose_disk(self) -> None:
+        """Wipe one voter, if no other that was wiped still counts."""
+        world = self.world
+        if len(world.leaders) != 1 or not world.leaders[0].leading_term:
+            return
+        voters = world.leaders[0].member.voters
+        is_whole = all(world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
+        is_committed = world.leaders[0].member.has_committed_all
+        node = self.chance.choice(self._up())
+        if is_whole and is_committed and len(voters) > 2 and node is not world.leaders[0]:
+            world.crash(node)
+            node.wipe()
+            self.wiped += 1
+
+    def _repair(self) -> None:
+        """What an operator does in the end: a voter whose disk is gone has to leave."""
+        for leader in self.world.leaders:
+            member, nodes = leader.member, self.world.nodes
+            lost = [one for one in member.voters if nodes[one.node_id].directory_id != one.directory_id]
+            if not leader.leading_term or not member.has_committed_all or not lost:
+                continue
+            voters = member.voters.without(lost[0].node_id)
+            records = [record_of_voters(voters)]
+            end_offset = member.journal.last.end_offset
+            member.propose(MetadataBatch(end_offset, leader.leading_term, 1_000, records))
+
     def _change_voters(self) -> None:
         """Add or remove one voter, or begin to teach one that may be added."""
         for leader in self.world.leaders:
@@ -195,14 +225,16 @@ class Storm:
         world.network.delay.clear()
         for node_id in world.nodes:
             world.network.rejoin(node_id)
-        world.run(CALM_SECONDS, until=self._is_calm)
+        world.run(CALM_SECONDS, until=lambda: self._repair() or self._is_calm())  # type: ignore[func-returns-value]
 
     def _is_calm(self) -> bool:
         leaders = self.world.leaders
         if len(leaders) != 1 or not leaders[0].leading_term:
             return False
-        members = [self.world.nodes[voter.node_id] for voter in leaders[0].member.voters]
-        return len({node.image.version for node in members}) == 1
+        voters = leaders[0].member.voters
+        members = [self.world.nodes[voter.node_id] for voter in voters]
+        is_whole = all(self.world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
+        return is_whole and len({node.image.version for node in members}) == 1
 
     def _judge(self) -> None:
         world = self.world
