@@ -43,6 +43,7 @@ from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.peer_network import PeerNetwork
 from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
 from node.replica.replica_manager import ReplicaManager
+from node.replica.replication import Replication
 from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.group_runtime import GroupRuntime
@@ -108,6 +109,8 @@ class Broker:
             max_lag_ms=lambda: self.config.replica_lag_time_max_ms,
             broker_epoch=lambda: self.metadata.broker_epoch,
             chance=self.chance,
+            quota_windows=config.replication_quota_window_num,
+            quota_window_seconds=config.replication_quota_window_size_seconds,
         )
         limit_bytes = config.queued_max_request_bytes
         self.receive_memory = ReceiveMemory(limit_bytes if limit_bytes > 0 else DEFAULT_LIMIT_BYTES)
@@ -126,6 +129,7 @@ class Broker:
         self.lifecycle: BrokerLifecycle
         self.producer_ids: ProducerIds
         self.groups: GroupRuntime
+        self.replication: Replication
         self.maintenance: LogMaintenance
         self.tasks: asyncio.TaskGroup | None = None
         self.metadata_task: asyncio.Task[None] | None = None
@@ -341,6 +345,10 @@ class Broker:
 
     def set_config(self, config: BrokerConfig) -> None:
         self.config = config
+        self.replica_manager.quotas.configure(
+            leader_bytes_per_second=config.leader_replication_throttled_rate,
+            follower_bytes_per_second=config.follower_replication_throttled_rate,
+        )
         self.connection_quota.limits = connection_limits(config)
         self.metadata.reconfigure(controller_config(config))
 

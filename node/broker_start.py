@@ -25,6 +25,9 @@ from node.config import BrokerConfig
 from node.net.connection_quota import ConnectionLimits
 from node.net.listener import Listener, ListenerLimits
 from node.quorum_start import FoundQuorum, check_cluster, find_quorum, open_quorum
+from node.replica.follower_fetcher import FetcherSettings, FetcherWorld
+from node.replica.follower_state import FetchBounds
+from node.replica.replication import Replication
 from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
 from node.runtime.command_sender import CommandSender
 from node.runtime.group_runtime import GroupRuntime
@@ -141,6 +144,7 @@ async def start_parts(broker: "Broker") -> None:
     broker.log_notes()
     broker.groups.start(broker.tasks)
     broker.start_task(broker.replica_manager.host_the_rest())
+    broker.start_task(broker.replication.run())
     broker.start_task(broker.assignments.run())
     broker.start_task(broker.maintenance.run())
     for listener in broker.listeners:
@@ -226,12 +230,40 @@ def _make_runtimes(broker: "Broker") -> None:
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
     )
+    broker.replication = Replication(
+        replicas=broker.replica_manager,
+        world=FetcherWorld(
+            broker_id=config.node_id,
+            broker_epoch=lambda: broker.metadata.broker_epoch,
+            connect=broker.peers.client,
+            settings=lambda: _fetcher_settings(broker.config),
+            quotas=broker.replica_manager.quotas,
+            now_ms=broker.clock.now_ms,
+            chance=broker.chance,
+            start_task=broker.start_task,
+        ),
+        num_fetchers=lambda: broker.config.num_replica_fetchers,
+        alter_partition=broker.metadata.submit,
+    )
     broker.maintenance = LogMaintenance(
         log_manager=broker.log_manager,
         config=lambda: broker.config,
         clock=broker.clock,
         on_moved=broker.replica_manager.replace_log,
         on_notes=broker.log_notes,
+    )
+
+
+def _fetcher_settings(config: BrokerConfig) -> FetcherSettings:
+    return FetcherSettings(
+        bounds=FetchBounds(
+            max_bytes=config.replica_fetch_response_max_bytes,
+            min_bytes=config.replica_fetch_min_bytes,
+            partition_max_bytes=config.replica_fetch_max_bytes,
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+        ),
+        backoff_ms=config.replica_fetch_backoff_ms,
+        socket_timeout_ms=config.replica_socket_timeout_ms,
     )
 
 

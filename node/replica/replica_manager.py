@@ -67,6 +67,8 @@ class ReplicaManager:
         session_slots: int = DEFAULT_SESSION_SLOTS,
         session_eviction_ms: int = DEFAULT_SESSION_EVICTION_MS,
         chance: random.Random | None = None,
+        quota_windows: int = 11,
+        quota_window_seconds: int = 1,
     ) -> None:
         """`on_placed` is told where a partition's log lies, None if that is not known.
 
@@ -87,7 +89,9 @@ class ReplicaManager:
         # Told of each partition whose role or leader epoch is new, and of each that is served no more.
         self.on_role: Callable[[Partition], None] = lambda _: None
         self.on_dropped: Callable[[TopicPartition], None] = lambda _: None
-        self.quotas = ReplicationQuotas(broker_id=broker_id)
+        self.quotas = ReplicationQuotas(
+            broker_id=broker_id, windows=quota_windows, window_seconds=quota_window_seconds
+        )
         self._log_manager = log_manager
         self._image = image
         self._log_config = log_config

@@ -71,7 +71,7 @@ class ReplicationQuotas:
 
     __slots__ = ("_broker_id", "follower", "leader")
 
-    def __init__(self, *, broker_id: int, windows: int = 11, window_seconds: int = 1) -> None:
+    def __init__(self, *, broker_id: int, windows: int, window_seconds: int) -> None:
         self._broker_id = broker_id
         self.leader = ReplicationQuota(
             bytes_per_second=UNLIMITED, windows=windows, window_seconds=window_seconds
@@ -79,6 +79,11 @@ class ReplicationQuotas:
         self.follower = ReplicationQuota(
             bytes_per_second=UNLIMITED, windows=windows, window_seconds=window_seconds
         )
+
+    def configure(self, *, leader_bytes_per_second: int, follower_bytes_per_second: int) -> None:
+        """Other limits hold from now on."""
+        self.leader.bytes_per_second = leader_bytes_per_second
+        self.follower.bytes_per_second = follower_bytes_per_second
 
     def leader_must_wait(self, partition: Partition, replica_id: int, *, now_ms: int) -> bool:
         """Whether a follower is to get nothing of this partition now."""

@@ -34,7 +34,10 @@ DOORS = {
     "node/broker_start.py",
     "node/kafka_api/dispatch.py",
     "node/__main__.py",
+    "node/replica/follower_fetcher.py",
+    "node/replica/isr_updates.py",
     "node/replica/replica_manager.py",
+    "node/replica/replication.py",
 }
 DOOR_FOLDERS = ("node/net/", "node/runtime/", "node/tools/", "node/cli/")
 OF_THE_WORLD = {

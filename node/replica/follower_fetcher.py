@@ -1,0 +1,370 @@
+"""Copies from one leader what this node follows of it: one task, one connection, one fetch at a time.
+
+A fetch names only what has changed and may wait at the leader for news. When this node has news itself (a
+partition that it is to follow now, or one whose pause is over), another connection has the waiting one
+answered. Records are written from the buffer in which they were received. A partition that fails is left out
+for a while and stops no other.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.leader_epoch_cache import EpochEndOffset
+from logstore.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from logstore.schema import Buffer
+from node.replica.fetch_session import NO_SESSION
+from node.replica.follower_state import (
+    FetchBounds,
+    FollowedPartition,
+    FollowerFetches,
+    Key,
+    Phase,
+    Range,
+    Step,
+    reset_for,
+    step_for,
+    truncation_offset,
+)
+from node.replica.partition import Partition
+from node.replica.replication_quota import ReplicationQuotas
+from node.wire.messages.fetch import FetchResponse, PartitionData
+from node.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+THROTTLED_PAUSE_MS: Final = 100  # a throttled partition is looked at again after this
+# A new leader that has to hear of it first is not worth a line, one that does not in a second is.
+FIRST_TOLD_FAILURE: Final = 5
+LAST_TOLD_FAILURE: Final = 12
+LOST_PAUSE_S: Final = 0.02  # after a lost connection; dialling has a back-off of its own
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+
+
+class Peer(Protocol):
+    """The client side of a connection to another node."""
+
+    async def request(self, message: object, response_type: type[R], *, timeout_s: float = ...) -> R: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class FetcherSettings:
+    """What a fetcher takes from the configuration; read anew for each request."""
+
+    bounds: FetchBounds
+    backoff_ms: int  # replica.fetch.backoff.ms
+    socket_timeout_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class FetcherWorld:
+    """What all fetchers of a node share."""
+
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    connect: Callable[[int, str], Awaitable[Peer]]  # (node, purpose) -> a proven connection
+    settings: Callable[[], FetcherSettings]
+    quotas: ReplicationQuotas
+    now_ms: Callable[[], int]  # the wall clock, for the log
+    chance: random.Random
+    start_task: Callable[[Coroutine[Any, Any, None]], object]
+
+
+class FollowerFetcher:
+    """What this node fetches from one leader over one connection; `run` is its task."""
+
+    def __init__(self, leader_id: int, lane: int, world: FetcherWorld) -> None:
+        self.leader_id = leader_id
+        self._purpose = f"replica-{lane}"
+        self._world = world
+        self._fetches = FollowerFetches()
+        self._has_news = asyncio.Event()
+        self._is_waiting = False  # a fetch of ours is at the leader
+        self._is_waking = False
+        self._retry: asyncio.TimerHandle | None = None
+        self._is_lost = False  # told once, not with each attempt
+
+    def __len__(self) -> int:
+        return len(self._fetches)
+
+    # ---- what the metadata say -------------------------------------------------------------------
+
+    def add(self, partition: Partition) -> None:
+        """Follow a partition that this leader has now."""
+        log_ = partition.log
+        if log_.latest_epoch < 0 and log_.log_end_offset > log_.high_watermark:
+            # Nothing tells in which reign this was written, so only what is committed can stay.
+            partition.truncate_to(log_.high_watermark, now_ms=self._world.now_ms())
+        if self._fetches.add(partition):
+            self._tell()
+
+    def remove(self, key: Key) -> None:
+        """Another leads it now, or nobody follows it here."""
+        self._fetches.remove(key)
+
+    def _tell(self) -> None:
+        """There is something to ask that the leader has not been asked."""
+        self._has_news.set()
+        if self._is_waiting and not self._is_waking:
+            self._is_waking = True
+            self._world.start_task(self._wake())
+
+    async def _wake(self) -> None:
+        """Have the fetch answered that waits at the leader."""
+        world = self._world
+        try:
+            await asyncio.sleep(0)  # news come in crowds
+            request = self._fetches.wake_request(
+                replica_id=world.broker_id, broker_epoch=world.broker_epoch()
+            )
+            if self._is_waiting and request is not None:
+                peer = await world.connect(self.leader_id, "wake")
+                await peer.request(request, FetchResponse, timeout_s=self._timeout_s)
+        except KafkaError as error:
+            log.debug("The fetch from node %d waits on: %s", self.leader_id, error)
+        finally:
+            self._is_waking = False
+
+    # ---- the task --------------------------------------------------------------------------------
+
+    @property
+    def _timeout_s(self) -> float:
+        settings = self._world.settings()
+        return (settings.socket_timeout_ms + settings.bounds.max_wait_ms) / 1000
+
+    async def run(self) -> None:
+        """Fetch for as long as the node runs."""
+        while True:
+            await self.fetch()
+
+    async def fetch(self) -> None:
+        """One fetch, or a wait until there is something to fetch."""
+        world, fetches = self._world, self._fetches
+        settings = world.settings()
+        self._has_news.clear()
+        now_ms = self._monotonic_ms()
+        request = fetches.next_request(
+            replica_id=world.broker_id,
+            broker_epoch=world.broker_epoch(),
+            bounds=settings.bounds,
+            now_ms=now_ms,
+            must_wait=self._must_wait,
+        )
+        self._schedule_retry(now_ms)
+        if request is None:
+            await self._wait_for_news(THROTTLED_PAUSE_MS / 1000 if len(fetches) else None)
+            return
+        try:
+            peer = await world.connect(self.leader_id, self._purpose)
+            self._is_waiting = True
+            if self._has_news.is_set():
+                self._tell()
+            try:
+                response = await peer.request(request, FetchResponse, timeout_s=self._timeout_s)
+            finally:
+                self._is_waiting = False
+            self._is_lost = False
+            asking = self._take(response)
+            if asking:
+                await self._ask_offsets(peer, asking)
+        except KafkaError as error:
+            if not self._is_lost:
+                self._is_lost = True
+                log.warning("Node %d cannot be fetched from: %s", self.leader_id, error)
+            fetches.restart()
+            await asyncio.sleep(LOST_PAUSE_S * (0.5 + world.chance.random() / 2))
+
+    async def _wait_for_news(self, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._has_news.wait()
+        except TimeoutError:
+            pass
+
+    def _monotonic_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def _schedule_retry(self, now_ms: int) -> None:
+        """Be told when the next delayed partition is due, though a fetch may wait at the leader then."""
+        if self._retry is not None:
+            self._retry.cancel()
+        due_ms = self._fetches.next_retry_ms()
+        self._retry = None
+        if due_ms is not None:
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(max(1, due_ms - now_ms) / 1000, self._tell)
+
+    def _must_wait(self, followed: FollowedPartition) -> bool:
+        return self._world.quotas.follower_must_wait(
+            followed.partition, is_in_sync=followed.is_in_sync, now_ms=self._monotonic_ms()
+        )
+
+    # ---- answers ---------------------------------------------------------------------------------
+
+    def _take(self, response: FetchResponse) -> list[FollowedPartition]:
+        """Carry out what the leader answered; the partitions for which its range must be asked."""
+        fetches = self._fetches
+        if not fetches.answered(response):
+            code = ErrorCode(response.error_code)
+            if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
+                raise KafkaError(code, f"Node {self.leader_id} refuses the whole fetch.")
+            return []
+        asking = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                followed = fetches.find((topic.topic_id, data.partition_index))
+                if followed is None:
+                    continue  # it has changed since it was asked for
+                try:
+                    if self._carry_out(followed, data):
+                        asking.append(followed)
+                except KafkaError as error:
+                    self._failed(followed, error)
+        if response.session_id == NO_SESSION:
+            fetches.restart()
+        return asking
+
+    def _carry_out(self, followed: FollowedPartition, data: PartitionData) -> bool:
+        """Whether the leader's range must be asked for."""
+        step = step_for(data)
+        if step is Step.APPEND:
+            self._append(followed, data)
+        elif step is Step.TRUNCATE:
+            self._truncate(followed, data)
+        elif step is Step.ASK_OFFSETS:
+            self._fetches.set_phase(followed, Phase.ASKING)
+        elif step is Step.FAIL:
+            log.info("%s: its leader knows a newer epoch.", followed.partition.topic_partition)
+            self._fetches.set_phase(followed, Phase.FAILED)
+        else:
+            raise KafkaError(ErrorCode(data.error_code), f"answered by node {self.leader_id}")
+        return step is Step.ASK_OFFSETS
+
+    def _append(self, followed: FollowedPartition, data: PartitionData) -> None:
+        partition, wanted = followed.partition, followed.wanted
+        assert wanted is not None, "it was just answered"
+        records = cast(Buffer, data.records or b"")  # as they were received, in one piece
+        partition.append_as_follower(
+            records,
+            high_watermark=data.high_watermark,
+            log_start_offset=data.log_start_offset,
+            now_ms=self._world.now_ms(),
+        )
+        followed.failures = 0
+        log_ = partition.log
+        followed.is_in_sync = log_.log_end_offset >= data.high_watermark
+        if log_.log_end_offset != wanted.fetch_offset or log_.log_start_offset != wanted.log_start_offset:
+            self._fetches.touch(followed)
+        if records:
+            quotas, now_ms = self._world.quotas, self._monotonic_ms()
+            quotas.follower_received(partition, len(records), now_ms=now_ms)
+            if quotas.follower_must_wait(partition, is_in_sync=followed.is_in_sync, now_ms=now_ms):
+                self._fetches.delay(followed, now_ms + THROTTLED_PAUSE_MS)
+
+    def _truncate(self, followed: FollowedPartition, data: PartitionData) -> None:
+        partition, log_ = followed.partition, followed.partition.log
+        before = log_.log_end_offset, log_.latest_epoch
+        leader = EpochEndOffset(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+        offset = truncation_offset(
+            leader,
+            log_.end_offset_for_epoch(leader.leader_epoch),
+            log_end_offset=log_.log_end_offset,
+            high_watermark=log_.high_watermark,
+        )
+        log.info(
+            "%s is cut from %d to %d: in its leader's log epoch %d ends at %d.",
+            partition.topic_partition,
+            log_.log_end_offset,
+            offset,
+            leader.leader_epoch,
+            leader.end_offset,
+        )
+        partition.truncate_to(offset, now_ms=self._world.now_ms())
+        if (log_.log_end_offset, log_.latest_epoch) == before:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"a divergence at {offset} that cuts nothing")
+        self._fetches.touch(followed)
+
+    def _failed(self, followed: FollowedPartition, error: KafkaError) -> None:
+        """Leave the partition out for a while, or for good where its own disk has failed."""
+        name = followed.partition.topic_partition
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR and followed.partition.log.failure is not None:
+            log.error("%s is not followed any more: %s", name, error)
+            self._fetches.set_phase(followed, Phase.FAILED)
+            return
+        level = logging.INFO if followed.failures else logging.WARNING
+        log.log(
+            level if followed.failures in (0, 8) else logging.DEBUG, "%s cannot be fetched: %s", name, error
+        )
+        pause_ms = followed.backoff_ms(self._world.settings().backoff_ms, self._world.chance.random())
+        self._fetches.delay(followed, self._monotonic_ms() + pause_ms)
+
+    # ---- out of range ----------------------------------------------------------------------------
+
+    async def _ask_offsets(self, peer: Peer, asking: Sequence[FollowedPartition]) -> None:
+        """Ask where the leader's logs lie, and bring ours there."""
+        ends = await self._offsets(peer, asking, LATEST_TIMESTAMP)
+        starts = await self._offsets(peer, asking, EARLIEST_TIMESTAMP)
+        for followed in asking:
+            if followed.phase is not Phase.ASKING or followed not in tuple(self._fetches):
+                continue  # the metadata were faster
+            name = followed.partition.topic_partition
+            end, start = ends.get(name), starts.get(name)
+            try:
+                if end is None or start is None:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"node {self.leader_id} left it out")
+                for one in (end, start):
+                    if one.error_code:
+                        raise KafkaError(ErrorCode(one.error_code), f"answered by node {self.leader_id}")
+                self._reset(followed, Range(start.offset, end.offset))
+            except KafkaError as error:
+                self._failed(followed, error)
+
+    def _reset(self, followed: FollowedPartition, leader: Range) -> None:
+        partition, log_ = followed.partition, followed.partition.log
+        reset = reset_for(leader, log_.log_end_offset)
+        log.warning(
+            "%s has offsets %d to %d, its leader %d to %d: it goes on at %d.",
+            partition.topic_partition,
+            log_.log_start_offset,
+            log_.log_end_offset,
+            leader.start_offset,
+            leader.end_offset,
+            reset.offset,
+        )
+        if reset.begins_anew:
+            partition.start_again_at(reset.offset, now_ms=self._world.now_ms())
+        else:
+            partition.truncate_to(reset.offset, now_ms=self._world.now_ms())
+        self._fetches.set_phase(followed, Phase.FETCHING)
+
+    async def _offsets(
+        self, peer: Peer, asking: Sequence[FollowedPartition], timestamp: int
+    ) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for followed in asking:
+            name = followed.partition.topic_partition
+            topics.setdefault(name.topic, []).append(
+                ListOffsetsPartition(
+                    partition_index=name.partition,
+                    current_leader_epoch=followed.leader_epoch,
+                    timestamp=timestamp,
+                )
+            )
+        request = ListOffsetsRequest(
+            replica_id=self._world.broker_id,
+            topics=[ListOffsetsTopic(name=name, partitions=those) for name, those in topics.items()],
+        )
+        response = await peer.request(request, ListOffsetsResponse, timeout_s=self._timeout_s)
+        return {
+            (topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions
+        }

@@ -1,0 +1,121 @@
+"""Has the controller change ISRs: the proposals of all partitions that this node leads, in one command.
+
+A proposal that got lost, or could not be decided, is sent again for as long as its partition stands by it.
+What was committed comes with the metadata, as everything does.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartition,
+    AlterPartitionReply,
+    BrokerState,
+)
+from node.replica.isr import IsrProposal
+from node.replica.partition import Partition
+
+RETRY_S: Final = 0.05
+MAX_PROPOSALS: Final = 2_000  # of one command, which may need a record for each
+
+log = logging.getLogger(__name__)
+
+
+class IsrUpdates:
+    """The proposals under way. Lives on the event loop; `run` is its task."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        alter_partition: Callable[[AlterPartition], Awaitable[AlterPartitionReply]],
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._alter_partition = alter_partition
+        self._proposals: dict[Partition, IsrProposal] = {}
+        self._has_news = asyncio.Event()
+
+    def propose(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Ask for this with the next command."""
+        self._proposals[partition] = proposal
+        self._has_news.set()
+
+    async def run(self) -> None:
+        """Ask for what is proposed, for as long as the node runs."""
+        while True:
+            await self._has_news.wait()
+            if not await self.submit():
+                await asyncio.sleep(RETRY_S)
+
+    async def submit(self) -> bool:
+        """One command with what is proposed now; False if some of it is to be sent again."""
+        asked = self._take()
+        if not asked:
+            self._has_news.clear()
+            return True
+        try:
+            reply = await self._alter_partition(self._command(asked))
+        except KafkaError as error:
+            log.warning("The ISRs of %d partitions could not be changed yet: %s", len(asked), error)
+            self._keep(asked)
+            return False
+        codes = {
+            (topic.topic_id, one.partition_index): ErrorCode(one.error_code)
+            for topic in reply.topics
+            for one in topic.partitions
+        }
+        again: dict[Partition, IsrProposal] = {}
+        for partition, proposal in asked.items():
+            name = partition.topic_id, partition.topic_partition.partition
+            code = codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if partition.isr is not None and partition.isr.settle(proposal, code):
+                again[partition] = proposal
+            else:
+                partition.isr_settled()
+        self._keep(again)
+        return not again
+
+    def _take(self) -> dict[Partition, IsrProposal]:
+        asked: dict[Partition, IsrProposal] = {}
+        for partition, proposal in tuple(self._proposals.items())[:MAX_PROPOSALS]:
+            del self._proposals[partition]
+            if partition.isr is not None and partition.isr.is_pending(proposal):
+                asked[partition] = proposal
+        return asked
+
+    def _keep(self, proposals: dict[Partition, IsrProposal]) -> None:
+        for partition, proposal in proposals.items():
+            self._proposals.setdefault(partition, proposal)
+
+    def _command(self, asked: dict[Partition, IsrProposal]) -> AlterPartition:
+        topics: dict[bytes, list[AlteredPartition]] = {}
+        for partition, proposal in asked.items():
+            log.info(
+                "%s: ISR %s is to become %s.",
+                partition.topic_partition,
+                sorted(partition.assignment.in_sync_replicas),
+                sorted(proposal.broker_ids),
+            )
+            topics.setdefault(partition.topic_id, []).append(
+                AlteredPartition(
+                    partition_index=partition.topic_partition.partition,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr_with_epochs=[
+                        BrokerState(broker_id=broker_id, broker_epoch=epoch)
+                        for broker_id, epoch in proposal.isr
+                    ],
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        return AlterPartition(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch(),
+            topics=[AlteredTopic(topic_id=topic_id, partitions=those) for topic_id, those in topics.items()],
+        )

@@ -1,0 +1,100 @@
+"""Keeps this node's replicas alike with their leaders', and the ISRs that it leads true.
+
+The replica manager says which roles change; here a fetcher for each leader copies, proposals of ISRs go to
+the controller, and time is watched: a follower that lags is put out, one that came back is let in.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from logstore.topic_partition import TopicPartition
+from metadata_raft.commands import AlterPartition, AlterPartitionReply
+from node.replica.follower_fetcher import FetcherWorld, FollowerFetcher
+from node.replica.follower_state import Key
+from node.replica.isr_updates import IsrUpdates
+from node.replica.partition import NO_LEADER, Partition
+from node.replica.replica_manager import ReplicaManager
+
+# As often as half of replica.lag.time.max.ms in Apache Kafka; a second is soon enough for one that came back.
+MAX_CHECK_S: Final = 1.0
+
+
+class Replication:
+    """Lives on the event loop; `run` is its task."""
+
+    def __init__(
+        self,
+        *,
+        replicas: ReplicaManager,
+        world: FetcherWorld,
+        num_fetchers: Callable[[], int],
+        alter_partition: Callable[[AlterPartition], Awaitable[AlterPartitionReply]],
+    ) -> None:
+        self._replicas = replicas
+        self._world = world
+        self._num_fetchers = num_fetchers
+        self._fetchers: dict[tuple[int, int], FollowerFetcher] = {}
+        self._followed: dict[TopicPartition, tuple[FollowerFetcher, Key]] = {}
+        self._started: asyncio.TaskGroup | None = None
+        self._updates = IsrUpdates(
+            broker_id=world.broker_id,
+            broker_epoch=replicas.context.broker_epoch,
+            alter_partition=alter_partition,
+        )
+        replicas.context.propose = self._updates.propose
+        replicas.on_role = self.role_changed
+        replicas.on_dropped = self.dropped
+        for partition in replicas:
+            self.role_changed(partition)
+
+    @property
+    def fetchers(self) -> tuple[FollowerFetcher, ...]:
+        return tuple(self._fetchers.values())
+
+    def role_changed(self, partition: Partition) -> None:
+        """Follow whom the metadata name, or nobody."""
+        leader_id = partition.assignment.leader_id
+        name = partition.topic_partition
+        if partition.is_leader or leader_id in (NO_LEADER, self._world.broker_id):
+            self.dropped(name)
+            return
+        fetcher = self._fetcher(leader_id, name)
+        key = partition.topic_id, name.partition
+        before = self._followed.get(name)
+        if before is not None and before != (fetcher, key):
+            self.dropped(name)
+        self._followed[name] = (fetcher, key)
+        fetcher.add(partition)
+
+    def dropped(self, name: TopicPartition) -> None:
+        """Follow nobody with this partition."""
+        followed = self._followed.pop(name, None)
+        if followed is not None:
+            fetcher, key = followed
+            fetcher.remove(key)
+
+    def _fetcher(self, leader_id: int, name: TopicPartition) -> FollowerFetcher:
+        lane = zlib.crc32(str(name).encode()) % max(1, self._num_fetchers())
+        fetcher = self._fetchers.get((leader_id, lane))
+        if fetcher is None:
+            fetcher = self._fetchers[leader_id, lane] = FollowerFetcher(leader_id, lane, self._world)
+            if self._started is not None:
+                self._started.create_task(fetcher.run())
+        return fetcher
+
+    async def run(self) -> None:
+        """Replicate for as long as the node runs."""
+        async with asyncio.TaskGroup() as tasks:
+            self._started = tasks
+            tasks.create_task(self._updates.run())
+            tasks.create_task(self._check_isrs())
+            for fetcher in self._fetchers.values():
+                tasks.create_task(fetcher.run())
+
+    async def _check_isrs(self) -> None:
+        while True:
+            lag_s = self._replicas.context.max_lag_ms() / 1000
+            await asyncio.sleep(min(MAX_CHECK_S, max(0.01, lag_s / 2)))
+            self._replicas.check_isrs()
