@@ -8,13 +8,16 @@ commit would otherwise be a hundred answers.
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer
+from logstore.schema_compiler import encoder
 from metadata_raft.image import MetadataImage
 from metadata_raft.record_codec import MetadataBatch, encode_batch
 from metadata_raft.snapshot import encode_snapshot
+from node.kafka_api.request_context import Delayed, EncodedBody
 from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse, VoterAddress
 from node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,
@@ -25,8 +28,8 @@ MAX_RECORDS: Final = 50_000  # in memory, some 30 MB; a node that was away for l
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_WAIT_MS: Final = 30_000
 MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have some hundred
-# Between two answers to the same nodes, for each of them: a hundred nodes hear at most every 50 ms.
-GAP_S_FOR_EACH: Final = 0.0005
+# Between two answers to the same nodes, for each of them: a hundred nodes hear at most every 100 ms.
+GAP_S_FOR_EACH: Final = 0.001
 SNAPSHOTS_KEPT: Final = 2
 
 
@@ -69,10 +72,12 @@ class MetadataFeed:
         self._voters = voters
         self._entries: list[_Entry] = []
         self._records = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: dict[asyncio.Future[None], asyncio.TimerHandle] = {}
         self._told_at = 0.0
         self._telling: asyncio.TimerHandle | None = None
-        self._joined: tuple[int, int, bytes] = (-1, -1, b"")
+        # The last answer: mostly everybody asks for what follows the same offset.
+        self._answered_key: tuple[int, ...] = ()
+        self._answered: list[Buffer] = []
         self._snapshots: dict[tuple[int, int], asyncio.Future[_Snapshot]] = {}
 
     # ---- what was committed --------------------------------------------------------------------------------
@@ -104,8 +109,9 @@ class MetadataFeed:
     def _tell(self) -> None:
         self._telling = None
         self._told_at = asyncio.get_running_loop().time()
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
+        waiting, self._waiting = self._waiting, {}
+        for future, timer in waiting.items():
+            timer.cancel()
             if not future.done():
                 future.set_result(None)
 
@@ -117,28 +123,37 @@ class MetadataFeed:
 
     # ---- what is asked for ---------------------------------------------------------------------------------
 
-    async def fetch(self, request: FetchMetadataRequest) -> FetchMetadataResponse:
-        """What follows an offset; waits for it if there is nothing yet."""
+    def fetch(self, request: FetchMetadataRequest, version: int) -> EncodedBody | Delayed | Awaitable[object]:
+        """What follows an offset, now or when there is something, as a handler answers."""
         if request.fetch_offset > self._image.version and request.max_wait_ms > 0:
-            await self._wait(min(request.max_wait_ms, MAX_WAIT_MS))
-        found = self._entries_from(request.fetch_offset, request.last_epoch)
-        if found is None:
-            return await self._name_snapshot()
-        return self._response(batches=self._join(found, min(request.max_bytes, MAX_ANSWER_BYTES)))
+            return Delayed(self._wait(request.max_wait_ms), lambda _: self._answer(request, version))
+        return self._answer(request, version)
 
-    async def _wait(self, timeout_ms: int) -> None:
+    def _wait(self, timeout_ms: int) -> "asyncio.Future[None]":
         if len(self._waiting) >= MAX_WAITING:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many nodes wait for metadata.")
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await future
-        except TimeoutError:
-            pass
-        finally:
-            if future in self._waiting:
-                self._waiting.remove(future)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting[future] = loop.call_later(min(timeout_ms, MAX_WAIT_MS) / 1000, self._give_up, future)
+        return future
+
+    def _give_up(self, future: "asyncio.Future[None]") -> None:
+        self._waiting.pop(future, None)
+        if not future.done():
+            future.set_result(None)
+
+    def _answer(self, request: FetchMetadataRequest, version: int) -> EncodedBody | Awaitable[object]:
+        asked = (request.fetch_offset, request.last_epoch, request.max_bytes, version)
+        key = (*asked, self._image.version, *self._leader())
+        if key == self._answered_key:
+            return EncodedBody(self._answered)
+        found = self._entries_from(request.fetch_offset, request.last_epoch)
+        if found is None:
+            return self._name_snapshot()
+        response = self._response(batches=self._join(found, min(request.max_bytes, MAX_ANSWER_BYTES)))
+        self._answered_key = key
+        self._answered = encoder(FetchMetadataResponse, version)(response, bytearray())
+        return EncodedBody(self._answered)
 
     def _entries_from(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
         """The first and one past the last entry to send; None where only a snapshot helps."""
@@ -164,12 +179,7 @@ class MetadataFeed:
             if size > max_bytes:
                 break
             taken.append(entry.encoded)
-        if len(taken) == 1:
-            return taken[0]
-        key = (self._entries[first].base_offset, len(taken))
-        if self._joined[:2] != key:
-            self._joined = (*key, b"".join(taken))
-        return self._joined[2]
+        return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def _response(self, *, batches: bytes = b"", snapshot: _Snapshot | None = None) -> FetchMetadataResponse:
         leader_id, epoch = self._leader()

@@ -110,6 +110,7 @@ class MetadataRuntime:
         self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
         self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
         self._awaited_count = 0
+        self._leads = asyncio.Event()
         self.encoded_answers = EncodedAnswers()
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
@@ -277,8 +278,16 @@ class MetadataRuntime:
             except KafkaError as error:
                 if error.code not in _RETRIED or loop.time() + backoff_s >= deadline:
                     raise _told(error) from None
-            await asyncio.sleep(backoff_s * (0.5 + self._chance.random() / 2))
+            await self._pause(backoff_s * (0.5 + self._chance.random() / 2))
             backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+
+    async def _pause(self, pause_s: float) -> None:
+        """Wait before a command is sent again; not at all once this node leads."""
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._leads.wait()
+        except TimeoutError:
+            pass
 
     def _whom_to_ask(self, asked_last: int) -> int:
         """The leader, as far as that is known; else another voter than before, who may know."""
@@ -336,6 +345,7 @@ class MetadataRuntime:
 
     def handle_leadership(self, epoch: int) -> None:
         """Decide from what is committed."""
+        self._leads.set()
         lost_at_s, self._lost_at_s = self._lost_at_s, {}
         self._controller.lead(
             {one: at_s for one, at_s in sorted(lost_at_s.items()) if not self._is_connected(one)}
@@ -343,6 +353,7 @@ class MetadataRuntime:
 
     def handle_resignation(self, detail: str) -> None:
         """The commands under way here fail; `submit` and their senders ask the next leader."""
+        self._leads.clear()
         self._controller.resign(detail)
 
     def _publish(self, image: MetadataImage, changes: MetadataChanges) -> None:

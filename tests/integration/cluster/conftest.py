@@ -1,0 +1,144 @@
+"""Clusters of real processes: `cluster` for tests that do no lasting harm, `make_cluster` for others."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from node.cli.local_cluster import NodeHome, NodeProcess, stop_all, wait_until_ready, write_homes
+
+QUICK = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3")
+READY_TIMEOUT_S = 30.0
+FIRST_PORT, LAST_PORT = 20_000, 30_000  # below the ports that the system gives to clients
+
+
+@dataclass(slots=True, kw_only=True)
+class Cluster:
+    """Nodes by id, each a process that can be killed and started again."""
+
+    homes: Sequence[NodeHome]
+    nodes: dict[int, NodeProcess] = field(default_factory=dict)
+    _admins: dict[str, AdminClient] = field(default_factory=dict)  # kept, or their requests fail
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def start(self, *node_ids: int) -> None:
+        """Start nodes together; returns when all of them serve."""
+        for node_id in node_ids:
+            if node_id in self.nodes:
+                self._forget(self.nodes.pop(node_id))
+        started = {node_id: NodeProcess(self.homes[node_id]) for node_id in node_ids}
+        self.nodes |= started
+        wait_until_ready(list(started.values()), [])
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL."""
+        node = self.nodes[node_id]
+        node.process.kill()
+        node.process.wait(READY_TIMEOUT_S)
+
+    def signal(self, node_id: int, number: signal.Signals) -> None:
+        os.kill(self.nodes[node_id].process.pid, number)
+
+    def terminate(self, node_id: int) -> int:
+        """SIGTERM; the exit code."""
+        node = self.nodes[node_id]
+        node.process.terminate()
+        return node.process.wait(READY_TIMEOUT_S)
+
+    def running(self) -> list[int]:
+        return [node_id for node_id, node in self.nodes.items() if node.process.poll() is None]
+
+    def output(self, node_id: int) -> str:
+        return self.homes[node_id].log.read_text(errors="replace")
+
+    def admin(self, node_id: int | None = None) -> AdminClient:
+        """An admin client that begins with one node, or with all that run."""
+        running = [node_id] if node_id is not None else self.running()
+        servers = ",".join(self.nodes[one].bootstrap for one in running)
+        client = self._admins.get(servers)
+        if client is None:
+            client = self._admins[servers] = AdminClient(
+                {"bootstrap.servers": servers, "socket.timeout.ms": 10_000}
+            )
+        return client
+
+    def stop(self) -> None:
+        stop_all(list(self.nodes.values()))
+        for node in self.nodes.values():
+            self._forget(node)
+
+    @staticmethod
+    def _forget(node: NodeProcess) -> None:
+        assert node.process.stdout is not None
+        node.process.stdout.close()
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody listens on."""
+    base = FIRST_PORT + os.getpid() % 500 * 16
+    while base + count < LAST_PORT:
+        if all(_is_free(base + offset) for offset in range(count)):
+            return base
+        base += count
+    raise AssertionError("no ports are free")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+MakeCluster = Callable[..., Cluster]
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
+    """`make_cluster(nodes, *overrides)` writes the homes of a cluster; `start` starts nodes of it."""
+    made: list[Cluster] = []
+
+    def make(nodes: int, *overrides: str) -> Cluster:
+        made.append(written(tmp_path / f"cluster-{len(made)}", nodes, *overrides))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes, all of them voters, for the tests of one module."""
+    three = written(tmp_path_factory.mktemp("cluster"), 3)
+    three.start(0, 1, 2)
+    yield three
+    three.stop()
+    for node_id in (0, 1, 2):
+        assert "Traceback" not in three.output(node_id), three.output(node_id)[-5000:]
+
+
+def written(directory: Path, nodes: int, *overrides: str) -> Cluster:
+    base_port = free_ports(2 * nodes)
+    homes = write_homes(nodes, base_port=base_port, data=directory, overrides=[*QUICK, *overrides])
+    return Cluster(homes=homes)
+
+
+def eventually(holds: Callable[[], bool], what: str, timeout_s: float = 15.0) -> float:
+    """Wait until something holds; how long that took."""
+    begin = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begin < timeout_s, f"not within {timeout_s:g} s: {what}"
+        time.sleep(0.05)
+    return time.monotonic() - begin

@@ -1,0 +1,125 @@
+"""Three nodes as one cluster: what any of them is asked, all of them do."""
+
+import json
+import time
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from tests.integration.cluster.conftest import Cluster, eventually
+
+pytestmark = pytest.mark.slow
+
+
+def create(cluster: Cluster, *, by: int, replicas: int = 3, partitions: int = 1, **configs: str) -> str:
+    """A new topic, asked of one node."""
+    name = f"topic-{uuid4().hex[:8]}"
+    topic = NewTopic(
+        name, partitions, replicas, config={key.replace("_", "."): value for key, value in configs.items()}
+    )
+    cluster.admin(by).create_topics([topic])[name].result(20)
+    return name
+
+
+def produce(cluster: Cluster, topic: str, count: int, **settings: object) -> None:
+    """So many records, each acknowledged by all that are in sync."""
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **settings})
+    for number in range(count):
+        producer.produce(
+            topic,
+            str(number).encode(),
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+    assert producer.flush(30) == 0 and not failures, failures[:3]
+
+
+def consume(cluster: Cluster, topic: str, count: int, partitions: int = 1) -> list[str]:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    values: list[str] = []
+    deadline = time.monotonic() + 20
+    while len(values) < count and time.monotonic() < deadline:
+        values += [message.value().decode() for message in consumer.consume(1000, 0.5) if not message.error()]
+    consumer.close()
+    return values
+
+
+def test_every_node_knows_all_of_them_and_the_same_controller(cluster: Cluster) -> None:
+    described = [cluster.admin(node_id).describe_cluster().result(10) for node_id in (0, 1, 2)]
+
+    assert all(sorted(node.id for node in one.nodes) == [0, 1, 2] for one in described)
+    assert len({one.controller.id for one in described}) == 1
+    assert len({one.cluster_id for one in described}) == 1
+
+
+@pytest.mark.parametrize("node_id", [0, 1, 2])
+def test_a_topic_that_one_node_was_asked_for_is_known_there_at_once_and_everywhere_soon(
+    cluster: Cluster, node_id: int
+) -> None:
+    topic = create(cluster, by=node_id, partitions=3)
+
+    here = cluster.admin(node_id).list_topics(topic, timeout=5).topics[topic]
+
+    assert here.error is None and len(here.partitions) == 3
+    for other in (0, 1, 2):
+        eventually(
+            lambda other=other: (  # type: ignore[misc]
+                len(cluster.admin(other).list_topics(topic, timeout=5).topics[topic].partitions) == 3
+            ),
+            f"node {other} knows {topic}",
+        )
+
+
+def test_what_all_replicas_acknowledged_is_consumed(cluster: Cluster) -> None:
+    topic = create(cluster, by=1, partitions=3, min_insync_replicas="2")
+
+    produce(cluster, topic, 3_000, **{"enable.idempotence": True})
+
+    assert sorted(map(int, consume(cluster, topic, 3_000, partitions=3))) == list(range(3_000))
+
+
+def test_a_group_is_coordinated_wherever_its_partition_is_led(cluster: Cluster) -> None:
+    topic = create(cluster, by=0, partitions=6)
+    produce(cluster, topic, 600)
+    seen: Counter[str] = Counter()
+    consumers = [
+        Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": topic,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        for _ in range(2)
+    ]
+    for one in consumers:
+        one.subscribe([topic])
+    deadline = time.monotonic() + 30
+    while sum(seen.values()) < 600 and time.monotonic() < deadline:
+        for one in consumers:
+            seen.update(message.value().decode() for message in one.consume(100, 0.2) if not message.error())
+    for one in consumers:
+        one.close()
+
+    offsets = cluster.admin(2).list_topics("__consumer_offsets", timeout=5).topics["__consumer_offsets"]
+
+    assert len(seen) == 600
+    assert all(len(partition.replicas) == 3 for partition in offsets.partitions.values())
+
+
+def test_the_secret_is_shown_to_nobody(cluster: Cluster) -> None:
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    (future,) = cluster.admin(0).describe_configs([resource]).values()
+
+    entries = future.result(10)
+
+    assert entries["cluster.secret"].value is None and entries["cluster.secret"].is_sensitive
+    assert json.dumps({name: entry.value for name, entry in entries.items()})

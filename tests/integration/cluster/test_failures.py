@@ -1,0 +1,187 @@
+"""Nodes that are killed, come back, or do not belong: what is acknowledged stays, and others take over."""
+
+import threading
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from node.cli.failure import CommandError
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
+from tests.integration.cluster.test_cluster import consume, create, produce
+
+pytestmark = pytest.mark.slow
+
+
+def leader_of(cluster: Cluster, topic: str) -> int:
+    return int(cluster.admin().list_topics(topic, timeout=5).topics[topic].partitions[0].leader)
+
+
+def in_sync(cluster: Cluster, topic: str) -> list[int]:
+    return sorted(cluster.admin().list_topics(topic, timeout=5).topics[topic].partitions[0].isrs)
+
+
+class Load:
+    """A producer with acks=all that never stops until it is told; counts what was acknowledged."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.acknowledged = 0
+        self.failed: list[object] = []
+        self.longest_gap_s = 0.0
+        self._last = time.monotonic()
+        self._topic = topic
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "message.timeout.ms": 60_000,
+                "linger.ms": 1,
+                "retry.backoff.ms": 20,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            self._producer.produce(self._topic, str(number).encode(), on_delivery=self._delivered)
+            number += 1
+            self._producer.poll(0.002)
+        self._producer.flush(60)
+
+    def _delivered(self, error: object, _message: object) -> None:
+        if error:
+            self.failed.append(error)
+            return
+        now = time.monotonic()
+        self.longest_gap_s = max(self.longest_gap_s, now - self._last)
+        self._last = now
+        self.acknowledged += 1
+
+    def stop(self) -> int:
+        self._stop.set()
+        self._thread.join(90)
+        assert not self.failed, self.failed[:3]
+        return self.acknowledged
+
+
+def test_the_leader_is_killed_and_nothing_that_was_acknowledged_is_lost(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(3)
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, min_insync_replicas="2")
+    load = Load(cluster, topic)
+    time.sleep(1)
+    leader = leader_of(cluster, topic)
+
+    cluster.kill(leader)
+    eventually(lambda: leader_of(cluster, topic) not in (leader, -1), "another replica leads")
+    before = load.acknowledged
+    eventually(lambda: load.acknowledged > before + 50, "records are acknowledged again")
+    cluster.start(leader)
+    eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "the killed node has caught up")
+    acknowledged = load.stop()
+
+    values = [int(value) for value in consume(cluster, topic, acknowledged)]
+    assert values == list(range(acknowledged)), "in order, each once"
+    assert load.longest_gap_s < 5
+
+
+def test_the_controller_is_killed_and_another_decides(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(3)
+    cluster.start(0, 1, 2)
+    controller = cluster.admin().describe_cluster().result(10).controller.id
+
+    cluster.kill(controller)
+    (first, second) = cluster.running()
+    topic = create(cluster, by=first, replicas=2)
+
+    assert cluster.admin(second).describe_cluster().result(10).controller.id in (first, second)
+    produce(cluster, topic, 100)
+    assert len(consume(cluster, topic, 100)) == 100
+    cluster.start(controller)
+    eventually(
+        lambda: len(cluster.admin(controller).describe_cluster().result(10).nodes) == 3,
+        "it is back among them",
+    )
+
+
+def test_all_are_killed_at_once_and_come_back(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(3)
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=2, min_insync_replicas="2")
+    produce(cluster, topic, 500)
+
+    for node_id in (0, 1, 2):
+        cluster.kill(node_id)
+    cluster.start(0, 1, 2)
+
+    assert sorted(map(int, consume(cluster, topic, 500))) == list(range(500))
+    produce(cluster, topic, 10)
+
+
+def test_a_rolling_restart_fails_no_request(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(3)
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, min_insync_replicas="2")
+    load = Load(cluster, topic)
+
+    for node_id in (0, 1, 2):
+        time.sleep(0.5)
+        assert cluster.terminate(node_id) == 0
+        cluster.start(node_id)
+        eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "all are in sync")
+    acknowledged = load.stop()
+
+    assert [int(value) for value in consume(cluster, topic, acknowledged)] == list(range(acknowledged))
+
+
+def test_a_node_that_is_no_voter_is_a_broker_like_the_others(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(4)  # three of them vote
+    cluster.start(0, 1, 2, 3)
+    topic = create(cluster, by=3, replicas=3)
+
+    produce(cluster, topic, 200)
+    assert len(consume(cluster, topic, 200)) == 200
+    cluster.kill(3)
+    cluster.start(3)
+    again = create(cluster, by=3, replicas=3)
+
+    assert again in cluster.admin(3).list_topics(timeout=5).topics
+
+
+def refused(cluster: Cluster, *changed: str) -> str:
+    """What node 2 says that comes back with an empty disk and other settings than the rest."""
+    cluster.start(0, 1, 2)
+    assert cluster.terminate(2) == 0
+    home = cluster.homes[2]
+    settings = [
+        *changed,
+        f"log.dirs={home.directory / 'empty'}",
+        "initial.broker.registration.timeout.ms=3000",
+    ]
+    names = {line.partition("=")[0] for line in settings}
+    lines = [line for line in home.properties.read_text().splitlines() if line.partition("=")[0] not in names]
+    home.properties.write_text("\n".join([*lines, *settings]) + "\n")
+    with pytest.raises(CommandError, match="did not start"):
+        cluster.start(2)
+    assert "Traceback" not in cluster.output(2), cluster.output(2)
+    others = cluster.admin(0).describe_cluster().result(10).nodes
+    assert cluster.running() == [0, 1] and len(others) == 2
+    return cluster.output(0) + cluster.output(1) + cluster.output(2)
+
+
+def test_a_node_that_does_not_know_the_secret_is_refused(make_cluster: MakeCluster) -> None:
+    said = refused(make_cluster(3), "cluster.secret=another secret of 16 characters")
+
+    assert "does not know the cluster's secret" in said
+
+
+def test_a_node_of_another_cluster_is_refused(make_cluster: MakeCluster) -> None:
+    said = refused(make_cluster(3), "cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
+
+    assert "belongs to the cluster AAAAAAAAAAAAAAAAAAAAAA" in said
