@@ -31,7 +31,6 @@ from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.metadata_version import SUPPORTED_FEATURES
 from metadata_raft.quorum import Quorum
-from metadata_raft.quorum_raft import RaftQuorum
 from node import broker_start
 from node.broker_start import connection_limits
 from node.clock import Clock, SystemClock
@@ -260,7 +259,7 @@ class Broker:
         others = [one for one in self.metadata.image.active_brokers() if one.broker_id != self.config.node_id]
         if others and self.config.controlled_shutdown_enable and sys.exc_info()[0] is None:
             await self.lifecycle.shut_down()
-            if isinstance(self.quorum, RaftQuorum) and self.quorum.is_leader:
+            if self.quorum.is_leader:
                 self.quorum.hand_over()
 
     async def _close_connections(self) -> None:
