@@ -25,6 +25,8 @@ from node.clock import Clock
 
 # Commands whose batches are on their way; a client that is told so asks again.
 MAX_PENDING: Final = 10_000
+# A voter that has not answered the leader for so long does not count among those that could decide.
+SILENCE_MS: Final = 3_000
 # How long a new voter may take to catch up before its command fails, to be sent again: less than peers wait.
 CATCH_UP_SECONDS: Final = 1.5
 
@@ -84,8 +86,21 @@ class ControllerRuntime:
             case RemoveRaftVoter() if command.voter_id == self._quorum.leader_id and len(voters) > 1:
                 self._quorum.hand_over()
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node gives up the lead, to be removed then.")
+            case RemoveRaftVoter():
+                self._check_enough_stay(command.voter_id)
             case _:
                 pass
+
+    def _check_enough_stay(self, leaving_id: int) -> None:
+        """INVALID_REQUEST if most of the voters that would stay are silent: nothing could be decided any more."""
+        now_ms = self._clock.now_ms()
+        staying = [one for one in self._quorum.status().voters if one.node_id != leaving_id]
+        silent = [one.node_id for one in staying if now_ms - one.last_fetch_ms > SILENCE_MS]
+        if len(staying) > 1 and 2 * len(silent) >= len(staying):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Without voter {leaving_id} there is no majority, because these voters are silent: {silent}.",
+            )
 
     def begin(
         self, command: Command, request: RequestId | None = None

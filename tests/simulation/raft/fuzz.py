@@ -195,6 +195,11 @@ class Storm:
             node = self.chance.choice(others)
             if not leader.leading_term:
                 continue
+            lost = [
+                one for one in member.voters if self.world.nodes[one.node_id].directory_id != one.directory_id
+            ]
+            if lost and node.node_id != lost[0].node_id and node.node_id in member.voters:
+                continue  # To remove one that lives while another is gone for good would leave too few.
             if node.node_id in member.voters and len(member.voters) > 2:
                 voters = member.voters.without(node.node_id)
             elif node.node_id in member.voters or not node.is_up:
