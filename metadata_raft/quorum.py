@@ -55,6 +55,9 @@ class QuorumListener(Protocol):
     def handle_resignation(self, detail: str) -> None:
         """This member no longer leads: what it appended without a commit may or may not be in the log."""
 
+    def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
+        """Another member can be talked to, or cannot any more."""
+
 
 class Quorum(Protocol):
     """One member of the quorum."""

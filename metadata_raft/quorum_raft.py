@@ -249,3 +249,6 @@ class _Leading:
     def handle_resignation(self, detail: str) -> None:
         self._quorum.set_leading(0)
         self._listener.handle_resignation(detail)
+
+    def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
+        self._listener.handle_peer_link(node_id, is_up=is_up)

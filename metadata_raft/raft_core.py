@@ -306,6 +306,7 @@ class RaftCore:
 
     def _link_changed(self, peer: Any, is_up: bool) -> None:
         self.member.link_is_up(peer, is_up=is_up)
+        self._events.append(lambda listener: listener.handle_peer_link(peer.node_id, is_up=is_up))
 
     # ---- snapshots -------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ only from the very disk that the log names: one that was lost has forgotten what
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from metadata_raft.raft_follower import Follower
+from metadata_raft.raft_follower import NEVER, Follower
 from metadata_raft.raft_journal import RaftJournal
 from metadata_raft.raft_messages import (
     PreVote,
@@ -20,6 +20,8 @@ from metadata_raft.raft_messages import (
 )
 from metadata_raft.raft_node import MIN_ELECTION_SECONDS, RaftEngine
 from metadata_raft.voters import VoterSet
+
+COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets it try
 
 
 class _Round(NamedTuple):
@@ -65,7 +67,10 @@ class Election:
     def _begin_round(self, voters: VoterSet) -> None:
         engine, last = self._engine, self._journal.last
         self._round = _Round(engine.term + 1, {engine.node_id})
-        engine.postpone_election()
+        if self._follower.heard_at == NEVER:
+            engine.wait_briefly()
+        else:
+            engine.postpone_election()
         for voter in voters:
             if voter.node_id != engine.node_id:
                 self._post(
@@ -79,6 +84,11 @@ class Election:
         needed = len(voters) // 2 + 1 if voters.is_settled else len(voters)
         return asked.term == self._engine.term + 1 and len(asked.granted & set(voters.by_id)) >= needed
 
+    def handle_lost_leader(self) -> None:
+        """The link to the leader broke: most likely it is dead, and others that lost it too will say so."""
+        self._follower.heard_at = NEVER
+        self._engine.wait_briefly()
+
     # ---- messages --------------------------------------------------------------------------------------
 
     def handle_pre_vote(self, node_id: int, request: PreVote) -> None:
@@ -91,6 +101,8 @@ class Election:
         is_up_to_date = (request.last_term, request.last_index) >= (last.term, last.raft_index)
         if is_up_to_date and not has_leader:
             self._post(node_id, PreVoteGranted(term=request.term))
+            # Two that stand at once may split the votes and lose a whole timeout.
+            engine.election_deadline = max(engine.election_deadline, engine.now() + COURTESY_SECONDS)
 
     def handle_pre_vote_granted(self, node_id: int, reply: PreVoteGranted) -> None:
         """Count it; with enough of them the election begins with the next tick."""

@@ -108,6 +108,8 @@ class RaftMember:
         self._set_peers()
         if [one.node_id for one in self.voters] == [voter.node_id]:
             self.engine.stand_for_election()
+        else:
+            self.engine.wait_briefly()
         journal.sync()
 
     # ---- membership ------------------------------------------------------------------------------------
@@ -144,6 +146,8 @@ class RaftMember:
             self.replication.probe(peer.node_id)
         else:
             self._linked.discard(peer.node_id)
+            if peer.node_id == self.engine.leader_id:
+                self.election.handle_lost_leader()
         self.engine.set_connected(peer.node_id, is_up)
         self._teach_strangers()
 

@@ -24,6 +24,8 @@ AUDITED_VERSION: Final = "0.3.17"
 if VERSION != AUDITED_VERSION:
     raise ImportError(f"pysyncobj {AUDITED_VERSION} is needed, {VERSION} is installed.")
 
+# Without a leader there is nobody to depose, and PreVote keeps those out of it who know of one.
+BRIEF_ELECTION_SECONDS: Final = (0.05, 0.25)
 # A follower that hears nothing asks for votes after this long, by chance, so that rarely two do at once.
 MIN_ELECTION_SECONDS: Final = 1.0
 MAX_ELECTION_SECONDS: Final = 2.0
@@ -201,9 +203,17 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         deadline: float = self._SyncObj__raftElectionDeadline
         return deadline
 
+    @election_deadline.setter
+    def election_deadline(self, at: float) -> None:
+        self._SyncObj__raftElectionDeadline = at
+
     def postpone_election(self) -> None:
         """Wait for a whole timeout again."""
         self._SyncObj__raftElectionDeadline = self.now() + self._SyncObj__generateRaftTimeout()
+
+    def wait_briefly(self) -> None:
+        """Wait no longer than peers need to answer, when there is no leader that a wait could spare."""
+        self._SyncObj__raftElectionDeadline = self.now() + self._chance.uniform(*BRIEF_ELECTION_SECONDS)
 
     def stand_for_election(self) -> None:
         """Begin a term with the next tick."""

@@ -356,6 +356,13 @@ class MetadataRuntime:
         self._leads.clear()
         self._controller.resign(detail)
 
+    def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
+        """A voter that nobody here can talk to is most likely dead, and a broker that leads partitions."""
+        if is_up:
+            self._lost_at_s.pop(node_id, None)
+        elif not self._is_connected(node_id):
+            self.peer_lost(node_id)
+
     def _publish(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self._image = image
         self.encoded_answers.clear()
