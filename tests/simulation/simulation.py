@@ -8,8 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import pysyncobj.syncobj
+
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from metadata_raft.raft_node import use_clock
 from tests.simulation.history import History, TopicHistory
 from tests.simulation.invariants import Invariants
 from tests.simulation.nemesis import KINDS, Nemesis
@@ -98,10 +101,13 @@ class Simulation:
         root.setLevel(logging.INFO if self.options.show else logging.ERROR)
         gc_was_enabled = gc.isenabled()
         gc.disable()
+        engine_clock = pysyncobj.syncobj.monotonicTime
+        use_clock(loop.time)
         try:
             loop.run(self._main(), limit_s=LIMIT_S)
         finally:
             self.world.close()
+            use_clock(engine_clock)
             if gc_was_enabled:
                 gc.enable()
             root.removeHandler(listener)

@@ -6,16 +6,36 @@ from tests.simulation.simulation import Options, run_seed
 
 pytestmark = pytest.mark.slow
 
+POWER = ("power", "power_at_disk_step", "kill", "kill_all", "slow_disk", "isolate", "split", "reset")
 
-@pytest.mark.parametrize("seed", range(60))
+
+@pytest.mark.parametrize("seed", range(40))
 def test_a_lone_node_keeps_what_it_acknowledged(seed: int) -> None:
     outcome = run_seed(seed, Options(nodes=1, seconds=12.0))
 
     assert outcome.acknowledged and outcome.read
 
 
-def test_the_same_seed_is_the_same_run() -> None:
-    one, other = (run_seed(7, Options(nodes=1, seconds=12.0, keep_trace=True)) for _ in range(2))
+@pytest.mark.parametrize("seed", range(1000, 1040))
+def test_three_voters_keep_what_they_answered(seed: int) -> None:
+    assert run_seed(seed, Options(replicas=1, seconds=12.0)).metadata_offset > 0
+
+
+@pytest.mark.parametrize("seed", range(2000, 2020))
+def test_metadata_that_were_answered_survive_whatever_loses_power(seed: int) -> None:
+    options = Options(replicas=1, seconds=12.0, may_lose=True, kinds=POWER)
+
+    assert run_seed(seed, options).metadata_offset > 0
+
+
+@pytest.mark.parametrize("seed", range(3000, 3010))
+def test_brokers_that_are_no_voters_follow_those_that_are(seed: int) -> None:
+    assert run_seed(seed, Options(nodes=4, replicas=1, seconds=12.0)).metadata_offset > 0
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_the_same_seed_is_the_same_run(nodes: int) -> None:
+    one, other = (run_seed(7, Options(nodes=nodes, replicas=1, seconds=8.0, keep_trace=True)) for _ in "ab")
 
     assert one.trace == other.trace
     assert one.digest == other.digest

@@ -284,12 +284,12 @@ def test_a_dead_process_changes_nothing_on_its_disk() -> None:
 
 _DIGEST = (
     "from tests.simulation.simulation import *; "
-    "print(run_seed(3, Options(nodes={nodes}, seconds=6.0)).digest)"
+    "print(run_seed(3, Options(nodes={nodes}, replicas=1, seconds=6.0)).digest)"
 )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nodes", [1])
+@pytest.mark.parametrize("nodes", [1, 3])
 def test_a_seed_is_the_same_run_in_every_process(nodes: int) -> None:
     digests = {
         subprocess.run(

@@ -9,6 +9,7 @@ import asyncio
 import heapq
 import random
 import traceback
+import warnings
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -157,13 +158,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         process.held.clear()
         tasks, process.tasks = list(process.tasks), {}
         current = asyncio.current_task(self)
-        for task in tasks:
-            if task.done() or task is current:
-                continue
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            context = copy_context()
-            context.run(PROCESS.set, process)
-            context.run(_unwind, task)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of coroutines that never came to their turn
+            for task in tasks:
+                if task.done() or task is current:
+                    continue
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                context = copy_context()
+                context.run(PROCESS.set, process)
+                context.run(_unwind, task)
+            tasks.clear()
 
     def create_task(
         self, coro: Any, *, name: str | None = None, context: Context | None = None

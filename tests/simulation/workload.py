@@ -249,19 +249,29 @@ class Workload:
         while not self.stopping:
             await asyncio.sleep(pause_s * chance.random() * 2)
             dice = chance.random()
+            if dice < 0.4 or not names:
+                number += 1
+                names.append(f"{name}-{number}")
+                topic, work = names[-1], self._make_topic(client, chance, names[-1], replication_factor)
+            elif dice < 0.8:
+                topic = chance.choice(names)
+                work = self._set_retention(client, chance, topic)
+            else:
+                topic = names.pop(chance.randrange(len(names)))
+                work = self._delete_topic(client, topic)
             try:
-                if dice < 0.4 or not names:
-                    number += 1
-                    names.append(f"{name}-{number}")
-                    await self._make_topic(client, chance, names[-1], replication_factor)
-                elif dice < 0.8:
-                    await self._set_retention(client, chance, chance.choice(names))
-                else:
-                    await self._delete_topic(client, names.pop(chance.randrange(len(names))))
+                await work
             except KafkaError as error:
                 self._judge(error)
+                self._judge_repeated(error, topic)
                 self.world.trace("refused", f"{name} {error.code.name}")
         client.close()
+
+    def _judge_repeated(self, error: KafkaError, topic: str) -> None:
+        """Each thing is asked for once, whatever its answer: a second time is the cluster's own doing."""
+        is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self.history.topics[topic].is_made
+        if is_gone or error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise SimulationError(f"what was asked for {topic} once was done twice, or is lost: {error}")
 
     async def _make_topic(
         self, client: SimClient, chance: random.Random, name: str, replication_factor: int
