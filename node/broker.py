@@ -46,6 +46,7 @@ from node.replica.replica_manager import ReplicaManager
 from node.replica.replication import Replication
 from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
+from node.runtime.command_sender import HEARTBEAT_PURPOSE
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.log_maintenance import LogMaintenance
 from node.runtime.metadata_feed import MetadataFeed
@@ -118,7 +119,11 @@ class Broker:
         if config.cluster_secret is not None:
             self.peer_gate = PeerGate(config.cluster_secret.encode(), self.identity, unique)
         self.peers = PeerNetwork(
-            gate=self.peer_gate, node_id=config.node_id, endpoint_of=self.peer_endpoint, chance=self.chance
+            gate=self.peer_gate,
+            node_id=config.node_id,
+            endpoint_of=self.peer_endpoint,
+            chance=self.chance,
+            on_lost=self._peer_connection_lost,
         )
         self.dispatcher = Dispatcher(self)
         self.connection_quota = ConnectionQuota(connection_limits(config))
@@ -198,6 +203,11 @@ class Broker:
         """A peer's last connection to this node ended."""
         if self.tasks is not None:
             self.metadata.peer_lost(node_id)
+
+    def _peer_connection_lost(self, purpose: str) -> None:
+        """A connection to a peer ended; the controller may take the end of that for heartbeats for ours."""
+        if purpose == HEARTBEAT_PURPOSE and self.tasks is not None:
+            self.lifecycle.controller_changed()
 
     def has_peer(self, node_id: int) -> bool:
         """Whether a peer has a connection to this node."""

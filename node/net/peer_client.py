@@ -8,7 +8,7 @@ connection is closed, since no later answer could be told apart (Kafka's clients
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from logstore.errors import ErrorCode, KafkaError
@@ -105,6 +105,10 @@ class PeerClient:
         self._client_id = client_id
         self._next_correlation_id = 0
         self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Call `tell` when the connection has ended, whoever ended it."""
+        self._protocol.lost.add_done_callback(lambda lost: tell())
 
     @classmethod
     async def connect(

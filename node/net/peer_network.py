@@ -8,6 +8,7 @@ twice as long each time up to a limit; whoever asks meanwhile waits for that dia
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
@@ -47,11 +48,14 @@ class PeerNetwork:
         node_id: int,
         endpoint_of: Callable[[int], Endpoint | None],
         chance: random.Random,
+        on_lost: Callable[[str], None] = lambda purpose: None,
     ) -> None:
+        """`on_lost` is told the purpose of each connection that ends."""
         self._gate = gate
         self._client_id = CLIENT_ID.format(node_id)
         self._endpoint_of = endpoint_of
         self._chance = chance
+        self._on_lost = on_lost
         self._peers: dict[tuple[int, str], _Peer] = {}
         self._is_closed = False
 
@@ -72,6 +76,7 @@ class PeerNetwork:
             peer.client, peer.failure = None, None
             try:
                 peer.client = await self._dial(node_id)
+                peer.client.when_lost(partial(self._on_lost, purpose))
             except KafkaError as failure:
                 peer.failures, peer.failure = peer.failures + 1, failure
                 limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(peer.failures, 10))

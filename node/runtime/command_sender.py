@@ -17,7 +17,12 @@ from node.net.peer_client import PeerClient
 from node.runtime.controller_runtime import Decided
 from node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
 
-_PURPOSES: Final = {BrokerHeartbeat: "heartbeat", RegisterBroker: "heartbeat", AlterPartition: "isr"}
+HEARTBEAT_PURPOSE: Final = "heartbeat"
+_PURPOSES: Final = {
+    BrokerHeartbeat: HEARTBEAT_PURPOSE,
+    RegisterBroker: HEARTBEAT_PURPOSE,
+    AlterPartition: "isr",
+}
 
 # An open connection to a node, for a purpose.
 Connect = Callable[[int, str], Awaitable[PeerClient]]

@@ -70,6 +70,8 @@ Listener = Callable[[MetadataImage, MetadataChanges], None]
 
 DEFAULT_TIMEOUT_MS: Final = 30_000  # as request.timeout.ms of Apache Kafka's clients
 TICK_S: Final = 0.1  # how often the controller looks at what time alone changes
+# What a voter may take to dial a new leader to which it has no connection, before that counts as broken.
+FIRST_DIAL_S: Final = 0.5
 MAX_BACKOFF_S: Final = 0.5
 # After these nobody knows whether the command was carried out, or it was not: it is sent again.
 _RETRIED: Final = frozenset(
@@ -346,9 +348,16 @@ class MetadataRuntime:
     def handle_leadership(self, epoch: int) -> None:
         """Decide from what is committed."""
         self._leads.set()
-        lost_at_s, self._lost_at_s = self._lost_at_s, {}
+        # Voters hear of the new leader at once, so one that has no connection here will make one now.
+        dialling_until_s = get_running_loop().time() + FIRST_DIAL_S
+        lost_at_s = dict.fromkeys(self._voters(), dialling_until_s) | self._lost_at_s
+        self._lost_at_s = {}
         self._controller.lead(
-            {one: at_s for one, at_s in sorted(lost_at_s.items()) if not self._is_connected(one)}
+            {
+                one: at_s
+                for one, at_s in sorted(lost_at_s.items())
+                if one != self.broker_id and not self._is_connected(one)
+            }
         )
 
     def handle_resignation(self, detail: str) -> None:

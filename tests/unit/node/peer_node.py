@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -81,7 +81,12 @@ class PeerNode(MetadataNode):
         return Endpoint("127.0.0.1", self.listener.port)
 
 
-def network(node_id: int, *nodes: PeerNode, own_gate: PeerGate | None = None) -> PeerNetwork:
+def network(
+    node_id: int,
+    *nodes: PeerNode,
+    own_gate: PeerGate | None = None,
+    on_lost: Callable[[str], None] = lambda purpose: None,
+) -> PeerNetwork:
     """The connections of node `node_id` to these nodes, which it finds by their ids."""
     endpoints = {node.config.node_id: node.endpoint for node in nodes}
     return PeerNetwork(
@@ -89,6 +94,7 @@ def network(node_id: int, *nodes: PeerNode, own_gate: PeerGate | None = None) ->
         node_id=node_id,
         endpoint_of=endpoints.get,
         chance=random.Random(node_id),
+        on_lost=on_lost,
     )
 
 

@@ -176,6 +176,7 @@ def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
         loop = asyncio.get_running_loop()
         begin = loop.time()
         node.quorum.lose_leadership()
+        node.metadata.broker_id = 1  # of which the metadata know nothing yet
         node.metadata.peer_lost(0)
         node.quorum.win_election()
         controller = node.metadata._controller

@@ -203,3 +203,21 @@ def test_who_asks_while_a_dial_fails_shares_its_outcome(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(peer_network, "FIRST_BACKOFF_S", 0.001)
     asyncio.run(scene())
+
+
+def test_the_end_of_a_connection_is_told_with_its_purpose() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            told: list[str] = []
+            peers = network(1, node, on_lost=told.append)
+            await peers.client(0, "heartbeat")
+            await peers.client(0, "isr")
+
+            for connection in list(node.listener.connections):
+                connection.abort("the test wants it")
+            await asyncio.sleep(0.02)
+
+            assert sorted(told) == ["heartbeat", "isr"]
+            peers.close()
+
+    asyncio.run(scene())
