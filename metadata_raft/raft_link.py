@@ -117,16 +117,17 @@ class RaftLinks:
 
     async def run(self) -> None:
         """Keep the links up until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
                 self.dial(self._voters)
                 while True:
                     await asyncio.sleep(PING_SECONDS)
                     self._ping()
-        finally:
-            self._tasks = None
-            self.close()
+            finally:
+                # Nobody is met any more while the dialled and the dialling ends come to their end.
+                self._tasks = None
+                self.close()
 
     def close(self) -> None:
         """End all connections."""

@@ -1,0 +1,384 @@
+"""The links among voters over real sockets: who is let in, what strangers can do, what a peer cannot.
+
+The attacks are those that open pysyncobj's own port (X1 to X10 in metadata_raft/DESIGN.md): pickles, forged
+votes, frames without end, descriptors used up.
+"""
+
+import asyncio
+import os
+import resource
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft import raft_link
+from metadata_raft.image import Endpoint
+from metadata_raft.raft_guard import Peer
+from metadata_raft.raft_handshake import LINK, LinkIdentity, hello, prove
+from metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum, link_tls
+from metadata_raft.voters import Voter, VoterSet
+
+CLUSTER_ID = b"a cluster of 16!"
+SECRET = b"a secret of enough bytes"
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def identity(node_id: int, cluster_id: bytes = CLUSTER_ID) -> LinkIdentity:
+    return LinkIdentity(cluster_id, Peer(node_id, bytes([node_id]) * 16), Endpoint(HOST, 9000 + node_id))
+
+
+class End:
+    """One node's links, and what they told."""
+
+    def __init__(self, node_id: int, ports: dict[int, int], **settings: Any) -> None:
+        self.heard: list[tuple[int, bytes]] = []
+        self.up: list[tuple[int, bool]] = []
+        self.refusing = False
+        self.voters = VoterSet.of(Voter(one, bytes(16), HOST, port) for one, port in ports.items())
+        settings = {"identity": identity(node_id), "secret": SECRET, "tls": None, **settings}
+        self.settings = LinkSettings(listen=(HOST, ports[node_id]), **settings)
+        self.links = RaftLinks(
+            self.settings,
+            chance=Random(node_id),
+            unique=os.urandom,
+            on_frame=self._hear,
+            on_link=lambda peer, is_up: self.up.append((peer.node_id, is_up)),
+        )
+
+    def _hear(self, peer: Peer, frame: bytes) -> None:
+        if self.refusing:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "malformed")
+        self.heard.append((peer.node_id, frame))
+
+    async def start(self, tasks: asyncio.TaskGroup) -> "asyncio.Task[None]":
+        await self.links.listen()
+        self.links.dial(self.voters)
+        return tasks.create_task(self.links.run())
+
+
+async def until(condition: Callable[[], Any], seconds: float = 8) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def play(scene: Callable[[asyncio.TaskGroup], Awaitable[list["asyncio.Task[None]"]]]) -> None:
+    async def run() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for task in await scene(tasks):
+                task.cancel()
+
+    asyncio.run(run())
+
+
+async def pair(
+    tasks: asyncio.TaskGroup, first: dict[str, Any] | None = None, second: dict[str, Any] | None = None
+) -> tuple[End, End, list["asyncio.Task[None]"]]:
+    ports = {1: free_port(), 2: free_port()}
+    ends = End(1, ports, **(first or {})), End(2, ports, **(second or {}))
+    return *ends, [await end.start(tasks) for end in ends]
+
+
+def test_two_nodes_that_share_the_secret_hear_each_other_and_know_where_brokers_are() -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        one, two, running = await pair(tasks)
+        await until(lambda: one.links.has_room(2) and two.links.has_room(1))
+
+        one.links.send(2, b"x" * 300_000)
+        two.links.send(1, b"y")
+
+        await until(lambda: two.heard and one.heard)
+        assert two.heard == [(1, b"x" * 300_000)] and one.heard == [(2, b"y")]
+        assert one.links.endpoints[2] == Endpoint(HOST, 9002)
+        return running
+
+    play(scene)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        {"secret": b"another secret of bytes"},
+        {"identity": identity(2, b"another cluster!")},
+        {"identity": identity(1)},
+        {"identity": identity(3)},
+    ],
+)
+def test_a_node_with_another_secret_cluster_or_name_gets_no_link(stranger: dict[str, Any]) -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        one, two, running = await pair(tasks, second=stranger)
+
+        await asyncio.sleep(0.7)
+
+        assert not one.links.has_room(2) and not two.heard and not one.heard
+        return running
+
+    play(scene)
+
+
+def test_a_node_that_is_no_voter_is_told_where_brokers_are_and_sent_away() -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        one, _, running = await pair(tasks)
+        await until(lambda: 2 in one.links.endpoints)
+        asking = LinkSettings(identity(7, bytes(16)), SECRET, ("", 0))
+
+        told = await ask_the_quorum(*one.settings.listen, asking, nonce=os.urandom(32))
+
+        assert told == (CLUSTER_ID, {1: Endpoint(HOST, 9001), 2: Endpoint(HOST, 9002)})
+        assert all(node_id != 7 for node_id, _ in one.up)
+        with pytest.raises(KafkaError):
+            wrong = asking._replace(secret=b"another secret of bytes")
+            await ask_the_quorum(*one.settings.listen, wrong, nonce=os.urandom(32))
+        return running
+
+    play(scene)
+
+
+PICKLE = b"cos\nsystem\n(S'touch /tmp/ottla-was-opened'\ntR."
+
+
+@pytest.mark.parametrize(
+    "first_words",
+    [
+        struct.pack("<i", len(PICKLE)) + PICKLE,  # X1: pysyncobj's own frame, which it would unpickle
+        struct.pack(">I", len(PICKLE)) + PICKLE,
+        struct.pack(">I", 2**31) + b"x" * 1000,  # X5, X9: a frame without end
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack(">I", 8) + b"readonly",  # X3: an observer of pysyncobj
+        struct.pack(">I", 2) + b"\7\0",  # entries before any proof
+    ],
+)
+def test_strangers_are_cut_off_at_their_first_words(first_words: bytes) -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        one, _, running = await pair(tasks)
+        reader, writer = await asyncio.open_connection(*one.settings.listen)
+
+        writer.write(first_words)
+        answer = await asyncio.wait_for(reader.read(), 8)
+
+        assert len(answer) < 300 and not one.heard
+        writer.close()
+        return running
+
+    play(scene)
+    assert not Path("/tmp/ottla-was-opened").exists()
+
+
+def test_a_proof_that_was_overheard_is_worth_nothing_on_another_connection() -> None:
+    async def exchange(one: End, second_frame: bytes | None) -> tuple[bytes, bytes]:
+        """Say hello as node 2; the proof that was sent, and the server's last words."""
+        reader, writer = await asyncio.open_connection(*one.settings.listen)
+        said = hello(identity(2), b"n" * 32, purpose=LINK)
+        writer.write(struct.pack(">I", len(said)) + said)
+        (length,) = struct.unpack(">I", await reader.readexactly(4))
+        answered = await reader.readexactly(length)
+        proof = second_frame or prove(said, answered, identity(2), SECRET, expected_id=1)[0]
+        writer.write(struct.pack(">I", len(proof)) + proof)
+        (length,) = struct.unpack(">I", await reader.readexactly(4))
+        last_words = await reader.readexactly(length)
+        writer.close()
+        return proof, last_words
+
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        ports = {1: free_port(), 2: free_port()}
+        one = End(1, ports)
+        running = [await one.start(tasks)]
+
+        proof, welcome = await exchange(one, None)
+        _, refusal = await exchange(one, proof)
+
+        assert b"does not know" not in welcome and b"does not know" in refusal
+        return running
+
+    play(scene)
+
+
+def test_a_peer_that_sends_nonsense_loses_its_link_and_may_come_again() -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        one, two, running = await pair(tasks)
+        await until(lambda: one.links.has_room(2) and two.links.has_room(1))
+        one.refusing = True
+        two.links.send(1, b"nonsense")
+        await until(lambda: one.links.refused)
+
+        one.refusing = False
+        await until(lambda: one.links.has_room(2) and two.links.has_room(1))
+        await until(lambda: two.links.send(1, b"sense") or one.heard)
+        return running
+
+    play(scene)
+
+
+@pytest.mark.slow
+def test_silent_strangers_take_few_places_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raft_link, "HANDSHAKE_SECONDS", 0.5)
+
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        ports = {1: free_port(), 2: free_port()}
+        one, two = End(1, ports), End(2, ports)
+        running = [await one.start(tasks)]
+        strangers = [await asyncio.open_connection(*one.settings.listen) for _ in range(100)]
+        await until(lambda: one.links._strangers == raft_link.MAX_STRANGERS)
+
+        running.append(await two.start(tasks))
+
+        await until(lambda: one.links._strangers <= 1 and one.links.has_room(2))
+        for _, writer in strangers:
+            writer.close()
+        return running
+
+    play(scene)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_node_without_descriptors_listens_again_when_it_has_some() -> None:
+    """X10: pysyncobj closes its listener for ever."""
+
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        ports = {1: free_port(), 2: free_port()}
+        one, two = End(1, ports), End(2, ports)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, _context: None)
+        running = [await one.start(tasks)]
+        asker = socket.socket()
+        used = len(os.listdir("/proc/self/fd"))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+        try:
+            asker.setblocking(False)
+            await loop.sock_connect(asker, one.settings.listen)  # The kernel takes it, the node cannot.
+            await asyncio.sleep(0.3)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            asker.close()
+
+        running.append(await two.start(tasks))
+
+        await until(lambda: one.links.has_room(2) and two.links.has_room(1))
+        return running
+
+    play(scene)
+
+
+def test_a_peer_that_moved_is_looked_up_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stock keeps an address for ten minutes."""
+
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        ports = {1: free_port(), 2: free_port()}
+        one, two = End(1, ports), End(2, ports)
+        name = VoterSet.of(
+            [Voter(1, bytes(16), "one.invalid", ports[1]), Voter(2, bytes(16), HOST, ports[2])]
+        )
+        two.voters = name
+        places = {"one.invalid": "127.0.0.2"}
+        loop = asyncio.get_running_loop()
+        look_up = loop.getaddrinfo
+
+        async def getaddrinfo(host: Any, port: Any, **options: Any) -> Any:
+            return await look_up(places.get(host, host), port, **options)
+
+        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        running = [await two.start(tasks)]
+        await asyncio.sleep(0.2)
+        places["one.invalid"] = HOST
+        one.voters = VoterSet.of([])
+        running.append(await one.start(tasks))
+
+        await until(lambda: two.links.has_room(1) and one.links.has_room(2))
+        return running
+
+    play(scene)
+
+
+# ---- with certificates -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ca.pem, and NAME.pem with chain and key for some names."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificates")
+    home = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=home)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30")
+    for authority in ("ca", "other-ca"):
+        openssl(
+            "req", "-x509", *key, "-keyout", f"{authority}.key", "-out", f"{authority}.pem", "-subj", "/CN=ca"
+        )
+    for name, authority in (("node-1", "ca"), ("node-2", "ca"), ("node-9", "ca"), ("forged", "other-ca")):
+        subject = "node-2" if name == "forged" else name
+        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={subject}")
+        openssl(
+            *("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key"),
+            *("-CAcreateserial", "-out", f"{name}.crt", "-days", "30"),
+        )
+        (home / f"{name}.pem").write_bytes(
+            (home / f"{name}.crt").read_bytes() + (home / f"{name}.key").read_bytes()
+        )
+    return home
+
+
+def tls(home: Path, name: str) -> LinkTls:
+    return link_tls(str(home / f"{name}.pem"), None, str(home / "ca.pem"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize(("name", "is_let_in"), [("node-2", True), ("node-9", False), ("forged", False)])
+def test_a_certificate_speaks_for_its_own_node_only(certificates: Path, name: str, is_let_in: bool) -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        one, two, running = await pair(
+            tasks, {"tls": tls(certificates, "node-1")}, {"tls": tls(certificates, name)}
+        )
+        if is_let_in:
+            await until(lambda: one.links.has_room(2) and two.links.has_room(1))
+            one.links.send(2, b"x")
+            await until(lambda: two.heard)
+        else:
+            await asyncio.sleep(1)
+            assert not one.links.has_room(2) and not two.links.has_room(1)
+        return running
+
+    play(scene)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_listener_with_certificates_hears_nobody_without(certificates: Path) -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        ports = {1: free_port(), 2: free_port()}
+        one = End(1, ports, tls=tls(certificates, "node-1"))
+        running = [await one.start(tasks)]
+        bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        bare.check_hostname = False
+        bare.load_verify_locations(certificates / "ca.pem")
+        for context in (None, bare):
+            asking = LinkSettings(identity(2), SECRET, ("", 0), context and LinkTls(context, context))
+
+            with pytest.raises((KafkaError, OSError, TimeoutError)):
+                await ask_the_quorum(*one.settings.listen, asking, nonce=os.urandom(32))
+        return running
+
+    play(scene)
