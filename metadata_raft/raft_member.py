@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
 from metadata_raft.image import MetadataImage
 from metadata_raft.metadata_version import LOWEST_METADATA_VERSION
 from metadata_raft.raft_election import Election
@@ -88,6 +89,7 @@ class RaftMember:
         self._peers: dict[int, bytes] = {}  # who had a link to us: node id -> directory id
         self._linked: set[int] = set()  # who has one
         self._learners: dict[int, Voter] = {}
+        self._known_disks: dict[int, bytes] = {}  # by whose answers the engine knows a peer's progress
         self._applied: list[JournalEntry] = []
         self._told_term = 0  # in which the listener knows that this member leads; 0 if it does not
         self._reign_index = 0  # the last of the entries with which a reign begins
@@ -121,12 +123,24 @@ class RaftMember:
 
     def counts(self, peer: Peer) -> bool:
         """Whether the answers of a peer count: it votes with this disk, or is about to."""
+        if peer.node_id in self.voters:
+            return self.voters.has(*peer)
         learner = self._learners.get(peer.node_id)
-        return self.voters.has(*peer) or (learner is not None and learner.directory_id == peer.directory_id)
+        return learner is not None and learner.directory_id == peer.directory_id
 
     def _set_peers(self) -> None:
         others = [voter.node_id for voter in self.voters if voter.node_id != self.voter.node_id]
+        disks = {**{one.node_id: one.directory_id for one in self._learners.values()}, **self._disks()}
+        for node_id, directory_id in self._known_disks.items():
+            if disks.get(node_id) not in (directory_id, None) and directory_id != ZERO_UUID:
+                # What the last disk of this name had is not on the next one.
+                self.engine.forget_progress(node_id)
+                self.replication.forget(node_id)
+        self._known_disks.update(disks)
         self.engine.set_peers(others, [one for one in self._learners if one not in others])
+
+    def _disks(self) -> dict[int, bytes]:
+        return {voter.node_id: voter.directory_id for voter in self.voters}
 
     def _look_at_voters(self) -> None:
         """A set of voters counts from the moment it is in the log, and no longer when it is cut off again."""
@@ -166,6 +180,8 @@ class RaftMember:
 
     def add_learner(self, voter: Voter) -> None:
         """Send a node the log, without counting it, until it is made a voter."""
+        if voter.node_id in self.voters:
+            return
         self._learners[voter.node_id] = voter
         self._set_peers()
         self.engine.send_soon()

@@ -286,6 +286,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             self._SyncObj__lastResponseTime.setdefault(node, self.now())
         self._SyncObj__otherNodes = others
 
+    def forget_progress(self, node_id: int) -> None:
+        """A peer begins anew, as if nothing had ever been heard of it."""
+        self._SyncObj__raftNextIndex.pop(Node(node_id), None)
+        self._SyncObj__raftMatchIndex.pop(Node(node_id), None)
+
     def queue(self, batch: bytes) -> None:
         """Let the leader append an entry; it is in the log when this returns."""
         last_index = self._log[-1].raft_index

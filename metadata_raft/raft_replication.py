@@ -82,6 +82,10 @@ class Replication:
         if node_id in self._progress:
             self._progress[node_id].is_probing = True
 
+    def forget(self, node_id: int) -> None:
+        """A peer begins anew."""
+        self._progress.pop(node_id, None)
+
     def caught_up_at(self, node_id: int) -> float | None:
         """When a peer last had the whole log, in the engine's seconds."""
         progress = self._progress.get(node_id)

@@ -1,0 +1,206 @@
+"""Voters that come and go: one at a time, each with the whole log, none with a disk that forgot."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.voters import VoterSet, record_of_voters
+from tests.simulation.raft.world import Node, World
+
+
+def change(leader: Node, voters: VoterSet) -> None:
+    """Let the leader append another set of voters."""
+    end_offset = leader.member.journal.last.end_offset
+    records = [record_of_voters(voters)]
+    leader.member.propose(MetadataBatch(end_offset, leader.leading_term, 1_000, records))
+
+
+def add(world: World, node: Node) -> None:
+    """Let `node` catch up and vote."""
+    leader = world.leader()
+    assert world.run(10, until=lambda: leader.member.has_caught_up(node.node_id))
+    change(leader, leader.member.voters.with_voter(node.voter))
+    assert world.run(5, until=lambda: leader.member.has_committed_all)
+
+
+def remove(world: World, node: Node) -> None:
+    leader = world.leader()
+    change(leader, leader.member.voters.without(node.node_id))
+    assert world.run(5, until=lambda: leader.member.has_committed_all)
+
+
+def voter_ids(world: World) -> list[int]:
+    return sorted(world.leader().member.voters.by_id)
+
+
+def test_a_quorum_grows_from_one_to_five_and_shrinks_again() -> None:
+    world = World(1, spares=4)
+    for number, node in enumerate(list(world.nodes.values())[1:]):
+        world.leader().propose(f"n{number}")
+        add(world, node)
+    assert voter_ids(world) == [1, 2, 3, 4, 5]
+
+    for node in (world.nodes[2], world.nodes[4]):
+        if node is world.leader():
+            node.member.engine.hand_over()
+            world.run(2)
+        world.leader().propose(f"without {node.node_id}")
+        remove(world, node)
+    for node in world.nodes.values():
+        world.crash(node)
+    for node in world.nodes.values():
+        world.start(node)
+    world.leader().propose("after a restart of all")
+    world.run(2)
+
+    assert voter_ids(world) == [1, 3, 5]
+    assert world.history.acked == world.settings(world.leader())
+    assert len(world.history.acked) == 7
+
+
+def test_a_new_voter_has_a_copy_before_it_has_a_vote() -> None:
+    """A node with an empty log that counted at once would keep the others from committing anything."""
+    world = World(3, spares=1)
+    leader = world.leader()
+    spare = world.nodes[4]
+    leader.propose("x")
+    world.run(1)
+
+    assert leader.member.has_caught_up(4) and world.settings(spare) == {"x"}
+    assert 4 not in leader.member.voters and 4 not in spare.member.voters
+    world.network.isolate(4)
+    leader.propose("y")
+    world.run(1)
+    assert "y" in world.history.acked and not leader.member.has_caught_up(4)
+
+
+def test_a_node_without_a_vote_neither_elects_nor_is_elected() -> None:
+    world = World(3, spares=1)
+    leader = world.leader()
+    other = next(node for node in world.nodes.values() if node.node_id < 4 and node is not leader)
+    world.run(1)
+    for node in (leader, next(one for one in world.nodes.values() if one not in (leader, other))):
+        world.crash(node)
+
+    world.run(20)
+
+    # One voter of three and a node without a vote: no majority.
+    assert not any(node.leading_term for node in (other, world.nodes[4]))
+
+
+def test_two_changes_at_once_are_refused() -> None:
+    world = World(3, spares=2)
+    leader = world.leader()
+    world.run(1)
+    change(leader, leader.member.voters.with_voter(world.nodes[4].voter))
+
+    with pytest.raises(KafkaError) as refused:
+        change(leader, leader.member.voters.with_voter(world.nodes[5].voter))
+
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert 5 not in leader.member.voters
+
+
+@pytest.mark.parametrize("what", ["two at once", "another disk", "itself"])
+def test_a_set_whose_majorities_need_not_meet_the_last_one_is_refused(what: str) -> None:
+    world = World(3, spares=2)
+    leader = world.leader()
+    voters = leader.member.voters
+    others = [one for one in voters if one.node_id != leader.node_id]
+    sets = {
+        "two at once": voters.with_voter(world.nodes[4].voter).without(others[0].node_id),
+        "another disk": voters.with_voter(others[0]._replace(directory_id=b"another disk 16!")),
+        "itself": voters.without(leader.node_id),
+    }
+
+    with pytest.raises(KafkaError):
+        change(leader, sets[what])
+
+
+def test_a_change_that_was_never_committed_is_undone_with_its_entry() -> None:
+    world = World(3, spares=1)
+    old = world.leader()
+    world.run(1)
+    world.network.isolate(old.node_id)
+    change(old, old.member.voters.with_voter(world.nodes[4].voter))
+    assert 4 in old.member.voters
+    world.run(8)
+
+    world.network.rejoin(old.node_id)
+    world.run(5)
+
+    assert 4 not in old.member.voters and voter_ids(world) == [1, 2, 3]
+
+
+def test_a_voter_that_lost_its_disk_votes_again_only_as_a_new_one() -> None:
+    world = World(3)
+    leader = world.leader()
+    lost = next(node for node in world.nodes.values() if node is not leader)
+    for number in range(5):
+        leader.propose(f"n{number}")
+    world.run(1)
+    world.crash(lost)
+    lost.wipe()
+    world.start(lost)
+    world.run(5)
+    # Under its old name it is neither sent anything nor counted.
+    assert world.settings(lost) == set() and leader.member.guard.refused["not a voter"]
+
+    remove(world, lost)
+    add(world, lost)
+    leader.propose("after")
+    world.run(2)
+
+    assert world.settings(lost) == world.history.acked
+    assert leader.member.voters.has(lost.node_id, lost.directory_id)
+    world.crash(next(node for node in world.nodes.values() if node not in (leader, lost)))
+    leader.propose("with its vote")
+    world.run(2)
+    assert "with its vote" in world.history.acked
+
+
+def test_a_voter_with_another_disk_is_not_counted_though_it_is_taught() -> None:
+    world = World(3)
+    leader = world.leader()
+    lost, other = (node for node in world.nodes.values() if node is not leader)
+    world.network.isolate(other.node_id)
+    world.crash(lost)
+    lost.wipe()
+    world.start(lost)
+
+    leader.member.add_learner(lost.voter)
+    leader.propose("x")
+    world.run(5)
+
+    assert not world.history.acked and not leader.leading_term
+
+
+def test_a_new_quorum_forms_when_all_of_its_voters_are_there() -> None:
+    """An empty disk may be one that was lost, so the first election needs everybody."""
+    world = World(3)
+    for node in world.nodes.values():
+        world.crash(node)
+        node.wipe()
+    for node_id in (1, 2):
+        world.start(world.nodes[node_id])
+    world.run(20)
+    assert not world.leaders
+
+    world.start(world.nodes[3])
+
+    assert world.leader().member.voters.is_settled
+    world.crash(world.nodes[3])
+    world.run(5)
+    assert world.leader()
+
+
+def test_a_removed_node_disturbs_nobody() -> None:
+    world = World(3)
+    leader = world.leader()
+    gone = next(node for node in world.nodes.values() if node is not leader)
+    term = leader.leading_term
+
+    remove(world, gone)
+    world.run(30)
+
+    assert world.leaders == [leader] and leader.leading_term == term
