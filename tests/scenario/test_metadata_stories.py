@@ -3,6 +3,12 @@
     broker ID [rack=R] [fenced]                     a new process of a broker registers
     create NAME [partitions=N] [replicas=N] [assign=0,1/1,2] [NAME=VALUE ...]
     grow NAME COUNT | delete NAME | alter NAME [NAME=VALUE | -NAME ...] | ids ID
+    heartbeat ID [behind] [fence] [stop]            a broker lives, and may want something
+    lost ID | wait MS                         its connection breaks; time goes by, and what is due is done
+    isr NAME-N BROKERS                              its leader says who is in sync
+    move NAME-N BROKERS|cancel                      the partition shall lie on these brokers
+    elect NAME-N [unclean]                          the preferred leader, or anybody who lives
+    unregister ID | failover                        a broker leaves for good; another node leads the quorum
     restart                                         all is read again from the log
 
 Seen are answers, the records that were appended, and the partitions of topics that changed.
@@ -11,6 +17,7 @@ Seen are answers, the records that were appended, and the partitions of topics t
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,20 +25,33 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
     AllocateProducerIds,
     AlterConfigs,
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartition,
+    AlterPartitionReassignments,
+    BrokerConnectionLost,
+    BrokerState,
     ConfigChange,
     ConfigOperation,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectionType,
+    ElectLeaders,
     NewPartitions,
+    ReassignablePartition,
+    ReassignableTopic,
     ResourceChanges,
+    TopicPartitions,
     TopicReference,
+    UnregisterBroker,
 )
+from metadata_raft.controller import Controller
 from metadata_raft.delta import replay_batch
-from metadata_raft.image import TopicImage
+from metadata_raft.image import PartitionImage, TopicImage
 from metadata_raft.record_codec import decode_batch
 from metadata_raft.records import ConfigResourceType
-from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
+from tests.unit.metadata_raft.metadata_world import CONFIG, EMPTY, MetadataWorld
 
 STORIES = sorted((Path(__file__).parent / "metadata").glob("*.txt"))
 
@@ -105,6 +125,80 @@ class Teller:
         reply = self.world.submit(command)
         return f"{reply.producer_id_len} from {reply.producer_id_start}"  # type: ignore[union-attr]
 
+    def _heartbeat(self, broker_id: str, *words: str) -> str:
+        fields: dict[str, Any] = {"want_fence": "fence" in words, "want_shut_down": "stop" in words}
+        if "behind" in words:
+            fields["current_metadata_offset"] = 0
+        reply = self.world.heartbeat(int(broker_id), **fields)
+        answers = {
+            "fenced": reply.is_fenced,
+            "leaves": reply.is_in_controlled_shutdown,
+            "may go": reply.should_shut_down,
+        }
+        return ", ".join(name for name, is_so in answers.items() if is_so) or "serves"
+
+    def _lost(self, broker_id: str) -> str:
+        broker = self.world.image.brokers[int(broker_id)]
+        self.world.submit(BrokerConnectionLost(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
+        return "noted"
+
+    def _wait(self, time_ms: str) -> str:
+        self.world.now_ms += int(time_ms)
+        ticks = 0
+        while self.world.tick():
+            ticks += 1
+        return f"{ticks} due"
+
+    def _isr(self, name: str, replicas: str) -> str:
+        topic, index, now = self._partition(name)
+        states = [BrokerState(broker_id=int(replica)) for replica in replicas.split(",")]
+        wanted = AlteredPartition(
+            partition_index=index,
+            leader_epoch=now.leader_epoch,
+            partition_epoch=now.partition_epoch,
+            new_isr_with_epochs=states,
+        )
+        reply = self.world.submit(
+            AlterPartition(
+                broker_id=now.leader,
+                broker_epoch=self.world.image.brokers[now.leader].broker_epoch,
+                topics=[AlteredTopic(topic_id=topic.topic_id, partitions=[wanted])],
+            )
+        )
+        return ErrorCode(reply.topics[0].partitions[0].error_code).name.lower()  # type: ignore[union-attr]
+
+    def _move(self, name: str, replicas: str) -> str:
+        topic, index, _ = self._partition(name)
+        target = None if replicas == "cancel" else [int(replica) for replica in replicas.split(",")]
+        one = ReassignablePartition(partition_index=index, replicas=target)
+        reply = self.world.submit(
+            AlterPartitionReassignments(topics=[ReassignableTopic(name=topic.name, partitions=[one])])
+        )
+        (result,) = reply.responses[0].partitions  # type: ignore[union-attr]
+        return _outcome(result.error_code, result.error_message)
+
+    def _elect(self, name: str, *words: str) -> str:
+        topic, index, _ = self._partition(name)
+        kind = ElectionType.UNCLEAN if "unclean" in words else ElectionType.PREFERRED
+        asked = [TopicPartitions(topic=topic.name, partitions=[index])]
+        reply = self.world.submit(ElectLeaders(election_type=kind, topic_partitions=asked))
+        (result,) = reply.replica_election_results[0].partition_result  # type: ignore[union-attr]
+        return _outcome(result.error_code, result.error_message)
+
+    def _unregister(self, broker_id: str) -> str:
+        self.world.submit(UnregisterBroker(broker_id=int(broker_id)))
+        return "ok"
+
+    def _failover(self) -> str:
+        self.world.controller = Controller(self.world.image, CONFIG)
+        self.world.controller.activate(self.world.image, self.world.now_ms)
+        return "another controller"
+
+    def _partition(self, name: str) -> tuple[TopicImage, int, PartitionImage]:
+        topic_name, _, index = name.rpartition("-")
+        topic = self.world.image.topics.by_name[topic_name]
+        return topic, int(index), topic.partitions[int(index)]
+
     def _restart(self) -> str:
         image = EMPTY
         for encoded in self.world.log:
@@ -127,16 +221,21 @@ class Teller:
             for one in topic.partitions:
                 known = before is not None and one in before.partitions
                 if not known:
+                    moving = (
+                        f" adding {_joined(one.adding_replicas)} removing {_joined(one.removing_replicas)}"
+                    )
                     lines.append(
                         f"{name}-{one.partition}: leader {one.leader} epoch {one.leader_epoch}"
                         f" replicas {_joined(one.replicas)} isr {_joined(one.isr)}"
+                        + (moving if one.adding_replicas or one.removing_replicas else "")
+                        + (" recovering" if one.leader_recovery_state else "")
                     )
         self._seen_topics = dict(now)
         return lines
 
 
 def _joined(replicas: tuple[int, ...]) -> str:
-    return ",".join(map(str, replicas))
+    return ",".join(map(str, replicas)) or "nobody"
 
 
 def _outcome(error: int, message: str | None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from metadata_raft.commands import CreateTopics
+from metadata_raft.commands import AddRaftVoter, CreateTopics, RequestId, VoterListener
 from metadata_raft.record_codec import decode_batch
 from metadata_raft.snapshot import encode_snapshot
 from tests.compat.java.kafka_tools import KafkaTools
@@ -44,3 +44,20 @@ def test_kafka_reads_our_metadata(tools: KafkaTools, tmp_path: Path) -> None:
         "CONFIG_RECORD",
     ]
     assert "SnapshotHeader" in read[1].text and "SnapshotFooter" in read[1].text
+
+
+def test_kafka_passes_over_the_records_that_are_our_own(tools: KafkaTools, tmp_path: Path) -> None:
+    """A repeated command's reply, and the voters: it says that it does not know them, and reads on."""
+    world = MetadataWorld(brokers=1)
+    request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
+    world.submit(CreateTopics(topics=[world.topic("t", 1)]), request)
+    listener = VoterListener(name="CONTROLLER", host="h", port=9093)
+    world.submit(AddRaftVoter(voter_id=0, voter_directory_id=b"d" * 16, listeners=[listener]))
+    world.submit(CreateTopics(topics=[world.topic("u", 1)]))
+    log = tmp_path / f"{0:020d}.log"
+    log.write_bytes(b"".join(world.log))
+
+    read = tools.run("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log))
+
+    assert read.code == 0 and "isvalid: false" not in read.text
+    assert payloads(read.text).count("TOPIC_RECORD") == 2
