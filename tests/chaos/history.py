@@ -35,7 +35,9 @@ class Stamp(NamedTuple):
 class History:
     """What was acknowledged, and what was shown to readers; appended to from several threads."""
 
-    acknowledged: list[tuple[Stamp, int]] = field(default_factory=list)  # with the offset that was told
+    # With the offset that was told; None where a client learned that an earlier attempt had been taken
+    # (librdkafka, of DUPLICATE_SEQUENCE_NUMBER).
+    acknowledged: list[tuple[Stamp, int | None]] = field(default_factory=list)
     shown: list[tuple[int, int, Stamp]] = field(default_factory=list)  # partition, offset
     refused: list[str] = field(default_factory=list)  # records that the client gave up
 
@@ -47,11 +49,14 @@ class History:
             if stamp.partition == partition:
                 offsets.setdefault(stamp, []).append(offset)
         problems = [
-            *(
-                f"lost: {stamp} was acknowledged at {offset}, where {place.get((stamp.partition, offset))} is"
-                for stamp, offset in self.acknowledged
-                if place.get((stamp.partition, offset)) != stamp
-            )
+            f"lost: {stamp} was acknowledged at {offset}, where {place.get((stamp.partition, offset))} is"
+            for stamp, offset in self.acknowledged
+            if offset is not None and place.get((stamp.partition, offset)) != stamp
+        ][:MAX_PROBLEMS]
+        problems += [
+            f"lost: {stamp} was acknowledged and is nowhere"
+            for stamp, offset in self.acknowledged
+            if offset is None and stamp not in offsets
         ][:MAX_PROBLEMS]
         problems += [
             f"strayed: {stamp} is in partition {partition}"

@@ -46,3 +46,11 @@ def test_an_acknowledgement_names_the_offset() -> None:
         "lost: Stamp(writer=7, partition=0, number=1) was acknowledged at 2,"
         " where Stamp(writer=7, partition=0, number=2) is"
     ]
+
+
+def test_an_acknowledgement_without_an_offset_still_means_that_it_is_there() -> None:
+    history = History(acknowledged=[(Stamp(7, 0, 1), None), (Stamp(7, 0, 9), None)])
+
+    assert history.problems(LOG) == [
+        "lost: Stamp(writer=7, partition=0, number=9) was acknowledged and is nowhere"
+    ]
