@@ -65,10 +65,11 @@ class BrokerSessions:
         session.reconnect_until_ms = NEVER
         return session
 
-    def connection_lost(self, image: MetadataImage, broker_id: int, now_ms: int) -> None:
+    def connection_lost(self, image: MetadataImage, broker_id: int, now_ms: int, grace_ms: int) -> None:
         """The broker is given a moment to come back; a second break does not make it longer."""
         session = self.of(image, broker_id, now_ms)
-        session.reconnect_until_ms = min(session.reconnect_until_ms, now_ms + RECONNECT_GRACE_MS)
+        # Behind `now_ms` where there is no grace: until then a session lasts, that included.
+        session.reconnect_until_ms = min(session.reconnect_until_ms, now_ms + grace_ms - (not grace_ms))
 
     def is_alive(self, image: MetadataImage, broker_id: int, now_ms: int, timeout_ms: int) -> bool:
         """Whether a broker was heard of lately enough."""

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.broker_sessions import BrokerSessions
+from metadata_raft.broker_sessions import RECONNECT_GRACE_MS, BrokerSessions
 from metadata_raft.commands import (
     AssignReplicasToDirs,
     AssignReplicasToDirsReply,
@@ -229,7 +229,8 @@ def broker_connection_lost(
     """What is told of a process that was replaced says nothing of its successor."""
     broker = image.brokers.get(command.broker_id)
     if broker is not None and broker.broker_epoch == command.broker_epoch:
-        sessions.connection_lost(image, command.broker_id, now_ms)
+        grace_ms = 0 if command.is_gone else RECONNECT_GRACE_MS
+        sessions.connection_lost(image, command.broker_id, now_ms, grace_ms)
     return Decision(reply=BrokerConnectionLostReply())
 
 

@@ -231,10 +231,14 @@ class BrokerHeartbeatReply:
 
 @message(api_key=7, versions=(0, 0), flexible_since=0)
 class BrokerConnectionLost:
-    """The controller's node lost its connection to a broker, which is fenced soon unless it heartbeats."""
+    """The controller's node lost its connection to a broker, which is fenced soon unless it heartbeats.
+
+    Where nobody listens any more its process is gone, and there is nothing to wait for.
+    """
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
+    is_gone: bool = schema.boolean()
 
 
 @message(api_key=7, versions=(0, 0), flexible_since=0)

@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import uvloop
 
@@ -56,6 +56,9 @@ from node.runtime.producer_ids import ProducerIds
 from node.runtime.topic_creation import offsets_topic
 
 WANTED_OPEN_FILES = 1_048_576  # three a partition, one a connection; the kernel's hard limit may be less
+# A dying process closes its sockets one after the other, so its port may still take the first connection.
+GONE_PROBES: Final = 4
+GONE_PROBE_PAUSE_S: Final = 0.05
 STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
 
 T = TypeVar("T")
@@ -201,8 +204,22 @@ class Broker:
 
     def peer_lost(self, node_id: int) -> None:
         """A peer's last connection to this node ended."""
-        if self.tasks is not None:
-            self.metadata.peer_lost(node_id)
+        if self.tasks is None:
+            return
+        self.metadata.peer_lost(node_id)
+        broker = self.metadata.image.brokers.get(node_id)
+        if broker is not None and self.config.is_voter:
+            self.start_task(self._look_whether_gone(node_id, broker.broker_epoch))
+
+    async def _look_whether_gone(self, node_id: int, broker_epoch: int) -> None:
+        """A process that died is known by its port, which is refused; one that is cut off has its grace."""
+        for _ in range(GONE_PROBES):
+            if self.has_peer(node_id):
+                return
+            if await self.peers.is_refused(node_id):
+                self.metadata.peer_is_gone(node_id, broker_epoch)
+                return
+            await asyncio.sleep(GONE_PROBE_PAUSE_S)
 
     def _peer_connection_lost(self, purpose: str) -> None:
         """A connection to a peer ended; the controller may take the end of that for heartbeats for ours."""

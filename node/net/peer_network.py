@@ -19,6 +19,7 @@ from node.wire.messages.peer_handshake import PeerHandshakeResponse
 from node.wire.peer_api import PeerApi
 
 DIAL_TIMEOUT_S: Final = 5.0  # for a connection and its handshake; a living peer on a full machine needs less
+PROBE_TIMEOUT_S: Final = 0.5
 FIRST_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 1.0
 CLIENT_ID: Final = "ottla-node-{}"
@@ -107,6 +108,22 @@ class PeerNetwork:
         except BaseException:
             client.abort()
             raise
+
+    async def is_refused(self, node_id: int) -> bool:
+        """Whether nobody listens where that node was: its machine is there, its process is not."""
+        endpoint = self._endpoint_of(node_id)
+        if endpoint is None:
+            return False
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                transport, _ = await loop.create_connection(asyncio.Protocol, endpoint.host, endpoint.port)
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
+        transport.abort()
+        return False
 
     def disconnect(self, node_id: int) -> None:
         """Drop all connections to a node, whose address may have changed; the next use dials anew."""

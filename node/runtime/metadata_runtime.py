@@ -117,6 +117,7 @@ class MetadataRuntime:
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
         self._is_connected = is_connected
+        self._gone: dict[int, int] = {}  # brokers whose process is known to have ended, by their epochs
         self._lost_at_s: dict[int, float] = {}  # brokers whose last connection to this node ended
         self._known_controller = -1
         self._controller_listeners: list[Callable[[], None]] = []
@@ -208,6 +209,19 @@ class MetadataRuntime:
             )
         except KafkaError as error:
             log.info("The end of the connection of broker %d means nothing: %s", broker_id, error)
+
+    def peer_is_gone(self, broker_id: int, broker_epoch: int) -> None:
+        """Where that process of a broker listened nobody does: it need not be waited for."""
+        if not self._quorum.is_leader:
+            self._gone[broker_id] = broker_epoch
+            return
+        try:
+            self._controller.begin(
+                BrokerConnectionLost(broker_id=broker_id, broker_epoch=broker_epoch, is_gone=True)
+            )
+            self._controller.tick()
+        except KafkaError as error:
+            log.info("The end of broker %d cannot be told now: %s", broker_id, error)
 
     # ---- commands --------------------------------------------------------------------------------------
 
@@ -359,6 +373,10 @@ class MetadataRuntime:
                 if one != self.broker_id and not self._is_connected(one)
             }
         )
+        gone, self._gone = self._gone, {}
+        for broker_id, broker_epoch in gone.items():
+            if not self._is_connected(broker_id):
+                self.peer_is_gone(broker_id, broker_epoch)
 
     def handle_resignation(self, detail: str) -> None:
         """The commands under way here fail; `submit` and their senders ask the next leader."""

@@ -203,6 +203,15 @@ def test_a_dropped_connection_is_fenced_after_a_short_grace() -> None:
     assert partition(world).leader == 2
 
 
+def test_a_process_that_is_gone_is_fenced_at_once() -> None:
+    world = with_topic(1, 2)
+    epoch = world.image.brokers[1].broker_epoch
+
+    world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
+
+    assert world.tick() and partition(world).leader == 2
+
+
 def test_a_broker_that_comes_back_in_time_stays() -> None:
     world = with_topic(1, 2)
     lost = BrokerConnectionLost(broker_id=1, broker_epoch=world.image.brokers[1].broker_epoch)

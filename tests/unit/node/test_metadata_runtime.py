@@ -190,3 +190,30 @@ def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
         assert (within_the_grace, node.metadata.image.brokers[0].fenced) == (False, True)
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_process_that_is_gone_is_fenced_by_whoever_leads_at_once(leads: bool) -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        if not leads:
+            node.quorum.lose_leadership()
+
+        node.metadata.peer_is_gone(0, node.metadata.broker_epoch)
+        if not leads:
+            node.quorum.win_election()
+
+        assert node.metadata.image.brokers[0].fenced
+
+    asyncio.run(scene())
+
+
+def test_the_end_of_a_process_says_nothing_of_the_next_one() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+
+        node.metadata.peer_is_gone(0, node.metadata.broker_epoch - 1)
+
+        assert not node.metadata.image.brokers[0].fenced
+
+    asyncio.run(scene())

@@ -221,3 +221,16 @@ def test_the_end_of_a_connection_is_told_with_its_purpose() -> None:
             peers.close()
 
     asyncio.run(scene())
+
+
+def test_a_port_that_is_refused_tells_that_a_process_is_gone() -> None:
+    async def scene() -> None:
+        node = PeerNode(0)
+        async with serving(node):
+            peers = network(1, node)
+            assert not await peers.is_refused(0)
+
+        assert await peers.is_refused(0)
+        assert not await peers.is_refused(9), "nobody knows where it is"
+
+    asyncio.run(scene())
