@@ -384,6 +384,8 @@ class Broker:
     def tell_groups(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self.log_notes()
         self.groups.refresh()
+        if any(broker_id != self.config.node_id for broker_id in changes.brokers):
+            self.lifecycle.report_soon()
         deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
         if deleted:
             self.groups.forget_topics(deleted)

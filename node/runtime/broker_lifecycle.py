@@ -161,6 +161,10 @@ class BrokerLifecycle:
         """This broker may lead from now on."""
         self._move(BrokerState.WAITING)
 
+    def report_soon(self) -> None:
+        """Tell the controller now how far the metadata are applied here: a broker may wait for it to go."""
+        self._wakes.set()
+
     async def until_unfenced(self) -> None:
         """Wait until this broker may lead; `run` must be at work."""
         await self._unfenced.wait()
