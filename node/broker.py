@@ -207,8 +207,18 @@ class Broker:
         if self.tasks is None:
             return
         self.metadata.peer_lost(node_id)
+        self._look_for(node_id)
+
+    def look_for_peers(self) -> None:
+        """Another node leads the quorum; if it is this one, brokers without a connection here may be gone."""
+        if self.metadata.is_controller:
+            for broker_id in sorted(self.metadata.image.brokers):
+                if broker_id != self.config.node_id and not self.has_peer(broker_id):
+                    self._look_for(broker_id)
+
+    def _look_for(self, node_id: int) -> None:
         broker = self.metadata.image.brokers.get(node_id)
-        if broker is not None and self.config.is_voter:
+        if broker is not None and not broker.fenced and self.config.is_voter:
             self.start_task(self._look_whether_gone(node_id, broker.broker_epoch))
 
     async def _look_whether_gone(self, node_id: int, broker_epoch: int) -> None:

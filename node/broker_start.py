@@ -196,6 +196,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         on_cut_off=broker.set_cut_off,
     )
     broker.metadata.add_controller_listener(broker.lifecycle.controller_changed)
+    broker.metadata.add_controller_listener(broker.look_for_peers)
     broker.producer_ids = ProducerIds(broker.metadata)
 
 

@@ -92,14 +92,14 @@ class ControllerRuntime:
                 pass
 
     def _check_enough_stay(self, leaving_id: int) -> None:
-        """INVALID_REQUEST if most of the voters that would stay are silent: nothing could be decided any more."""
+        """INVALID_REQUEST if most of the voters that would stay are silent: nothing could be decided."""
         now_ms = self._clock.now_ms()
         staying = [one for one in self._quorum.status().voters if one.node_id != leaving_id]
         silent = [one.node_id for one in staying if now_ms - one.last_fetch_ms > SILENCE_MS]
         if len(staying) > 1 and 2 * len(silent) >= len(staying):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Without voter {leaving_id} there is no majority, because these voters are silent: {silent}.",
+                f"Without voter {leaving_id} there is no majority, for these voters are silent: {silent}.",
             )
 
     def begin(
