@@ -52,14 +52,17 @@ def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:
         raise _refused(update, "The controller does not support the given upgrade type.") from None
     if level < 0:
         raise _refused(update, "A feature version cannot be less than 0.")
+    is_known = any(name in broker.features for broker in image.brokers.values())
     for broker_id, broker in sorted(image.brokers.items()):
         low, high = broker.features.get(name, UNSUPPORTED)
-        # 0 takes the feature away, so nobody has to know it; metadata.version stays.
-        if low <= level <= high or (level == 0 and name != METADATA_VERSION and high > 0):
+        # 0 takes a feature away, so it matters to no broker that knows it or not; metadata.version stays.
+        if low <= level <= high or (level == 0 and name != METADATA_VERSION):
             continue
         if not high:
             raise _refused(update, f"Broker {broker_id} does not support this feature.")
         raise _refused(update, f"Broker {broker_id} only supports versions {low}-{high}")
+    if not is_known:
+        raise _refused(update, "No broker supports this feature.")
     current = image.features.get(name, 0)
     if level < current and kind is UpgradeType.UPGRADE:
         raise _refused(

@@ -1,7 +1,7 @@
 """UpdateFeatures: finalized features go up or down (KIP-584).
 
-0 says by a boolean that a feature may go down, which is the safe way of doing so. Until 1 every feature has a
-result of its own; since 2 the request succeeds or fails as a whole (KIP-1022), which it always did here.
+0 says by a boolean that a feature may go down, which is the safe way of doing so. The request succeeds or fails
+as a whole; until 1 its success is said once more for each feature (KIP-1022).
 """
 
 from typing import TYPE_CHECKING
@@ -30,21 +30,19 @@ async def handle(
         feature_updates=[_update(one, context.api_version) for one in request.feature_updates],
         validate_only=request.validate_only,
     )
-    failure = KafkaError(ErrorCode.NONE)
     try:
         await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
-        failure = error
-    message = failure.detail if failure.code else None
+        return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)
+    results = []
     if context.api_version <= RESULTS_UNTIL:
-        return UpdateFeaturesResponse(
-            error_message=None,
-            results=[
-                UpdatableFeatureResult(feature=one.feature, error_code=failure.code, error_message=message)
-                for one in request.feature_updates
-            ],
-        )
-    return UpdateFeaturesResponse(error_code=failure.code, error_message=message)
+        results = [
+            UpdatableFeatureResult(
+                feature=one.feature, error_code=ErrorCode.NONE, error_message=ErrorCode.NONE.name
+            )
+            for one in request.feature_updates
+        ]
+    return UpdateFeaturesResponse(error_message=None, results=results)
 
 
 def _update(asked: FeatureUpdateKey, api_version: int) -> FeatureUpdate:

@@ -11,6 +11,7 @@ from tests.compat.differential import produce_cases
 from tests.compat.differential import fetch_cases
 from tests.compat.differential import topic_cases
 from tests.compat.differential import group_cases
+from tests.compat.differential import controller_cases
 # isort: on
 
 __all__ = ["ALLOWED", "CASES"]

@@ -51,6 +51,7 @@ CASES = [
     ("negative", METADATA_VERSION, -1, SAFE, "A feature version cannot be less than 0."),
     ("a type that is none", METADATA_VERSION, 29, 7, "does not support the given upgrade type"),
     ("unknown", "nonsense", 1, UPGRADE, "Broker 0 does not support this feature."),
+    ("unknown at 0", "nonsense", 0, SAFE, "No broker supports this feature."),
     ("another one", "some.feature", 2, UPGRADE, None),
     ("another one too high", "some.feature", 4, UPGRADE, "Broker 0 only supports versions 1-3"),
 ]
