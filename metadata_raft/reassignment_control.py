@@ -117,12 +117,12 @@ def _alter(
     if wanted.replicas is None:
         return _cancel(image, topic, partition, config)
     check_manual_assignment(image, wanted.replicas, None)
-    before = _original_replicas(partition)
-    if not may_resize and len(wanted.replicas) != len(before):
+    # What is on the move counts as what it will be (KIP-860).
+    present = len(partition.replicas) - len(partition.removing_replicas)
+    if not may_resize and len(wanted.replicas) != present:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            "The replication factor is changed from"
-            f" {len(before)} to {len(wanted.replicas)}, which the request does not allow.",
+            f"The replication factor is changed from {present} to {len(wanted.replicas)}",
         )
     removing = sorted(set(partition.replicas) - set(wanted.replicas))
     adding = sorted(set(wanted.replicas) - set(partition.replicas))

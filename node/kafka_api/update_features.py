@@ -1,7 +1,7 @@
 """UpdateFeatures: finalized features go up or down (KIP-584).
 
-0 says by a boolean that a feature may go down, which is the safe way of doing so. The request succeeds or fails
-as a whole; until 1 its success is said once more for each feature (KIP-1022).
+0 says by a boolean that a feature may go down, which is the safe way of doing so. The request succeeds or
+fails as a whole; until 1 its success is said once more for each feature (KIP-1022).
 """
 
 from typing import TYPE_CHECKING

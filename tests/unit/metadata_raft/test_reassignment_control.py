@@ -110,7 +110,10 @@ def test_it_may_not_change_where_the_request_says_so() -> None:
 
     assert move(world, [0, 1, 2], may_resize=False) == ErrorCode.INVALID_REPLICATION_FACTOR
     assert move(world, [0, 2], may_resize=False) == ErrorCode.NONE
-    assert move(world, [0, 3], may_resize=False) == ErrorCode.NONE, "what is on the move counts as it was"
+    assert move(world, [0, 3], may_resize=False) == ErrorCode.NONE
+    move(world, [0, 1, 2])
+    assert move(world, [0, 3], may_resize=False) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert move(world, [0, 3, 4], may_resize=False) == ErrorCode.NONE, "it counts as what it will be"
 
 
 def test_a_reassignment_is_cancelled() -> None:
