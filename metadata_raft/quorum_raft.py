@@ -74,6 +74,7 @@ class RaftQuorum:
         self._waiting: deque[MetadataBatch] = deque()
         self._told: deque[tuple[Sequence[Callable[[QuorumListener], None]], CoreView]] = deque()
         self._is_telling = False
+        self._has_failed = False  # whether the listener raised
         self._listener: QuorumListener | None = None
         self._core: RaftCore | None = None
         self._settings: CoreSettings | None = None
@@ -217,10 +218,17 @@ class RaftQuorum:
     def _hear_all(self) -> None:
         self._is_telling = False
         assert self._listener is not None
-        while self._told:
+        listener = _Leading(self, self._listener)
+        while self._told and not self._has_failed:
             events, self._view = self._told.popleft()
-            for event in events:
-                event(_Leading(self, self._listener))
+            try:
+                for event in events:
+                    event(listener)
+            except Exception as error:
+                # What was told before it has happened and must not be told again; nothing may follow it.
+                self._has_failed = True
+                if self._core is not None and self._call_core is not None:
+                    self._call_core(self._core.fail, error)
 
     def set_leading(self, epoch: int) -> None:
         """Begin (epoch) or end (0) to take batches."""

@@ -167,6 +167,10 @@ class RaftCore:
                 f"The controller listener cannot be opened at {address[0]}:{address[1]}: {error.strerror}.",
             ) from None
 
+    def fail(self, error: BaseException) -> None:
+        """The node cannot take what it is told: nothing may go on."""
+        self._end(error)
+
     def _end(self, error: BaseException | None = None) -> None:
         if self._ended.done():
             return

@@ -1,0 +1,295 @@
+"""The quorum as a node sees it: a voter on a thread of its own, real disks and sockets."""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from logstore.disk import MemoryDisk, OsDisk
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.quorum_raft import LoadedMetadata, RaftQuorum
+from metadata_raft.raft_core import SnapshotRule
+from metadata_raft.raft_guard import Peer
+from metadata_raft.raft_handshake import LinkIdentity
+from metadata_raft.raft_link import LinkSettings
+from metadata_raft.record_codec import MetadataBatch, encode_batch
+from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
+from metadata_raft.voters import Voter, VoterSet
+
+HOST = "127.0.0.1"
+EMPTY = MetadataImage(cluster_id=b"a cluster of 16!")
+
+
+def setting(name: str, size: int = 1) -> MetadataRecord:
+    return ConfigRecord(
+        resource_type=ConfigResourceType.GROUP, resource_name="g", name=name, value="v" * size
+    )
+
+
+class Node:
+    """A quorum and its listener."""
+
+    def __init__(self, quorum: RaftQuorum) -> None:
+        self.quorum = quorum
+        self.loaded: LoadedMetadata = quorum.load(EMPTY)
+        self.committed_image = self.loaded.image
+        self.leading = 0
+        self.resigned: list[str] = []
+        self.commits: list[MetadataBatch] = []
+        self.jumps = 0
+        self.raises = False
+        quorum.attach(self)
+
+    def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
+        if self.raises:
+            raise RuntimeError("the listener broke")
+        assert image.version == batch.last_offset == self.committed_image.version + len(batch.records)
+        self.committed_image = image
+        self.commits.append(batch)
+
+    def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        assert image.version > self.committed_image.version
+        self.committed_image = image
+        self.jumps += 1
+
+    def handle_leadership(self, epoch: int) -> None:
+        self.leading = epoch
+
+    def handle_resignation(self, detail: str) -> None:
+        self.leading = 0
+        self.resigned.append(detail)
+
+    def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
+        return
+
+    @property
+    def settings(self) -> set[str]:
+        return set(self.committed_image.configs.group("g"))
+
+    def append(self, *records: MetadataRecord, at: int | None = None) -> None:
+        offset = self.committed_image.version + 1 if at is None else at
+        self.quorum.append(MetadataBatch(offset, self.quorum.epoch, int(time.time() * 1000), records))
+
+
+def opened(home: Path, node_id: int = 1, ports: dict[int, int] | None = None, **options: Any) -> Node:
+    voters = VoterSet.of(Voter(one, bytes(16), HOST, port) for one, port in (ports or {1: 1}).items())
+    own = voters.by_id[node_id]._replace(directory_id=bytes([node_id]) * 16)
+    links = None
+    if ports:
+        identity = LinkIdentity(
+            EMPTY.cluster_id, Peer(node_id, own.directory_id), Endpoint(HOST, 9000 + node_id)
+        )
+        links = LinkSettings(identity, b"a secret of enough bytes", (HOST, ports[node_id]))
+    return Node(
+        RaftQuorum(
+            home / "__cluster_metadata-0",
+            options.pop("disk", None) or OsDisk(),
+            voter=own,
+            configured=voters,
+            chance=Random(node_id),
+            unique=os.urandom,
+            now_ms=lambda: int(time.time() * 1000),
+            links=links,
+            **options,
+        )
+    )
+
+
+async def until(condition: Callable[[], Any], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+def play(nodes: list[Node], scene: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for node in nodes:
+                tasks.create_task(node.quorum.run())
+            await scene()
+            for node in nodes:
+                node.quorum.close()
+
+    asyncio.run(run())
+
+
+def test_a_lone_voter_leads_at_once_and_keeps_what_it_was_given(tmp_path: Path) -> None:
+    node = opened(tmp_path)
+    began = time.monotonic()
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        assert time.monotonic() - began < 0.5
+        node.append(setting("a"))
+        node.append(setting("b"), setting("c"), at=node.committed_image.version + 2)
+        await until(lambda: node.settings == {"a", "b", "c"})
+
+    play([node], scene)
+    again = opened(tmp_path)
+
+    async def second_scene() -> None:
+        await until(lambda: again.leading)
+        assert again.settings == {"a", "b", "c"} and again.quorum.epoch == 2
+
+    play([again], second_scene)
+    assert node.loaded.is_empty and not again.loaded.is_empty
+
+
+def test_the_log_of_the_time_before_the_quorum_is_read_on(tmp_path: Path) -> None:
+    home = tmp_path / "__cluster_metadata-0"
+    home.mkdir()
+    old = [MetadataBatch(0, 1, 5, [setting("a")]), MetadataBatch(1, 2, 6, [setting("b"), setting("c")])]
+    (home / f"{0:020d}.log").write_bytes(b"".join(encode_batch(batch) for batch in old))
+    node = opened(tmp_path)
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        assert node.settings == {"a", "b", "c"} and node.quorum.epoch == 3
+        assert [voter.voter_id for voter in node.committed_image.voters] == [1]
+
+    play([node], scene)
+
+
+def test_what_is_appended_without_the_lead_is_refused(tmp_path: Path) -> None:
+    node = opened(tmp_path)
+    with pytest.raises(KafkaError) as refused:
+        node.append(setting("a"))
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        with pytest.raises(KafkaError):
+            node.quorum.append(MetadataBatch(node.committed_image.version + 1, 7, 5, [setting("a")]))
+        with pytest.raises(KafkaError) as too_large:
+            node.append(*(setting(f"n{number}", 30_000) for number in range(1200)))
+        assert too_large.value.code is ErrorCode.POLICY_VIOLATION
+        node.append(setting("b"))
+        await until(lambda: "b" in node.settings)
+
+    play([node], scene)
+
+
+def test_snapshots_take_the_place_of_the_log_while_it_grows(tmp_path: Path) -> None:
+    node = opened(tmp_path, snapshots=SnapshotRule(20_000, 0))
+    home = tmp_path / "__cluster_metadata-0"
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        for number in range(300):
+            node.append(setting(f"n{number}", 200))
+            await until(lambda number=number: f"n{number}" in node.settings)  # type: ignore[misc]
+        await until(lambda: list(home.glob("*.checkpoint")))
+
+    play([node], scene)
+    again = opened(tmp_path)
+
+    async def second_scene() -> None:
+        await until(lambda: again.leading)
+        assert len(again.settings) == 300
+
+    play([again], second_scene)
+    assert len(list(home.glob("*.checkpoint"))) == 1 and not (home / f"{0:020d}.log").exists()
+    assert again.loaded.image.version > 0
+
+
+@pytest.mark.slow
+def test_a_voter_that_was_away_catches_up_in_one_step(tmp_path: Path) -> None:
+    node = opened(tmp_path)
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        for number in range(200):
+            node.append(setting(f"n{number}"))
+            await until(lambda number=number: f"n{number}" in node.settings)  # type: ignore[misc]
+
+    play([node], scene)
+    again = opened(tmp_path)
+
+    async def second_scene() -> None:
+        await until(lambda: again.leading)
+        assert again.jumps == 1 and len(again.settings) == 200
+
+    play([again], second_scene)
+
+
+def test_a_disk_that_fails_ends_the_quorum_and_fails_what_waits(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    disk.make_directory(tmp_path)
+    node = opened(tmp_path, disk=disk)
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        disk.fail_at, disk.stays_broken = disk.steps + 1, True
+        node.append(setting("a"))
+        await asyncio.sleep(10)
+
+    with pytest.raises(ExceptionGroup) as failed:
+        play([node], scene)
+
+    assert failed.value.split(OSError)[0] is not None and node.resigned and not node.quorum.is_leader
+    assert node.settings == set()
+
+
+def test_a_listener_that_raises_ends_the_quorum_and_is_told_nothing_more(tmp_path: Path) -> None:
+    node = opened(tmp_path)
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        node.raises = True
+        node.append(setting("a"))
+        node.append(setting("b"), at=node.committed_image.version + 2)
+        await asyncio.sleep(10)
+
+    with pytest.raises(ExceptionGroup) as failed:
+        play([node], scene)
+
+    assert failed.value.split(RuntimeError)[0] is not None
+    assert node.settings == set()
+
+
+@pytest.mark.slow
+def test_three_voters_go_on_without_one_and_take_it_in_again(tmp_path: Path) -> None:
+    ports = {}
+    for node_id in (1, 2, 3):
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            ports[node_id] = probe.getsockname()[1]
+    homes = {node_id: tmp_path / str(node_id) for node_id in ports}
+    for home in homes.values():
+        home.mkdir()
+
+    async def run() -> None:
+        nodes = {node_id: opened(homes[node_id], node_id, ports) for node_id in ports}
+        async with asyncio.TaskGroup() as tasks:
+            running = {one: tasks.create_task(node.quorum.run()) for one, node in nodes.items()}
+            await until(lambda: any(node.leading for node in nodes.values()))
+            first = next(node_id for node_id, node in nodes.items() if node.leading)
+            nodes[first].append(setting("a"))
+            await until(lambda: all(node.settings == {"a"} for node in nodes.values()))
+            status = nodes[first].quorum.status()
+            assert [one.node_id for one in status.voters] == [1, 2, 3] and status.leader_id == first
+            assert nodes[first].quorum.endpoint_of(first % 3 + 1) == Endpoint(HOST, 9000 + first % 3 + 1)
+
+            nodes[first].quorum.close()
+            await running[first]
+            rest = [node for node_id, node in nodes.items() if node_id != first]
+            await until(lambda: any(node.leading for node in rest))
+            second = next(node for node in rest if node.leading)
+            second.append(setting("b"))
+            await until(lambda: all(node.settings == {"a", "b"} for node in rest))
+
+            nodes[first] = opened(homes[first], first, ports)
+            tasks.create_task(nodes[first].quorum.run())
+            await until(lambda: nodes[first].settings == {"a", "b"})
+            for node in nodes.values():
+                node.quorum.close()
+
+    asyncio.run(run())
