@@ -200,7 +200,11 @@ class Dispatcher:
             return None
         if type(result) is Delayed:
             build = result.answer
-            return Pending(result.future, lambda outcome: self._answer(route, correlation_id, build(outcome)))
+            return Pending(
+                result.future,
+                lambda outcome: self._answer(route, correlation_id, build(outcome)),
+                result.is_carried_out,
+            )
         if type(result) is EncodedBody:
             return _finish([bytearray(route.prefix_bytes), *result.buffers], correlation_id)
         assert isinstance(result, Awaitable), f"a handler returned {type(result).__name__}"

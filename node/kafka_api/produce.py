@@ -160,7 +160,7 @@ class Append:
         response = ProduceResponse(responses=responses, node_endpoints=[*self._endpoints.values()])
         if self._places:
             future = self._broker.replica_manager.delay_produce(self._places, self._timeout_ms)
-            return Delayed(future, lambda codes: _with_codes(response, self._located, codes))
+            return Delayed(future, lambda codes: _with_codes(response, self._located, codes), True)
         return response
 
     def _check_transaction(self) -> None:

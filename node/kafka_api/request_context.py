@@ -25,11 +25,13 @@ class RequestContext:
 class Delayed(NamedTuple):
     """What a handler returns whose answer waits for an event: a future, and what then makes the answer.
 
-    Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn.
+    Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn. A request
+    that `is_carried_out` has a Future, waits once, and keeps nothing of what was received.
     """
 
     future: Awaitable[Any]
     answer: Callable[[Any], Any]
+    is_carried_out: bool = False
 
 
 class EncodedBody(NamedTuple):

@@ -1,4 +1,4 @@
-"""One client's connection: bytes in, requests served one at a time in order, bytes out.
+"""One client's connection: bytes in, requests served one at a time in order, bytes out in that order.
 
 The promise: whatever the peer sends, the connection holds no more than about twice the bytes that really
 arrived (and all connections together no more than `ReceiveMemory` allows), answers in the order of the
@@ -14,6 +14,7 @@ import logging
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -31,6 +32,11 @@ LARGE_FRAME_BYTES = 32 * 1024
 WRITE_HIGH_WATER_BYTES = 256 * 1024  # More unsent than this, and the peer's next request waits.
 # Answers of one turn are joined up to this size: with 20 small ones that saves 2 us each over a writev.
 JOIN_LIMIT_BYTES = 16 * 1024
+# Produce requests of a connection whose acknowledgements are waited for. Clients have 5 in flight; each is a
+# future and some small objects.
+MAX_OWED = 64
+PRODUCE_KEY = b"\0\0"
+FRAME_HEAD_BYTES = 8  # api key, version, correlation id: what an answer to a failure needs
 MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
 _SIZE = struct.Struct(">i")
 
@@ -40,11 +46,13 @@ Answer = list[Piece] | None  # The answer as buffers and parts of files, None fo
 class Pending(NamedTuple):
     """An answer that has to be waited for: a coroutine or a future, and what makes the answer of its result.
 
-    `encode` may find that there is more to wait for.
+    `encode` may find that there is more to wait for. A request that `is_carried_out` waits only to be
+    acknowledged, and holds nothing that was received: the next of its kind need not wait for it.
     """
 
     awaitable: Awaitable[Any]
     encode: "Callable[[Any], Answer | Pending]"
+    is_carried_out: bool = False
 
 
 class Service(NamedTuple):
@@ -78,6 +86,16 @@ async def _outcome_of(awaitable: Awaitable[Any]) -> Any:
         return _Failure(error)
 
 
+class _Owed:
+    """An answer that is to leave after those before it; `future` while it is not there."""
+
+    __slots__ = ("answer", "future")
+
+    def __init__(self, future: "asyncio.Future[Any] | None", answer: Answer) -> None:
+        self.future = future
+        self.answer = answer
+
+
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket (asyncio demands the base class)."""
 
@@ -86,9 +104,11 @@ class Connection(asyncio.BufferedProtocol):
         "_frame_bytes",
         "_is_busy",
         "_is_ended",
+        "_is_held",
         "_is_reading",
         "_is_write_blocked",
         "_listener",
+        "_owed",
         "_peak_bytes",
         "_read_limit",
         "_read_position",
@@ -115,12 +135,14 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_bytes = 0  # of the frame that is half received, with its length prefix; 0: not known
         self._peak_bytes = 0  # the most that lay in the buffer since the last sweep
         self._is_busy = False  # a request waits for its answer, or the rest of the buffer for its turn
+        self._is_held = False  # the next request waits until no answer is owed
         self._is_ended = False  # the peer sends nothing more, but what it sent is still to be answered
         self._is_write_blocked = False
         self._unsent_bytes = 0  # as the peer was found not to read fast enough
         self._is_reading = True
         self._file_sender: FileSender | None = None
         self._waiting: asyncio.Future[Any] | None = None
+        self._owed: deque[_Owed] = deque()  # to Produce requests that wait for replicas, and those behind
         self.is_closed = False
         self.last_active_tick = listener.tick
         self.file_number = -1  # of its socket
@@ -151,6 +173,10 @@ class Connection(asyncio.BufferedProtocol):
         # A request that only waits is given up; one that is under way goes on, whoever is told.
         if waiting is not None and not isinstance(waiting, asyncio.Task):
             waiting.cancel()
+        owed, self._owed = self._owed, deque()
+        for one in owed:
+            if one.future is not None:
+                one.future.cancel()
         memory = self._listener.memory
         memory.release(len(self._view))
         memory.settle(self)
@@ -163,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._write_position += nbytes
         self.last_active_tick = self._listener.tick
-        if self._is_busy or self._is_write_blocked:
+        if self._is_busy or self._is_held or self._is_write_blocked:
             # One more read is taken while a request waits, not a second.
             self._pause_reading()
             return
@@ -175,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
         A request that only waits (a long poll) is given up: mostly nobody is there any more to be told.
         """
         if self._waiting is None or isinstance(self._waiting, asyncio.Task):
-            self._is_ended = self._is_busy or self._is_write_blocked
+            self._is_ended = self._is_busy or self._is_write_blocked or bool(self._owed)
         return self._is_ended
 
     def pause_writing(self) -> None:
@@ -186,7 +212,9 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._is_write_blocked = False
         self.release_unsent()
-        if not self._is_busy and not self.is_closed:
+        if self._owed:
+            self._pay()
+        if not self._is_busy and not self._is_held and not self._is_write_blocked and not self.is_closed:
             self._serve_frames()
 
     # ---- called by the service ----------------------------------------------------------------------
@@ -258,6 +286,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._is_busy = True
                 self._listener.loop.call_soon(self._continue)
                 break
+            if self._owed and not self._may_pass(view, position + 4, next_position):
+                self._is_held = True
+                break
             served += 1
             frame = view[position + 4 : next_position]
             self._read_position = position = next_position
@@ -271,6 +302,9 @@ class Connection(asyncio.BufferedProtocol):
                 if self.is_closed:
                     return
             if type(answer) is list:
+                if self._owed:
+                    self._owed.append(_Owed(None, answer))
+                    continue
                 out += answer
                 if len(answer) > 1:
                     # Records: they may fill the peer's window, which must be known before the next request.
@@ -279,10 +313,13 @@ class Connection(asyncio.BufferedProtocol):
             elif type(answer) is Pending:
                 self._flush(out)
                 out = []
+                if answer.is_carried_out:
+                    self._owe(answer, frame)
+                    continue
                 self._wait_for(answer, frame)
                 break
         self._flush(out)
-        if self._is_ended and not self._is_busy and not self._is_write_blocked:
+        if self._is_ended and not self._is_busy and not self._is_write_blocked and not self._owed:
             self.close()
         else:
             self._make_room()
@@ -358,6 +395,56 @@ class Connection(asyncio.BufferedProtocol):
             return None
         return answer
 
+    # ---- answers that are owed ---------------------------------------------------------------------
+
+    def _may_pass(self, view: memoryview, start: int, stop: int) -> bool:
+        """Whether the next request may be served although earlier ones wait for their answers."""
+        # Only such as those that wait: their answers are small, and none of them waits in another way.
+        return len(self._owed) < MAX_OWED and stop - start >= 2 and view[start : start + 2] == PRODUCE_KEY
+
+    def _owe(self, pending: Pending, frame: memoryview) -> None:
+        """Let the answer come when it can; those to later requests leave after it."""
+        future = cast("asyncio.Future[Any]", pending.awaitable)
+        owed = _Owed(future, None)
+        self._owed.append(owed)
+        head = memoryview(bytes(frame[:FRAME_HEAD_BYTES]))  # the buffer goes on to be used
+        future.add_done_callback(lambda done: self._owed_is_there(owed, done, pending, head))
+
+    def _owed_is_there(
+        self, owed: _Owed, future: "asyncio.Future[Any]", pending: Pending, head: memoryview
+    ) -> None:
+        if self.is_closed:
+            return
+        if future.cancelled():
+            self.abort("the node stops")
+            return
+        try:
+            answer = pending.encode(future.result())
+            assert not isinstance(answer, Pending), "what is carried out waits once"
+        except CloseConnection as refusal:
+            self._refuse(str(refusal), [])
+            return
+        except Exception as error:
+            answer = self._fail(head, error, [])
+        owed.future, owed.answer = None, answer
+        if owed is self._owed[0] and not self._is_write_blocked:
+            self._pay()
+            if self._is_ended and not self._is_busy:
+                self._continue()  # it closes when nothing is owed
+
+    def _pay(self) -> None:
+        """Send the answers that are there, up to the first that is not; then serve who waits for that."""
+        out: list[Piece] = []
+        while self._owed and self._owed[0].future is None:
+            answer = self._owed.popleft().answer
+            if answer:
+                out += answer
+        self._flush(out)
+        if not self._owed and self._is_held:
+            self._is_held = False
+            if not self._is_busy:
+                self._continue()
+
     def _wait_for(self, pending: Pending, frame: memoryview) -> None:
         """Serve nothing more of this connection until the answer is there."""
         awaitable = pending.awaitable
@@ -393,13 +480,16 @@ class Connection(asyncio.BufferedProtocol):
         if type(answer) is Pending:
             self._wait_for(answer, frame)
             return
-        if answer:
-            self._flush(cast(list[Piece], answer))
+        pieces = cast(Answer, answer)
+        if pieces and self._owed:
+            self._owed.append(_Owed(None, pieces))
+        elif pieces:
+            self._flush(pieces)
         self._continue()
 
     def _continue(self) -> None:
         self._is_busy = False
-        if not self.is_closed and not self._is_write_blocked:
+        if not self.is_closed and not self._is_held and not self._is_write_blocked:
             self._serve_frames()
 
     # ---- the receive buffer ----------------------------------------------------------------------
@@ -407,7 +497,7 @@ class Connection(asyncio.BufferedProtocol):
     def _make_room(self) -> None:
         """See to it that the next read has room, and the half-received frame a place to end."""
         capacity = len(self._view)
-        if self._is_busy or self._is_write_blocked:
+        if self._is_busy or self._is_held or self._is_write_blocked:
             self._read_limit = capacity
             if self._write_position == capacity:
                 self._pause_reading()

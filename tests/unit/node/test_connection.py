@@ -420,3 +420,102 @@ def test_a_request_under_way_goes_on_when_its_client_goes(peer: Peer) -> None:
     peer.turn()
 
     assert done == ["done"]
+
+
+# ---- requests that are carried out and wait for their acknowledgement ----------------------------------
+
+
+class Acknowledged:
+    """Answers Produce requests (they begin with key 0) when `acknowledge` says so, others at once."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.loop = peer.listener.loop
+        self.waiting: dict[bytes, asyncio.Future[bytes]] = {}
+        self.served: list[bytes] = []
+        peer.listener.answer = self.serve
+
+    def serve(self, body: memoryview) -> Answer | Pending:
+        name = bytes(body)
+        self.served.append(name)
+        if not name.startswith(b"\0\0wait"):
+            return [name]
+        future = self.waiting[name] = self.loop.create_future()
+        return Pending(future, lambda answer: [answer], is_carried_out=True)
+
+    def acknowledge(self, name: bytes) -> None:
+        self.waiting[name].set_result(name)
+
+
+def test_a_produce_that_waits_for_replicas_holds_up_no_other(peer: Peer) -> None:
+    service = Acknowledged(peer)
+
+    peer.send(frame(b"\0\0wait1") + frame(b"\0\0wait2") + frame(b"\0\0quick"))
+    assert service.served == [b"\0\0wait1", b"\0\0wait2", b"\0\0quick"]
+    service.acknowledge(b"\0\0wait2")
+    peer.turn()
+    assert peer.transport.sent == [], "answers leave in the order of the requests"
+    service.acknowledge(b"\0\0wait1")
+    peer.turn()
+
+    assert b"".join(peer.transport.sent) == b"\0\0wait1\0\0wait2\0\0quick"
+
+
+def test_another_request_waits_until_all_are_acknowledged(peer: Peer) -> None:
+    service = Acknowledged(peer)
+
+    peer.send(frame(b"\0\0wait1") + frame(b"\0\0wait2") + frame(b"\0\1fetch") + frame(b"\0\0quick"))
+    assert service.served == [b"\0\0wait1", b"\0\0wait2"]
+    service.acknowledge(b"\0\0wait1")
+    peer.turn()
+    assert service.served == [b"\0\0wait1", b"\0\0wait2"]
+    service.acknowledge(b"\0\0wait2")
+    peer.turn()
+
+    assert b"".join(peer.transport.sent) == b"\0\0wait1\0\0wait2\0\1fetch\0\0quick"
+
+
+def test_only_so_many_acknowledgements_are_waited_for(peer: Peer) -> None:
+    service = Acknowledged(peer)
+    names = [b"\0\0wait%03d" % number for number in range(module.MAX_OWED + 2)]
+
+    peer.send(b"".join(map(frame, names)))
+    assert service.served == names[: module.MAX_OWED]
+    for name in names[: module.MAX_OWED]:
+        service.acknowledge(name)
+    peer.turn()
+
+    assert service.served == names
+    for name in names[module.MAX_OWED :]:
+        service.acknowledge(name)
+    peer.turn()
+    assert b"".join(peer.transport.sent) == b"".join(names)
+
+
+def test_a_full_buffer_behind_a_held_request_is_not_read_into(peer: Peer) -> None:
+    service = Acknowledged(peer)
+    peer.send(frame(b"\0\0wait1") + frame(b"\0\1" + bytes(module.INITIAL_BUFFER_BYTES - 4 - 2 - 11)))
+    service.acknowledge(b"\0\0wait1")
+    peer.turn()
+
+    assert len(service.served) == 2
+
+
+def test_a_half_closed_peer_gets_the_acknowledgements_it_waits_for(peer: Peer) -> None:
+    service = Acknowledged(peer)
+    peer.send(frame(b"\0\0wait1"))
+
+    assert peer.connection.eof_received()
+    service.acknowledge(b"\0\0wait1")
+    peer.turn()
+
+    assert peer.transport.sent == [b"\0\0wait1"]
+    assert peer.transport.is_closed
+
+
+def test_a_peer_that_goes_cancels_its_acknowledgements(peer: Peer) -> None:
+    service = Acknowledged(peer)
+    peer.send(frame(b"\0\0wait1") + frame(b"\0\0wait2"))
+
+    peer.connection.connection_lost(None)
+
+    assert all(future.cancelled() for future in service.waiting.values())
