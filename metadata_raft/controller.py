@@ -5,7 +5,8 @@
 commands need not wait for each other's commits; if an append fails, it is set back to the last committed
 image with `reset`.
 
-Soft state, which a new leader begins without: the sessions of brokers, and when elections are due.
+Soft state, which a new leader begins without: the sessions of brokers, when elections are due, and which
+commands were answered without a change.
 """
 
 from collections.abc import Mapping
@@ -56,7 +57,7 @@ from metadata_raft.producer_id_control import allocate_producer_ids
 from metadata_raft.reassignment_control import alter_partition_reassignments
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import MetadataRecord
-from metadata_raft.request_control import known_reply, remembered
+from metadata_raft.request_control import AnsweredRequests, known_reply, remembered
 from metadata_raft.topic_control import create_partitions, create_topics, delete_topics
 from metadata_raft.voter_control import add_raft_voter, remove_raft_voter
 
@@ -76,6 +77,7 @@ class Controller:
         self._committed = image
         self._sessions = BrokerSessions()
         self._elections = DueElections()
+        self._answered = AnsweredRequests()
 
     def activate(
         self, image: MetadataImage, now_ms: int, lost_at_ms: Mapping[int, int] | None = None
@@ -88,6 +90,7 @@ class Controller:
         self.image = self._committed = image
         self._sessions.grant_all(image, now_ms, lost_at_ms or {})
         self._elections.begin(now_ms)
+        self._answered = AnsweredRequests()
         records = first_features(image)
         return Due(records) if records else None
 
@@ -97,11 +100,20 @@ class Controller:
         `now_ms` is monotonic; no record has a time of its own. With `request`, a command that was carried out
         before is answered as it was then.
         """
-        reply = None if request is None else known_reply(self.image, request)
+        if request is None:
+            return self._decide(command, now_ms)
+        reply = known_reply(self.image, request) or self._answered.recall(request)
         if reply is not None:
             return Decision(reply=reply)
-        decision = self._decide(command, now_ms)
-        return decision if request is None else remembered(command, request, decision)
+        try:
+            decision = self._decide(command, now_ms)
+        except KafkaError as refusal:
+            self._answered.note(command, request, refusal)
+            raise
+        if decision.records:
+            return remembered(command, request, decision)
+        self._answered.note(command, request, decision.reply)
+        return Decision(reply=decision.reply)
 
     def tick(self, now_ms: int) -> Due | None:
         """What time alone demands: a silent broker fenced, or leaders elected; None if nothing.

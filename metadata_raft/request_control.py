@@ -70,9 +70,37 @@ def known_reply(image: MetadataImage, request: RequestId) -> Reply | None:
     return None
 
 
+class AnsweredRequests:
+    """Commands of this reign that were answered without a change: soft state of the controller.
+
+    A copy of such a command that was held up on the way must not be decided anew: its sender was told that
+    nothing happened. A later reign gets no such copies, for they were sent to this one.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[int, dict[int, Reply | KafkaError]] = {}  # by broker epoch, then sequence
+
+    def recall(self, request: RequestId) -> Reply | None:
+        """The answer that was given, None if there was none; a refusal is raised again."""
+        answer = self._answers.get(request.broker_epoch, {}).get(request.sequence)
+        if isinstance(answer, KafkaError):
+            raise KafkaError(answer.code, answer.detail)
+        return answer
+
+    def note(self, command: Command, request: RequestId, answer: Reply | KafkaError) -> None:
+        """A command was answered without a change. What may be asked again later is not kept."""
+        if not isinstance(command, REMEMBERED) or (isinstance(answer, KafkaError) and answer.code.retriable):
+            return
+        known = self._answers.get(request.broker_epoch, {})
+        kept = {one: known[one] for one in known if one >= request.oldest_open_sequence}
+        if len(kept) < MAX_OPEN_REQUESTS:
+            kept[request.sequence] = answer
+        self._answers[request.broker_epoch] = kept
+
+
 def remembered(command: Command, request: RequestId, decision: Decision) -> Decision:
     """The decision, with the record by which its reply is found again if that is needed."""
-    if not decision.records or not isinstance(command, REMEMBERED):
+    if not isinstance(command, REMEMBERED):
         return decision
     record = RequestRecord(
         broker_epoch=request.broker_epoch,

@@ -4,7 +4,16 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft import request_control
-from metadata_raft.commands import CreateTopics, CreateTopicsReply, DeleteTopics, RequestId, TopicReference
+from metadata_raft.commands import (
+    AddRaftVoter,
+    CreateTopics,
+    CreateTopicsReply,
+    DeleteTopics,
+    RequestId,
+    TopicReference,
+    UnregisterBroker,
+    VoterListener,
+)
 from metadata_raft.controller import Controller
 from metadata_raft.delta import MetadataDelta
 from metadata_raft.snapshot import image_records
@@ -77,3 +86,44 @@ def test_one_command_too_many_under_way_is_refused(monkeypatch: pytest.MonkeyPat
 
     assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     create(world, "c", 2, oldest=1)
+
+
+def test_a_copy_of_a_command_that_changed_nothing_changes_nothing_either() -> None:
+    """The sender was told that the topic exists; a copy comes when somebody else has deleted it."""
+    world = MetadataWorld()
+    world.submit(CreateTopics(topics=[world.topic("t", 1)]))
+    told = create(world, "t", 0)
+    world.submit(DeleteTopics(topics=[TopicReference(name="t")]))
+
+    late = create(world, "t", 0)
+
+    assert late == told and late.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert "t" not in world.image.topics.by_name
+    assert create(world, "t", 1, oldest=1).topics[0].error_code == ErrorCode.NONE
+
+
+def test_a_refusal_of_the_whole_command_is_said_again() -> None:
+    world = MetadataWorld()
+    request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
+
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            world.submit(UnregisterBroker(broker_id=1), request)
+        assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+        world.start_broker(1)
+    assert 1 in world.image.brokers
+
+
+def test_what_may_be_asked_again_is_decided_again() -> None:
+    world = MetadataWorld()
+    request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
+    listeners = [VoterListener(name="CONTROLLER", host="h", port=1)]
+    world.submit(AddRaftVoter(voter_id=0, voter_directory_id=b"0" * 16, listeners=listeners))
+    second = AddRaftVoter(voter_id=1, voter_directory_id=b"1" * 16, listeners=listeners)
+    with pytest.raises(KafkaError) as refused:
+        world.submit(second, request)
+    world.controller.commit(world.image)
+
+    world.submit(second, request)
+
+    assert refused.value.code.retriable and len(world.image.voters) == 2
