@@ -30,10 +30,9 @@ class ControlKind(IntEnum):
 @struct
 class LeaderChangeVoter:
     voter_id: int = schema.int32()
-    voter_directory_id: bytes = schema.uuid(since=1)
 
 
-@message(versions=(0, 1), flexible_since=0)
+@message(versions=(0, 0), flexible_since=0)
 class LeaderChangeMessage:
     """The first record of a reign."""
 
@@ -49,11 +48,9 @@ def control_key(kind: ControlKind) -> bytes:
 
 
 def leader_change_value(leader_id: int, voters: VoterSet) -> bytes:
-    """The value of a LEADER_CHANGE record."""
-    all_voters = [
-        LeaderChangeVoter(voter_id=voter.node_id, voter_directory_id=voter.directory_id) for voter in voters
-    ]
-    return encode(LeaderChangeMessage(version=1, leader_id=leader_id, voters=all_voters), 1)
+    """The value of a LEADER_CHANGE record, in the version that kafka-dump-log reads it in."""
+    all_voters = [LeaderChangeVoter(voter_id=voter.node_id) for voter in voters]
+    return encode(LeaderChangeMessage(leader_id=leader_id, voters=all_voters), 0)
 
 
 def control_record(batch: ByteSource) -> tuple[int, bytes]:

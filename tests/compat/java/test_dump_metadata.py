@@ -10,6 +10,7 @@ from metadata_raft.commands import AddRaftVoter, CreateTopics, RequestId, VoterL
 from metadata_raft.record_codec import decode_batch
 from metadata_raft.snapshot import encode_snapshot
 from tests.compat.java.kafka_tools import KafkaTools
+from tests.simulation.raft.world import World
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -61,3 +62,29 @@ def test_kafka_passes_over_the_records_that_are_our_own(tools: KafkaTools, tmp_p
 
     assert read.code == 0 and "isvalid: false" not in read.text
     assert payloads(read.text).count("TOPIC_RECORD") == 2
+
+
+def test_kafka_reads_the_log_of_a_voter_with_its_reigns(tools: KafkaTools, tmp_path: Path) -> None:
+    """Index and term of an entry stand in fields that are a producer's elsewhere."""
+    world = World(1)
+    for number in range(3):
+        world.leader().propose(f"n{number}")
+    world.run(1)
+    world.make_snapshot(world.leader())
+    world.run(1)
+    node = world.leader()
+    files = [path for path in node.disk.files if path.suffix in (".log", ".checkpoint")]
+    for path in files:
+        (tmp_path / path.name).write_bytes(bytes(node.disk.files[path].content))
+
+    read = {
+        path.suffix: tools.run(
+            "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(tmp_path / path.name)
+        )
+        for path in files
+    }
+
+    assert all(one.code == 0 and "isvalid: false" not in one.text for one in read.values())
+    assert "LeaderChange" in read[".log"].text
+    assert payloads(read[".log"].text) == ["CONFIG_RECORD"] * 3
+    assert payloads(read[".checkpoint"].text) == ["CONFIG_RECORD"] * 3
