@@ -127,6 +127,7 @@ class ReplicaFetch:
                     log_start_offset=wanted.log_start_offset,
                     broker_epoch=session.broker_epoch,
                 )
+                fed.known_to = partition.isr
         except KafkaError:
             pass  # The answer says it.
 
@@ -195,6 +196,9 @@ class ReplicaFetch:
             found = None
             if diverging is None:
                 partition.check_offset(wanted.fetch_offset)
+                if partition.isr is not fed.known_to:
+                    # A reign that began, or began again, since the follower asked: it knows of nobody yet.
+                    self._acknowledge(fed)
                 if wanted.fetch_offset == log.log_end_offset:
                     fed.watch()
                 elif self._must_wait(partition) or self._is_cold(fed, partition):

@@ -11,6 +11,7 @@ from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
 from node.replica.fetch_session import MAX_EPOCH, NO_SESSION, FetchItem, PartitionKey
+from node.replica.isr import InSyncReplicas
 from node.replica.partition import Partition
 from node.wire.messages.fetch import ForgottenTopic
 
@@ -24,6 +25,7 @@ class FedPartition:
     __slots__ = (
         "is_watching",
         "item",
+        "known_to",
         "partition",
         "session",
         "told_high_watermark",
@@ -34,6 +36,7 @@ class FedPartition:
         self.session = session
         self.item = item
         self.partition: Partition | None = None  # as it was found last
+        self.known_to: InSyncReplicas | None = None  # who was told how far the follower is
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.is_watching = False

@@ -4,6 +4,7 @@ A mutant is planted with pytest's monkeypatch and nowhere else: there is no swit
 the runs in which it is looked for; the same runs pass without it.
 """
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,18 @@ from typing import Any, Final
 
 import pytest
 
-from metadata_raft import controller, raft_core
+from logstore.errors import ErrorCode
+from metadata_raft import cluster_control, controller, isr_control, partition_control, raft_core
 from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage
+from metadata_raft.image import MetadataImage, PartitionImage
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.record_codec import MetadataBatch
+from node.replica.follower_fetcher import FollowerFetcher
+from node.replica.follower_state import FollowedPartition
+from node.replica.isr import Follower, InSyncReplicas
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+from node.wire.messages.fetch import FetchPartition
 from tests.simulation.raft import mutants as raft_mutants
 from tests.simulation.simulation import Options
 from tests.simulation.virtual_disk import VirtualFile
@@ -32,13 +40,23 @@ METADATA: Final = Options(
 KILLS: Final = Options(replicas=1, kinds=("kill", "kill_at_disk_step", "isolate", "reset", "cut_one_way"))
 
 
+REPLICAS: Final = Options(
+    kinds=("kill", "kill_at_disk_step", "isolate", "split", "cut_one_way", "pause", "slow_link", "stop"),
+)
+CASCADES: Final = Options(
+    kinds=("kill_leaders_in_turn", "kill_leader_of_grown_isr", "slow_link", "kill", "isolate"),
+)
+POWER: Final = Options(kinds=("power", "power_at_disk_step", "kill"))
+GROUPS: Final = REPLICAS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
     """One protection less; `seeds` are tried in their order until one fails."""
 
     plant: Callable[[Patch], None]
     options: Options = METADATA
-    seeds: Sequence[int] = range(40)
+    seeds: Sequence[int] = range(30)
 
     @property
     def name(self) -> str:
@@ -49,7 +67,7 @@ MUTANTS: list[Mutant] = []
 
 
 def mutant(
-    options: Options, seeds: Sequence[int] = range(40)
+    options: Options, seeds: Sequence[int] = range(30)
 ) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
     """Enter a mutant into the list."""
 
@@ -144,3 +162,125 @@ def one_node_applies_batches_twice(patch: Patch) -> None:
 @mutant(KILLS)
 def commands_that_are_sent_again_are_carried_out_again(patch: Patch) -> None:
     patch.setattr(controller, "known_reply", lambda image, request: None)
+
+
+# ---- replication -------------------------------------------------------------------------------------------
+
+
+@mutant(REPLICAS)
+def the_high_watermark_does_not_wait_for_the_isr(patch: Patch) -> None:
+    patch.setattr(InSyncReplicas, "high_watermark", lambda isr, leader_end_offset, **_: leader_end_offset)
+
+
+@mutant(REPLICAS)
+def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
+    def fastest(isr: InSyncReplicas, leader_end_offset: int, **_: Any) -> int:
+        return max((one.log_end_offset for one in isr.followers.values()), default=leader_end_offset)
+
+    patch.setattr(InSyncReplicas, "high_watermark", fastest)
+
+
+@mutant(REPLICAS)
+def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
+    propose = InSyncReplicas.propose_shrinking
+
+    def propose_and_count(isr: InSyncReplicas, *args: Any, **kwargs: Any) -> Any:
+        proposal = propose(isr, *args, **kwargs)
+        if proposal is not None:
+            isr.maximal = proposal.broker_ids
+        return proposal
+
+    patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
+    patch.setattr(Follower, "is_caught_up", lambda *_: False)
+
+
+@mutant(CASCADES)
+def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
+    propose = InSyncReplicas.propose_expansion
+
+    def propose_anybody(isr: InSyncReplicas, replica_id: int, **kwargs: Any) -> Any:
+        isr.epoch_start_offset = -1
+        return propose(isr, replica_id, **{**kwargs, "high_watermark": -1})
+
+    patch.setattr(InSyncReplicas, "propose_expansion", propose_anybody)
+
+
+@mutant(REPLICAS)
+def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> None:
+    want = FollowedPartition.want
+
+    def want_without_epoch(followed: FollowedPartition, max_bytes: int) -> FetchPartition:
+        wanted = want(followed, max_bytes)
+        wanted.last_fetched_epoch = -1
+        return wanted
+
+    patch.setattr(FollowedPartition, "want", want_without_epoch)
+
+
+@mutant(CASCADES)
+def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
+    """As before KIP-101: what was committed, but not yet known to be, is lost with the next leader."""
+    add = FollowerFetcher.add
+
+    def cut_and_add(fetcher: FollowerFetcher, partition: Partition) -> None:
+        partition.truncate_to(partition.log.high_watermark, now_ms=0)
+        add(fetcher, partition)
+
+    patch.setattr(FollowerFetcher, "add", cut_and_add)
+
+
+@mutant(REPLICAS)
+def produce_is_answered_before_it_is_replicated(patch: Patch) -> None:
+    patch.setattr(Partition, "acknowledgement_of", lambda *_: ErrorCode.NONE)
+
+
+@mutant(REPLICAS)
+def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
+    assign = Partition.assign
+
+    def assign_and_forget(partition: Partition, assignment: Any) -> bool:
+        is_new = assign(partition, assignment)
+        if is_new and partition.is_leader:
+            partition.log._producers.clear(partition.log.log_end_offset)
+        return is_new
+
+    patch.setattr(Partition, "assign", assign_and_forget)
+
+
+# ---- the controller ----------------------------------------------------------------------------------------
+
+
+@mutant(REPLICAS)
+def anybody_who_lives_may_lead(patch: Patch) -> None:
+    patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
+
+
+@mutant(REPLICAS)
+def epochs_of_an_isr_change_are_not_checked(patch: Patch) -> None:
+    problem = isr_control._problem
+
+    def unchecked(image: Any, partition: PartitionImage, wanted: Any, broker_id: int) -> Any:
+        as_it_is = partition._replace(
+            leader_epoch=wanted.leader_epoch, partition_epoch=wanted.partition_epoch, leader=broker_id
+        )
+        return problem(image, as_it_is, wanted, broker_id)
+
+    patch.setattr(isr_control, "_problem", unchecked)
+
+
+@mutant(POWER)
+def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
+    """What the old process had may be lost with the power (KIP-966)."""
+    patch.setattr(cluster_control, "fence_records", lambda *_: [])
+    patch.setattr(isr_control, "_is_eligible", lambda *_: True)
+
+
+@mutant(GROUPS)
+def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
+    patch.setattr(ReplicaManager, "delay_produce", _settled)
+
+
+def _settled(replicas: ReplicaManager, places: Any, timeout_ms: int) -> Any:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(dict.fromkeys(places, ErrorCode.NONE))
+    return future

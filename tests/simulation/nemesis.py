@@ -11,6 +11,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage
 from tests.simulation.virtual_loop import Process
 from tests.simulation.world import VirtualNode, World
 
@@ -31,6 +33,8 @@ KINDS: Final = (
     "kill_at_disk_step",
     "power_at_disk_step",
     "kill_all",
+    "kill_leaders_in_turn",
+    "kill_leader_of_grown_isr",
 )
 
 
@@ -172,6 +176,81 @@ class Nemesis:
             if node.is_alive:
                 node.storage.before = lambda kind, path: None
         await self._return(node)
+
+    async def _kill_leaders_in_turn(self) -> None:
+        """The leader of a partition dies, and who comes after it as soon as it leads."""
+        topic_partition = self._some_partition()
+        if topic_partition is None:
+            return
+        first = self._leader_of(topic_partition)
+        if first is None:
+            return
+        first.kill()
+        second = await self._until(lambda: self._other_leader_of(topic_partition, first))
+        await asyncio.sleep(self.chance.choice((0.0, 0.001, 0.01)) * self.chance.random())
+        if second is not None and second.is_alive:
+            second.kill()
+            await self._return(second)
+        await self._return(first)
+
+    async def _kill_leader_of_grown_isr(self) -> None:
+        """A leader dies when a replica has just come back into the ISR."""
+        topic_partition = self._some_partition()
+        if topic_partition is None:
+            return
+        size = self._isr_size(topic_partition)
+
+        def leader_of_grown() -> VirtualNode | None:
+            nonlocal size
+            before, size = size, self._isr_size(topic_partition)
+            return self._leader_of(topic_partition) if size > before > 0 else None
+
+        leader = await self._until(leader_of_grown, seconds=5.0)
+        if leader is not None:
+            leader.kill()
+            await self._return(leader)
+
+    def _some_partition(self) -> TopicPartition | None:
+        image = self._newest_image()
+        names = sorted(image.topics.by_name) if image is not None else []
+        return TopicPartition(self.chance.choice(names), 0) if names else None
+
+    def _newest_image(self) -> MetadataImage | None:
+        images = [
+            node.broker.metadata.image
+            for node in self.world.nodes
+            if node.is_alive and node.is_serving and node.broker is not None
+        ]
+        return max(images, key=lambda image: image.version, default=None)
+
+    def _leader_of(self, topic_partition: TopicPartition) -> VirtualNode | None:
+        image = self._newest_image()
+        found = None if image is None else image.topics.partition(topic_partition)
+        if found is None or not found.has_leader:
+            return None
+        node = self.world.nodes[found.leader]
+        return node if node.is_alive else None
+
+    def _other_leader_of(self, topic_partition: TopicPartition, first: VirtualNode) -> VirtualNode | None:
+        leader = self._leader_of(topic_partition)
+        return None if leader is first else leader
+
+    def _isr_size(self, topic_partition: TopicPartition) -> int:
+        image = self._newest_image()
+        found = None if image is None else image.topics.partition(topic_partition)
+        return 0 if found is None else len(found.isr)
+
+    async def _until(
+        self, look: Callable[[], VirtualNode | None], seconds: float = 10.0
+    ) -> VirtualNode | None:
+        """What `look` finds, asked again and again."""
+        end_s = self.world.loop.now_s + seconds
+        while self.world.loop.now_s < end_s:
+            found = look()
+            if found is not None:
+                return found
+            await asyncio.sleep(0.002)
+        return None
 
     # ---- the network ---------------------------------------------------------------------------------
 

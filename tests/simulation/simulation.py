@@ -4,9 +4,9 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pysyncobj.syncobj
 
@@ -93,6 +93,19 @@ class Simulation:
 
     def run(self) -> Outcome:
         """Carry it out; SimulationError says what was wrong."""
+        return self._carry_out(self._main())
+
+    def play(self, story: Callable[["Simulation"], Coroutine[Any, Any, None]]) -> Outcome:
+        """A story instead of chance: the cluster is up and has its topics when it begins."""
+
+        async def main() -> None:
+            await self._begin()
+            await self._wait_until_whole()
+            await story(self)
+
+        return self._carry_out(main())
+
+    def _carry_out(self, main: Coroutine[Any, Any, None]) -> Outcome:
         loop = self.world.loop
         listener = _LogListener(self.world)
         root = logging.getLogger()
@@ -104,7 +117,7 @@ class Simulation:
         engine_clock = pysyncobj.syncobj.monotonicTime
         use_clock(loop.time)
         try:
-            loop.run(self._main(), limit_s=LIMIT_S)
+            loop.run(main, limit_s=LIMIT_S)
         finally:
             self.world.close()
             use_clock(engine_clock)
@@ -128,9 +141,7 @@ class Simulation:
 
     async def _main(self) -> None:
         world, chance, options = self.world, self.world.chance, self.options
-        for node in world.nodes:
-            node.start()
-        await world.spawn(self.admin, self._create_topics())
+        await self._begin()
         for number in range(2):
             self.workload.add_producer(
                 f"p{number}", self.partitions, pause_s=chance.choice((0.1, 0.3, 1.0)), max_records=5
@@ -151,6 +162,11 @@ class Simulation:
             await asyncio.wait([stopped], timeout=RECOVERY_S)
             if not stopped.done():
                 raise SimulationError("a node does not stop")
+
+    async def _begin(self) -> None:
+        for node in self.world.nodes:
+            node.start()
+        await self.world.spawn(self.admin, self._create_topics())
 
     # ---- topics --------------------------------------------------------------------------------------
 

@@ -284,7 +284,7 @@ def test_a_dead_process_changes_nothing_on_its_disk() -> None:
 
 _DIGEST = (
     "from tests.simulation.simulation import *; "
-    "print(run_seed(3, Options(nodes={nodes}, replicas=1, seconds=6.0)).digest)"
+    "print(run_seed(3, Options(nodes={nodes}, seconds=6.0)).digest)"
 )
 
 
