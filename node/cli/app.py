@@ -1,17 +1,30 @@
-"""`ottla`: the command line. This page has the commands and their words; what they do is imported when it
-is needed, so that `--help` answers at once and a node carries nothing that only a client needs.
+"""`ottla`: the command line. This page, `topic_app` and `cluster_app` have the commands and their words; what
+they do is imported when it is needed, so that `--help` answers at once and a node carries nothing that only
+a client needs.
 """
 
-import os
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from logstore.errors import KafkaError
-from node.cli.failure import EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_USAGE, CommandError, explain
+from node.cli.cluster_app import broker, cluster, quorum
+from node.cli.command_options import (
+    LOCAL,
+    Bootstrap,
+    Name,
+    Names,
+    Output,
+    Override,
+    Timeout,
+    client_of,
+    pairs_of,
+    run,
+)
+from node.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
+from node.cli.topic_app import topic
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -25,10 +38,10 @@ app = typer.Typer(
     help="An event-streaming node that any Kafka client can use, and the tools to work with it.\n\n"
     "All commands but start and cluster also work against Apache Kafka.",
 )
-cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine.")
-topic = typer.Typer(no_args_is_help=True, help="Create, look at and change topics.")
 log = typer.Typer(no_args_is_help=True, help="Look into the files of a log.")
 app.add_typer(cluster, name="cluster")
+app.add_typer(quorum, name="quorum")
+app.add_typer(broker, name="broker")
 app.add_typer(topic, name="topic")
 app.add_typer(log, name="log")
 
@@ -48,26 +61,6 @@ def ottla(
     ] = False,
 ) -> None:
     """What all commands share."""
-
-
-Override = Annotated[
-    list[str] | None,
-    typer.Option("--override", metavar="NAME=VALUE", help="a broker setting; may be repeated"),
-]
-Bootstrap = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap", "-b", envvar="OTTLA_BOOTSTRAP", metavar="HOST:PORT,...", help="nodes to ask first"
-    ),
-]
-Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="give up after this")]
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...")]
-Name = Annotated[str, typer.Argument(metavar="TOPIC")]
-Output = Annotated[Literal["text", "json"], typer.Option("--output", help="how to print")]
-Setting = Annotated[
-    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="a topic setting; repeatable")
-]
-LOCAL = "localhost:9092"
 
 
 @app.command()
@@ -90,156 +83,6 @@ def start(
     from node.cli.serve import start
 
     start(config, port=port, data=data, overrides=override or [])
-
-
-@cluster.command("up")
-def cluster_up(
-    nodes: Annotated[int, typer.Option(min=1, help="how many, one process each")] = 3,
-    base_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="the first node's port on 127.0.0.1; the others follow")
-    ] = 9092,
-    data: Annotated[Path, typer.Option(metavar="DIR", help="each node gets a directory in it")] = Path(
-        "ottla-data"
-    ),
-    override: Override = None,
-) -> None:
-    """Run a cluster on this machine; prints READY with its addresses when it serves.
-
-    Example: ottla cluster up --nodes 3 --base-port 19092 --data /tmp/ottla
-    """
-    from node.cli.local_cluster import cluster_up
-
-    cluster_up(nodes, base_port=base_port, data=data, overrides=override or [])
-
-
-@cluster.command("start-node")
-def cluster_start_node(
-    data: Annotated[Path, typer.Argument(metavar="DIR", help="the --data of `ottla cluster up`")],
-    node_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")],
-) -> None:
-    """Start one node of such a cluster again, after it was killed or stopped; it runs in the background.
-
-    Example: ottla cluster start-node /tmp/ottla 1
-    """
-    from node.cli.local_cluster import start_node
-
-    start_node(data, node_id)
-
-
-# ---- topics --------------------------------------------------------------------------------------
-
-
-@topic.command("create")
-def topic_create(
-    topics: Names,
-    partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=-1, help="-1: the cluster's default")
-    ] = -1,
-    replicas: Annotated[int, typer.Option("--replicas", "-r", min=-1, help="-1: the cluster's default")] = -1,
-    config: Setting = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="no error if it is there")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
-    bootstrap: Bootstrap = LOCAL,
-    timeout: Timeout = 30.0,
-) -> None:
-    """Create topics.
-
-    Example: ottla topic create orders --partitions 6 -c cleanup.policy=compact
-    """
-    import node.cli.topic_commands as commands
-
-    settings = _pairs(config)
-    run(
-        lambda: commands.create(
-            _client(bootstrap, timeout), topics, partitions, replicas, settings, if_not_exists, dry_run
-        )
-    )
-
-
-@topic.command("list")
-def topic_list(
-    internal: Annotated[bool, typer.Option("--internal", help="show internal topics too")] = False,
-    output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
-    timeout: Timeout = 30.0,
-) -> None:
-    """List topics with their partitions and replicas."""
-    import node.cli.topic_commands as commands
-
-    run(lambda: commands.list_all(_client(bootstrap, timeout), internal, output == "json"))
-
-
-@topic.command("describe")
-def topic_describe(
-    topics: Names,
-    output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
-    timeout: Timeout = 30.0,
-) -> None:
-    """Show leaders, replicas, first and next offset of each partition, and settings that are not default."""
-    import node.cli.topic_commands as commands
-
-    run(lambda: commands.describe(_client(bootstrap, timeout), topics, output == "json"))
-
-
-@topic.command("alter")
-def topic_alter(
-    name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="grow to so many")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
-    bootstrap: Bootstrap = LOCAL,
-    timeout: Timeout = 30.0,
-) -> None:
-    """Add partitions to a topic; keys may then go to other partitions than before.
-
-    Example: ottla topic alter orders --partitions 12
-    """
-    import node.cli.topic_commands as commands
-
-    run(lambda: commands.alter(_client(bootstrap, timeout), name, partitions, dry_run))
-
-
-@topic.command("delete")
-def topic_delete(
-    topics: Names,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it is not there")] = False,
-    bootstrap: Bootstrap = LOCAL,
-    timeout: Timeout = 30.0,
-) -> None:
-    """Delete topics and all their records."""
-    import node.cli.topic_commands as commands
-
-    run(lambda: commands.delete(_client(bootstrap, timeout), topics, if_exists))
-
-
-@topic.command("config")
-def topic_config(
-    name: Name,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="set; may be repeated")
-    ] = None,
-    reset: Annotated[
-        list[str] | None, typer.Option("--reset", metavar="NAME", help="back to the default; may be repeated")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="show defaults too")] = False,
-    documentation: Annotated[bool, typer.Option("--documentation", help="say what each one means")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="check changes only")] = False,
-    output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
-    timeout: Timeout = 30.0,
-) -> None:
-    """Show or change the settings of a topic.
-
-    Example: ottla topic config orders --set retention.ms=86400000 --reset segment.bytes
-    """
-    import node.cli.topic_commands as commands
-
-    settings = _pairs(change)
-    client = _client(bootstrap, timeout)
-    if settings or reset:
-        run(lambda: commands.change_config(client, name, settings, reset or [], dry_run))
-    else:
-        run(lambda: commands.show_config(client, name, everything, documentation, output == "json"))
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -291,7 +134,7 @@ def produce(
         topic=name,
         key_separator=key_separator,
         is_json=input_format == "json",
-        headers=tuple(pair for pair in _pairs(header).items()),
+        headers=tuple(pair for pair in pairs_of(header).items()),
         partition=partition,
         timestamp=timestamp,
         empty_as_null=empty_as_null,
@@ -299,7 +142,7 @@ def produce(
         compression=compression,
         idempotent=idempotent and acks == "all",
     )
-    run(lambda: commands.produce(_client(bootstrap, timeout), options))
+    run(lambda: commands.produce(client_of(bootstrap, timeout), options))
 
 
 @app.command()
@@ -379,7 +222,7 @@ def consume(
         is_json=output == "json",
         read_committed=isolation == "read_committed",
     )
-    run(lambda: commands.consume(_client(bootstrap, timeout), options))
+    run(lambda: commands.consume(client_of(bootstrap, timeout), options))
 
 
 @log.command(
@@ -394,52 +237,6 @@ def log_dump(context: typer.Context) -> None:
 
 
 # ---- the process -----------------------------------------------------------------------------------
-
-
-def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
-    """Run a command to its exit code."""
-    import asyncio
-    import signal
-
-    import uvloop
-
-    async def until_terminated() -> int:
-        task = asyncio.current_task()
-        assert task is not None
-        # As after Ctrl-C: what was done is committed, and the group is left.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await command()
-
-    try:
-        code = uvloop.run(until_terminated())
-        sys.stdout.flush()
-    except asyncio.CancelledError:
-        code = EXIT_TERMINATED
-    except BrokenPipeError:
-        # Whoever read has seen enough. Python would complain when it flushes at exit: let it flush nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = 0
-    if code:
-        raise typer.Exit(code)
-
-
-def _client(bootstrap: str, timeout: float) -> Any:
-    from node.cli.client import Client, parse_bootstrap
-
-    try:
-        return Client(parse_bootstrap(bootstrap), timeout_s=timeout)
-    except ValueError as error:
-        raise CommandError(str(error), EXIT_USAGE) from None
-
-
-def _pairs(texts: list[str] | None) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts or []:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise CommandError(f"{text!r} is not NAME=VALUE.", EXIT_USAGE)
-        pairs[name] = value
-    return pairs
 
 
 def main() -> int:

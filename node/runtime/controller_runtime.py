@@ -7,7 +7,7 @@ request id.
 """
 
 import logging
-from asyncio import Future, get_running_loop, shield
+from asyncio import Future, get_running_loop, shield, sleep
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -29,6 +29,9 @@ MAX_PENDING: Final = 10_000
 SILENCE_MS: Final = 3_000
 # How long a new voter may take to catch up before its command fails, to be sent again: less than peers wait.
 CATCH_UP_SECONDS: Final = 1.5
+# How long a leader listens for voters before it believes that they are gone, and how often it looks.
+HEARING_SECONDS: Final = 1.5
+HEARING_POLL_SECONDS: Final = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -87,20 +90,32 @@ class ControllerRuntime:
                 self._quorum.hand_over()
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node gives up the lead, to be removed then.")
             case RemoveRaftVoter():
-                self._check_enough_stay(command.voter_id)
+                await self._check_enough_stay(command.voter_id)
             case _:
                 pass
 
-    def _check_enough_stay(self, leaving_id: int) -> None:
-        """INVALID_REQUEST if most of the voters that would stay are silent: nothing could be decided."""
+    async def _check_enough_stay(self, leaving_id: int) -> None:
+        """INVALID_REQUEST if most of the voters that would stay are silent: nothing could be decided.
+
+        A leader of just now has heard of nobody yet, so they are given a moment.
+        """
+        loop = get_running_loop()
+        deadline = loop.time() + HEARING_SECONDS
+        while silent := self._silent_majority(leaving_id):
+            if loop.time() > deadline:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Without voter {leaving_id} there is no majority, for these voters are silent:"
+                    f" {silent}.",
+                )
+            await sleep(HEARING_POLL_SECONDS)
+
+    def _silent_majority(self, leaving_id: int) -> list[int]:
+        """The voters that say nothing, if without the one that leaves they are too many; else none."""
         now_ms = self._clock.now_ms()
         staying = [one for one in self._quorum.status().voters if one.node_id != leaving_id]
         silent = [one.node_id for one in staying if now_ms - one.last_fetch_ms > SILENCE_MS]
-        if len(staying) > 1 and 2 * len(silent) >= len(staying):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Without voter {leaving_id} there is no majority, for these voters are silent: {silent}.",
-            )
+        return silent if len(staying) > 1 and 2 * len(silent) >= len(staying) else []
 
     def begin(
         self, command: Command, request: RequestId | None = None

@@ -298,7 +298,10 @@ class MetadataRuntime:
             backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
     async def _pause(self, pause_s: float) -> None:
-        """Wait before a command is sent again; not at all once this node leads."""
+        """Wait before a command is sent again; no longer than until this node comes to lead."""
+        if self._leads.is_set():  # It led already, and could not do it: to wait for that would be no pause.
+            await asyncio.sleep(pause_s)
+            return
         try:
             async with asyncio.timeout(pause_s):
                 await self._leads.wait()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import CreateTopics, NewTopic
+from metadata_raft.commands import AddRaftVoter, CreateTopics, NewTopic, RemoveRaftVoter, VoterListener
 from metadata_raft.delta import replay_batch
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import FeatureLevelRecord
@@ -215,5 +215,29 @@ def test_the_end_of_a_process_says_nothing_of_the_next_one() -> None:
         node.metadata.peer_is_gone(0, node.metadata.broker_epoch - 1)
 
         assert not node.metadata.image.brokers[0].fenced
+
+    asyncio.run(scene())
+
+
+def test_a_leader_that_cannot_hand_over_yet_serves_others_meanwhile() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        for voter_id in (node.quorum.leader_id, node.quorum.leader_id + 1):
+            listener = VoterListener(name="CONTROLLER", host="localhost", port=9093)
+            directory_id = bytes([voter_id + 1]) * 16
+            await node.metadata.submit(
+                AddRaftVoter(voter_id=voter_id, voter_directory_id=directory_id, listeners=[listener])
+            )
+        remove = RemoveRaftVoter(
+            voter_id=node.quorum.leader_id, voter_directory_id=bytes([node.quorum.leader_id + 1]) * 16
+        )
+
+        asked = asyncio.ensure_future(node.metadata.submit(remove, timeout_ms=200))
+        await turns(20)
+
+        assert not asked.done() and node.quorum.handed_over == 1
+        with pytest.raises(KafkaError):
+            await asked
+        assert node.quorum.handed_over < 20
 
     asyncio.run(scene())

@@ -1,0 +1,75 @@
+"""The words that several commands of `ottla` share, and how a command runs to its exit code."""
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Literal
+
+import typer
+
+from node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
+
+LOCAL = "localhost:9092"
+Override = Annotated[
+    list[str] | None,
+    typer.Option("--override", metavar="NAME=VALUE", help="a broker setting; may be repeated"),
+]
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap", "-b", envvar="OTTLA_BOOTSTRAP", metavar="HOST:PORT,...", help="nodes to ask first"
+    ),
+]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="give up after this")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC...")]
+Name = Annotated[str, typer.Argument(metavar="TOPIC")]
+Output = Annotated[Literal["text", "json"], typer.Option("--output", help="how to print")]
+Setting = Annotated[
+    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="a topic setting; repeatable")
+]
+
+
+def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
+    """Run a command to its exit code."""
+    import asyncio
+    import signal
+
+    import uvloop
+
+    async def until_terminated() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        # As after Ctrl-C: what was done is committed, and the group is left.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await command()
+
+    try:
+        code = uvloop.run(until_terminated())
+        sys.stdout.flush()
+    except asyncio.CancelledError:
+        code = EXIT_TERMINATED
+    except BrokenPipeError:
+        # Whoever read has seen enough. Python would complain when it flushes at exit: let it flush nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 0
+    if code:
+        raise typer.Exit(code)
+
+
+def client_of(bootstrap: str, timeout: float) -> Any:
+    from node.cli.client import Client, parse_bootstrap
+
+    try:
+        return Client(parse_bootstrap(bootstrap), timeout_s=timeout)
+    except ValueError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
+
+
+def pairs_of(texts: list[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise CommandError(f"{text!r} is not NAME=VALUE.", EXIT_USAGE)
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,278 @@
+"""`ottla quorum ...`: who decides about the metadata, and who else shall. Each returns the exit code."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
+from node.cli import cluster_admin
+from node.cli.client import Client, check, only, parse_bootstrap
+from node.cli.cluster_admin import ListenerAddress
+from node.cli.failure import EXIT_USAGE, CommandError
+from node.cli.topic_commands import print_table
+from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from node.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionDataRequest,
+    PartitionDataResponse,
+    ReplicaState,
+    TopicDataRequest,
+)
+from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+CONTROLLER: Final = "CONTROLLER"  # what a controller listener is called where nobody says
+
+
+class QuorumMember(NamedTuple):
+    """A voter or observer; -1 for a time or an offset that is unknown, zeros for a directory that is."""
+
+    node_id: int
+    is_voter: bool
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class QuorumView(NamedTuple):
+    """The quorum as its leader sees it."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    members: Sequence[QuorumMember]
+    listeners: Mapping[int, Sequence[ListenerAddress]]
+
+    @property
+    def voter_ids(self) -> list[int]:
+        return [one.node_id for one in self.members if one.is_voter]
+
+
+async def describe(client: Client) -> QuorumView:
+    """Ask for the state of the metadata quorum."""
+    request = DescribeQuorumRequest(
+        topics=[TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest()])]
+    )
+
+    async def attempt() -> QuorumView:
+        connection = await client.any_node()
+        response = await connection.request(request, DescribeQuorumResponse, timeout_s=client.timeout_s)
+        check(response.error_code, response.error_message, "the metadata quorum")
+        topic = only(response.topics, "the metadata quorum")
+        partition = only(topic.partitions, "the metadata quorum")
+        check(partition.error_code, partition.error_message, "the metadata quorum")
+        listeners = {
+            node.node_id: [ListenerAddress(one.name, one.host, one.port) for one in node.listeners]
+            for node in response.nodes
+        }
+        return _view(partition, listeners)
+
+    return await client.retry(attempt)
+
+
+def _view(partition: PartitionDataResponse, listeners: Mapping[int, Sequence[ListenerAddress]]) -> QuorumView:
+    members = [_member(one, is_voter=True) for one in partition.current_voters]
+    members += [_member(one, is_voter=False) for one in partition.observers]
+    return QuorumView(
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        sorted(members, key=lambda one: (not one.is_voter, one.node_id)),
+        listeners,
+    )
+
+
+def _member(state: ReplicaState, *, is_voter: bool) -> QuorumMember:
+    return QuorumMember(
+        state.replica_id,
+        is_voter,
+        state.replica_directory_id,
+        state.log_end_offset,
+        state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
+    )
+
+
+# ---- what is printed -----------------------------------------------------------------------------
+
+
+async def status(client: Client, as_json: bool) -> int:
+    async with client:
+        view = await describe(client)
+    now_ms = int(time.time() * 1000)
+    if as_json:
+        print(json.dumps(_as_json(view)))
+        return 0
+    print(f"leader {view.leader_id}  epoch {view.leader_epoch}  high watermark {view.high_watermark}")
+    end = max((one.log_end_offset for one in view.members), default=0)
+    print_table(
+        ("node", "is", "log end", "behind", "heard of", "caught up", "directory", "listens at"),
+        [
+            (
+                one.node_id,
+                _role(view, one),
+                _known(one.log_end_offset),
+                None if one.log_end_offset < 0 else end - one.log_end_offset,
+                _ago(one.last_fetch_ms, now_ms),
+                _ago(one.last_caught_up_ms, now_ms),
+                None if one.directory_id == ZERO_UUID else uuid_to_text(one.directory_id),
+                ",".join(f"{at.host}:{at.port}" for at in view.listeners.get(one.node_id, ())) or None,
+            )
+            for one in view.members
+        ],
+    )
+    return 0
+
+
+def _as_json(view: QuorumView) -> dict[str, Any]:
+    def row(one: QuorumMember) -> dict[str, Any]:
+        return {
+            "node": one.node_id,
+            "directory_id": None if one.directory_id == ZERO_UUID else uuid_to_text(one.directory_id),
+            "log_end_offset": _known(one.log_end_offset),
+            "last_fetch_ms": _known(one.last_fetch_ms),
+            "last_caught_up_ms": _known(one.last_caught_up_ms),
+            "listeners": [at._asdict() for at in view.listeners.get(one.node_id, ())],
+        }
+
+    return {
+        "leader": view.leader_id if view.leader_id >= 0 else None,
+        "leader_epoch": view.leader_epoch,
+        "high_watermark": view.high_watermark,
+        "voters": [row(one) for one in view.members if one.is_voter],
+        "observers": [row(one) for one in view.members if not one.is_voter],
+    }
+
+
+def _role(view: QuorumView, member: QuorumMember) -> str:
+    if member.node_id == view.leader_id:
+        return "leader"
+    return "voter" if member.is_voter else "observer"
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def _ago(at_ms: int, now_ms: int) -> str | None:
+    return None if at_ms < 0 else f"{max(0, now_ms - at_ms) / 1000:.1f} s ago"
+
+
+# ---- what is changed -----------------------------------------------------------------------------
+
+
+async def add(client: Client, node_id: int, endpoint: str | None, directory: str | None) -> int:
+    given = None if directory is None else parse_directory_id(directory)
+    where = None if endpoint is None else parse_endpoint(endpoint)
+    async with client:
+        view = await describe(client)
+        if node_id in view.voter_ids:
+            raise CommandError(f"Node {node_id} votes already; `ottla quorum status` shows all voters.")
+        directory_id = given or _directory_of(view, node_id, is_voter=False)
+        listener = await _listener_of(client, view, node_id, where)
+        cluster = await cluster_admin.describe_cluster(client)
+        request = AddRaftVoterRequest(
+            cluster_id=cluster.cluster_id,
+            timeout_ms=int(client.timeout_s * 1000),
+            voter_id=node_id,
+            voter_directory_id=directory_id,
+            listeners=[Listener(name=listener.name, host=listener.host, port=listener.port)],
+        )
+
+        async def attempt() -> None:
+            connection = await client.controller()
+            response = await connection.request(request, AddRaftVoterResponse, timeout_s=client.timeout_s)
+            # An attempt before may have succeeded without our hearing of it.
+            if response.error_code != ErrorCode.DUPLICATE_VOTER:
+                check(response.error_code, response.error_message, f"voter {node_id}")
+
+        await client.retry(attempt)
+    print(f"node {node_id} votes now; the voters are {_listed([*view.voter_ids, node_id])}")
+    return 0
+
+
+async def remove(client: Client, node_id: int, directory: str | None) -> int:
+    given = None if directory is None else parse_directory_id(directory)
+    async with client:
+        view = await describe(client)
+        if node_id not in view.voter_ids:
+            raise CommandError(f"Node {node_id} is no voter; the voters are {_listed(view.voter_ids)}.")
+        cluster = await cluster_admin.describe_cluster(client)
+        request = RemoveRaftVoterRequest(
+            cluster_id=cluster.cluster_id,
+            voter_id=node_id,
+            voter_directory_id=given or _directory_of(view, node_id, is_voter=True),
+        )
+        is_repeated = False
+
+        async def attempt() -> None:
+            nonlocal is_repeated
+            connection = await client.controller()
+            was_repeated, is_repeated = is_repeated, True
+            response = await connection.request(request, RemoveRaftVoterResponse, timeout_s=client.timeout_s)
+            if not (was_repeated and response.error_code == ErrorCode.VOTER_NOT_FOUND):
+                check(response.error_code, response.error_message, f"voter {node_id}")
+
+        await client.retry(attempt)
+    rest = [one for one in view.voter_ids if one != node_id]
+    print(f"node {node_id} votes no more; the voters are {_listed(rest)}")
+    return 0
+
+
+def _directory_of(view: QuorumView, node_id: int, *, is_voter: bool) -> bytes:
+    """The directory id of a voter or observer; zeros where voters were never written down."""
+    for one in view.members:
+        if one.node_id == node_id and one.is_voter is is_voter:
+            if one.directory_id == ZERO_UUID and not is_voter:
+                break
+            return one.directory_id
+    raise CommandError(
+        f"Node {node_id} does not follow the metadata quorum: start it with a controller listener, and with"
+        " controller.quorum.voters that name the voters and itself."
+    )
+
+
+async def _listener_of(
+    client: Client, view: QuorumView, node_id: int, given: tuple[str, int] | None
+) -> ListenerAddress:
+    """Where a node that is to vote listens for controllers: as told, or as its own settings say."""
+    known = [at for listeners in view.listeners.values() for at in listeners]
+    name = known[0].name if known else CONTROLLER
+    if given is not None:
+        return ListenerAddress(name, *given)
+    try:
+        return await cluster_admin.controller_listener(client, node_id)
+    except KafkaError as error:
+        raise CommandError(
+            f"Node {node_id} could not be asked where its controller listens ({error.detail});"
+            " say it with --endpoint HOST:PORT."
+        ) from None
+
+
+def parse_endpoint(text: str) -> tuple[str, int]:
+    """HOST:PORT; CommandError otherwise."""
+    try:
+        addresses = parse_bootstrap(text)
+    except ValueError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
+    if len(addresses) != 1 or not text.rpartition(":")[2].isdigit():
+        raise CommandError(f"{text!r} is not one address; write host:port.", EXIT_USAGE)
+    return addresses[0]
+
+
+def parse_directory_id(text: str) -> bytes:
+    """The 22 letters of a uuid as its 16 bytes; CommandError otherwise."""
+    try:
+        return uuid_from_text(text)
+    except KafkaError:
+        raise CommandError(
+            f"{text!r} is no directory id; it has 22 letters, see `ottla quorum status`.", EXIT_USAGE
+        ) from None
+
+
+def _listed(node_ids: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(node_ids)))

@@ -1,0 +1,150 @@
+"""`ottla topic reassign` and `elect`: who holds and who leads partitions. Each returns the exit code."""
+
+import asyncio
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.cli import admin, cluster_admin
+from node.cli.client import Client
+from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from node.cli.topic_commands import print_table
+from node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
+
+EVERY_PARTITION: Final = -1
+POLL_S: Final = 0.2
+
+
+def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
+    """`[P:]ID,ID,...` as brokers by partition, EVERY_PARTITION for all others; CommandError otherwise."""
+    moves: dict[int, list[int]] = {}
+    for text in texts:
+        partition, separator, brokers = text.rpartition(":")
+        words = brokers.split(",")
+        if not all(word.isascii() and word.isdigit() for word in ([partition] if separator else []) + words):
+            raise CommandError(f"{text!r} is not ID,ID,... or PARTITION:ID,ID,...", EXIT_USAGE)
+        number = int(partition) if separator else EVERY_PARTITION
+        if number in moves:
+            raise CommandError(f"{text!r} speaks of the same partition again.", EXIT_USAGE)
+        moves[number] = [int(word) for word in words]
+    return moves
+
+
+async def reassign(client: Client, name: str, moves: Mapping[int, list[int]], wait: bool) -> int:
+    async with client:
+        [topic] = await admin.describe_topics(client, [name])
+        there = {one.partition_index for one in topic.partitions}
+        missing = sorted(number for number in moves if number != EVERY_PARTITION and number not in there)
+        if missing:
+            raise CommandError(f"{name} has {len(there)} partitions, none of them {missing[0]}.")
+        default = moves.get(EVERY_PARTITION)
+        wanted: dict[TopicPartition, list[int] | None] = {}
+        for number in sorted(there):
+            replicas = moves.get(number, default)
+            if replicas is not None:
+                wanted[TopicPartition(name, number)] = replicas
+        await cluster_admin.move_partitions(client, wanted)
+        if wait:
+            await until_moved(client, wanted)
+    for partition, replicas in wanted.items():
+        print(f"{partition} {'is' if wait else 'moves'} {'on' if wait else 'to'} {_brokers(replicas or ())}")
+    return 0
+
+
+async def until_moved(client: Client, partitions: Collection[TopicPartition]) -> None:
+    """Wait until none of these moves; REQUEST_TIMED_OUT when for the timeout they do not become fewer."""
+    since, left = time.monotonic(), len(partitions) + 1
+    while True:
+        moving = [one for one in await cluster_admin.list_moves(client) if one in partitions]
+        if not moving:
+            return
+        if len(moving) < left:
+            since, left = time.monotonic(), len(moving)
+        if time.monotonic() - since > client.timeout_s:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{moving[0]} still moves, and goes on doing so")
+        await asyncio.sleep(POLL_S)
+
+
+async def cancel(client: Client, name: str) -> int:
+    async with client:
+        moving = await _moves_of(client, name)
+        await cluster_admin.move_partitions(client, dict.fromkeys(moving))
+    for partition, move in moving.items():
+        stays = [one for one in move.replicas if one not in move.adding_replicas]
+        print(f"{partition} stays on {_brokers(stays)}")
+    if not moving:
+        print(f"nothing of {name} moves")
+    return 0
+
+
+async def show(client: Client, name: str, as_json: bool) -> int:
+    async with client:
+        moving = await _moves_of(client, name)
+    rows = [
+        {
+            "partition": partition.partition,
+            "replicas": list(one.replicas),
+            "adding": list(one.adding_replicas),
+            "removing": list(one.removing_replicas),
+        }
+        for partition, one in moving.items()
+    ]
+    if as_json:
+        print(json.dumps(rows))
+    elif not rows:
+        print(f"nothing of {name} moves")
+    else:
+        print_table(
+            ("partition", "replicas", "adding", "removing"),
+            [
+                (
+                    partition.partition,
+                    _brokers(one.replicas),
+                    _brokers(one.adding_replicas) or None,
+                    _brokers(one.removing_replicas) or None,
+                )
+                for partition, one in moving.items()
+            ],
+        )
+    return 0
+
+
+async def _moves_of(client: Client, name: str) -> dict[TopicPartition, OngoingPartitionReassignment]:
+    await admin.describe_topics(client, [name])  # says so if there is none
+    moving = await cluster_admin.list_moves(client)
+    return {partition: one for partition, one in sorted(moving.items()) if partition.topic == name}
+
+
+async def elect(client: Client, names: Sequence[str], partitions: Sequence[int], unclean: bool) -> int:
+    async with client:
+        preferred = {
+            TopicPartition(topic.name or "", one.partition_index): next(iter(one.replica_nodes), -1)
+            for topic in await admin.describe_topics(client, names)
+            for one in topic.partitions
+            if not partitions or one.partition_index in partitions
+        }
+        if not preferred:
+            raise CommandError(f"No topic of these has a partition {partitions[0]}.")
+        election_type = cluster_admin.UNCLEAN if unclean else cluster_admin.PREFERRED
+        outcomes = await cluster_admin.elect_leaders(client, preferred, election_type)
+    failed = False
+    for partition, error in sorted(outcomes, key=lambda one: one.partition):
+        if error is None:
+            print(f"{partition} is led by {_whom(preferred, partition, unclean)} now")
+        elif error.code is ErrorCode.ELECTION_NOT_NEEDED:
+            print(f"{partition} was led by {_whom(preferred, partition, unclean)} already")
+        else:
+            failed = True
+            print(f"{partition} has no new leader: {error.detail} ({error.code.name})")
+    return EXIT_FAILURE if failed else 0
+
+
+def _whom(preferred: Mapping[TopicPartition, int], partition: TopicPartition, unclean: bool) -> str:
+    return "a living broker" if unclean else str(preferred.get(partition))
+
+
+def _brokers(replicas: Sequence[int]) -> str:
+    return ",".join(map(str, replicas))

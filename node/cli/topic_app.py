@@ -1,0 +1,187 @@
+"""`ottla topic ...`: the commands and their words; `topic_commands` does what they say."""
+
+from typing import Annotated
+
+import typer
+
+from node.cli.command_options import (
+    LOCAL,
+    Bootstrap,
+    Name,
+    Names,
+    Output,
+    Setting,
+    Timeout,
+    client_of,
+    pairs_of,
+    run,
+)
+
+topic = typer.Typer(no_args_is_help=True, help="Create, look at and change topics.")
+
+
+@topic.command("create")
+def topic_create(
+    topics: Names,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=-1, help="-1: the cluster's default")
+    ] = -1,
+    replicas: Annotated[int, typer.Option("--replicas", "-r", min=-1, help="-1: the cluster's default")] = -1,
+    config: Setting = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="no error if it is there")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Create topics.
+
+    Example: ottla topic create orders --partitions 6 -c cleanup.policy=compact
+    """
+    import node.cli.topic_commands as commands
+
+    settings = pairs_of(config)
+    run(
+        lambda: commands.create(
+            client_of(bootstrap, timeout), topics, partitions, replicas, settings, if_not_exists, dry_run
+        )
+    )
+
+
+@topic.command("list")
+def topic_list(
+    internal: Annotated[bool, typer.Option("--internal", help="show internal topics too")] = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """List topics with their partitions and replicas."""
+    import node.cli.topic_commands as commands
+
+    run(lambda: commands.list_all(client_of(bootstrap, timeout), internal, output == "json"))
+
+
+@topic.command("describe")
+def topic_describe(
+    topics: Names,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show leaders, replicas, first and next offset of each partition, and settings that are not default."""
+    import node.cli.topic_commands as commands
+
+    run(lambda: commands.describe(client_of(bootstrap, timeout), topics, output == "json"))
+
+
+@topic.command("alter")
+def topic_alter(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="grow to so many")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Add partitions to a topic; keys may then go to other partitions than before.
+
+    Example: ottla topic alter orders --partitions 12
+    """
+    import node.cli.topic_commands as commands
+
+    run(lambda: commands.alter(client_of(bootstrap, timeout), name, partitions, dry_run))
+
+
+@topic.command("delete")
+def topic_delete(
+    topics: Names,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it is not there")] = False,
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Delete topics and all their records."""
+    import node.cli.topic_commands as commands
+
+    run(lambda: commands.delete(client_of(bootstrap, timeout), topics, if_exists))
+
+
+@topic.command("reassign")
+def topic_reassign(
+    name: Name,
+    replicas: Annotated[
+        list[str] | None,
+        typer.Option("--replicas", "-r", metavar="[P:]ID,ID,...", help="who holds it, or partition P of it"),
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="stay where it was before the move")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="until it has moved")] = True,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 60.0,
+) -> None:
+    """Move partitions to other brokers; without --replicas or --cancel, show what is moving.
+
+    The first broker of a list is the preferred leader.
+
+    Examples:
+
+        ottla topic reassign orders --replicas 0,1,2
+
+        ottla topic reassign orders -r 0:2,1 -r 1:1,2 --no-wait
+    """
+    import node.cli.reassign_commands as commands
+
+    moves = commands.parse_moves(replicas or [])
+    client = client_of(bootstrap, timeout)
+    if cancel:
+        run(lambda: commands.cancel(client, name))
+    elif moves:
+        run(lambda: commands.reassign(client, name, moves, wait))
+    else:
+        run(lambda: commands.show(client, name, output == "json"))
+
+
+@topic.command("elect")
+def topic_elect(
+    topics: Names,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="only these; may be repeated")
+    ] = None,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="let any living replica lead where none is in sync: loses records"),
+    ] = False,
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Let the preferred replicas, the first of each list, lead again."""
+    import node.cli.reassign_commands as commands
+
+    run(lambda: commands.elect(client_of(bootstrap, timeout), topics, partition or [], unclean))
+
+
+@topic.command("config")
+def topic_config(
+    name: Name,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="set; may be repeated")
+    ] = None,
+    reset: Annotated[
+        list[str] | None, typer.Option("--reset", metavar="NAME", help="back to the default; may be repeated")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="show defaults too")] = False,
+    documentation: Annotated[bool, typer.Option("--documentation", help="say what each one means")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="check changes only")] = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show or change the settings of a topic.
+
+    Example: ottla topic config orders --set retention.ms=86400000 --reset segment.bytes
+    """
+    import node.cli.topic_commands as commands
+
+    settings = pairs_of(change)
+    client = client_of(bootstrap, timeout)
+    if settings or reset:
+        run(lambda: commands.change_config(client, name, settings, reset or [], dry_run))
+    else:
+        run(lambda: commands.show_config(client, name, everything, documentation, output == "json"))

@@ -1,0 +1,165 @@
+"""`ottla quorum`, `ottla broker` and moves of partitions, against a cluster of four: three of them vote."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from node.embedded import Cluster
+from tests.compat.servers import ROOT
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Cluster]:
+    """Four nodes for all tests here; each test leaves them as it found them."""
+    with Cluster(nodes=4) as cluster:
+        yield cluster
+
+
+def start(cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "node", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ottla(cluster: Cluster, *arguments: str, code: int = 0) -> str:
+    """Run a command to the end that we expect; what it printed, on whichever stream it should."""
+    process = start(cluster, *arguments)
+    out, err = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == code, out + err
+    assert "Traceback" not in err
+    return err if code else out
+
+
+def voters(cluster: Cluster) -> list[int]:
+    told = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))
+    return [one["node"] for one in told["voters"]]
+
+
+def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
+    [told] = json.loads(ottla(cluster, "topic", "describe", topic, "--output", "json"))
+    return [one["replicas"] for one in told["partitions"]]
+
+
+def brokers(cluster: Cluster) -> dict[int, dict[str, object]]:
+    rows = json.loads(ottla(cluster, "broker", "list", "--output", "json"))
+    return {row["broker"]: row for row in rows}
+
+
+def test_the_quorum_is_shown_with_all_its_voters(four: Cluster) -> None:
+    text = ottla(four, "quorum", "status")
+
+    assert text.startswith(f"leader {four.controller_id}  epoch ")
+    assert text.count("voter") == 2 and text.count("127.0.0.1:") == 3
+    assert voters(four) == [0, 1, 2]
+
+
+def test_a_voter_leaves_and_comes_back(four: Cluster) -> None:
+    follower = (four.controller_id + 1) % 3
+    rest = [one for one in (0, 1, 2) if one != follower]
+
+    removed = ottla(four, "quorum", "remove", str(follower))
+    assert removed == f"node {follower} votes no more; the voters are {rest[0]}, {rest[1]}\n"
+    refused = ottla(four, "quorum", "remove", str(follower), code=1)
+    added = ottla(four, "quorum", "add", str(follower))
+    again = ottla(four, "quorum", "add", str(follower), code=1)
+
+    assert f"Node {follower} is no voter" in refused
+    assert added == f"node {follower} votes now; the voters are 0, 1, 2\n"
+    assert again == f"ottla: Node {follower} votes already; `ottla quorum status` shows all voters.\n"
+
+
+def test_the_leader_of_the_quorum_leaves_at_once(four: Cluster) -> None:
+    leader = four.controller_id
+
+    begin = time.monotonic()
+    ottla(four, "quorum", "remove", str(leader))
+    took_s = time.monotonic() - begin
+
+    assert took_s < 8 and four.controller_id != leader
+    ottla(four, "quorum", "add", str(leader))
+
+
+def test_a_node_that_follows_no_quorum_cannot_vote(four: Cluster) -> None:
+    assert "Node 3 does not follow the metadata quorum" in ottla(four, "quorum", "add", "3", code=1)
+    assert "is not one address" in ottla(four, "quorum", "add", "3", "--endpoint", "a", code=2)
+
+
+def test_partitions_move_and_are_led_as_preferred(four: Cluster) -> None:
+    ottla(four, "topic", "create", "moved", "-p", "3", "-r", "2")
+
+    out = ottla(four, "topic", "reassign", "moved", "-r", "0,1", "-r", "2:3,2,1")
+    assert out == "moved-0 is on 0,1\nmoved-1 is on 0,1\nmoved-2 is on 3,2,1\n"
+    assert replicas(four, "moved") == [[0, 1], [0, 1], [3, 2, 1]]
+    ottla(four, "topic", "reassign", "moved", "-r", "1,0", "-r", "2:1,2,3")
+    elected = ottla(four, "topic", "elect", "moved").splitlines()
+    assert len(elected) == 3 and all(" led by 1 " in line for line in elected)
+    assert "already" in ottla(four, "topic", "elect", "moved", "-p", "0")
+    assert ottla(four, "topic", "reassign", "moved") == "nothing of moved moves\n"
+    assert ottla(four, "topic", "reassign", "moved", "--output", "json") == "[]\n"
+    assert "nothing of moved moves" in ottla(four, "topic", "reassign", "moved", "--cancel")
+    assert "none of them 9" in ottla(four, "topic", "reassign", "moved", "-r", "9:0", code=1)
+    refused = ottla(four, "topic", "reassign", "moved", "-r", "0,77", code=1)
+    assert refused.startswith("ottla: ") and refused.count("\n") == 1 and "77" in refused
+    ottla(four, "topic", "delete", "moved")
+
+
+def test_brokers_are_listed_with_what_they_hold(four: Cluster) -> None:
+    ottla(four, "topic", "create", "listed", "-p", "4", "-r", "4")
+
+    rows = brokers(four)
+    text = ottla(four, "broker", "list")
+
+    assert sorted(rows) == [0, 1, 2, 3]
+    assert all(row["state"] == "active" and row["replicas"] == 4 for row in rows.values())
+    assert sum(int(str(row["leads"])) for row in rows.values()) == 4
+    assert text.startswith("broker  address ") and text.count("active") == 4
+    ottla(four, "topic", "delete", "listed")
+
+
+def test_a_broker_that_may_not_leave_is_told_why(four: Cluster) -> None:
+    ottla(four, "topic", "create", "everywhere", "-r", "4")
+
+    assert "`ottla quorum remove 0`" in ottla(four, "broker", "decommission", "0", code=1)
+    assert "There is no broker 9" in ottla(four, "broker", "decommission", "9", code=1)
+    refused = ottla(four, "broker", "decommission", "3", "--dry-run", code=1)
+
+    assert "everywhere-0 has 4 replicas, and no other broker is left" in refused
+    assert refused.count("\n") == 1
+    ottla(four, "topic", "delete", "everywhere")
+
+
+def test_a_broker_leaves_for_good(four: Cluster) -> None:
+    ottla(four, "topic", "create", "leaving", "-p", "3", "-r", "3")
+    ottla(four, "topic", "reassign", "leaving", "-r", "3,0,1")
+
+    planned = json.loads(ottla(four, "broker", "decommission", "3", "--dry-run", "--output", "json"))
+    still_there = ottla(four, "broker", "decommission", "3", "--timeout", "1", code=1)
+    drained = replicas(four, "leaving")
+    waiting = start(four, "broker", "decommission", "3")
+    assert waiting.stderr is not None
+    told = waiting.stderr.readline()
+    four.shut_down(3)
+    out, _ = waiting.communicate(timeout=TIMEOUT_S)
+
+    assert [one["new_replicas"] for one in planned] == [[2, 0, 1]] * 3
+    assert "Broker 3 holds nothing but still runs" in still_there
+    assert drained == [[2, 0, 1]] * 3
+    assert told == "broker 3 holds nothing; stop it now, and it will be forgotten\n"
+    assert (waiting.returncode, out) == (0, "broker 3 is forgotten; 0 of its partitions moved\n")
+    assert sorted(brokers(four)) == [0, 1, 2]
+    four.restart(3)
+    assert brokers(four)[3]["state"] == "active"
+    ottla(four, "topic", "delete", "leaving")

@@ -1,0 +1,99 @@
+"""What the commands for quorums, brokers and replicas read from their words and from answers."""
+
+import json
+
+import pytest
+
+from logstore.topic_partition import ZERO_UUID
+from node.cli import quorum_commands, reassign_commands
+from node.cli.client import Client
+from node.cli.cluster_admin import ListenerAddress
+from node.cli.failure import EXIT_USAGE, CommandError
+from node.cli.quorum_commands import QuorumMember, QuorumView
+
+NOW_MS = 1_700_000_000_000
+DIRECTORY = bytes(range(16))
+
+
+def member(
+    node_id: int, *, votes: bool = True, directory_id: bytes = DIRECTORY, end: int = 7
+) -> QuorumMember:
+    return QuorumMember(node_id, votes, directory_id, end, NOW_MS, NOW_MS)
+
+
+VIEW = QuorumView(
+    1,
+    4,
+    7,
+    [member(0, end=5), member(1), member(2, directory_id=ZERO_UUID, end=-1), member(3, votes=False)],
+    {0: [ListenerAddress("CONTROLLER", "a", 9093)]},
+)
+
+
+def test_moves_name_all_partitions_or_one() -> None:
+    moves = reassign_commands.parse_moves(["0,1,2", "3:2,1", "0:4"])
+
+    assert moves == {reassign_commands.EVERY_PARTITION: [0, 1, 2], 3: [2, 1], 0: [4]}
+
+
+@pytest.mark.parametrize("texts", [["a"], ["1,"], [""], ["x:1"], [":1"], ["-1:2"], ["1:2", "1:3"], ["1:2:3"]])
+def test_what_is_no_move_is_wrong_usage(texts: list[str]) -> None:
+    with pytest.raises(CommandError) as refused:
+        reassign_commands.parse_moves(texts)
+
+    assert refused.value.exit_code == EXIT_USAGE
+
+
+def test_an_endpoint_is_one_address_with_a_port() -> None:
+    assert quorum_commands.parse_endpoint("[::1]:9093") == ("::1", 9093)
+    for text in ("host", "a:1,b:2", "a:b", ""):
+        with pytest.raises(CommandError):
+            quorum_commands.parse_endpoint(text)
+
+
+def test_a_directory_id_has_22_letters() -> None:
+    assert quorum_commands.parse_directory_id("AAECAwQFBgcICQoLDA0ODw") == DIRECTORY
+    with pytest.raises(CommandError, match="22 letters"):
+        quorum_commands.parse_directory_id("AAEC")
+
+
+def test_the_state_of_a_quorum_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(monkeypatch, as_json=False)
+
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split() for line in lines]
+    assert lines[0] == "leader 1  epoch 4  high watermark 7"
+    assert [row[:4] for row in rows[2:]] == [
+        ["0", "voter", "5", "2"],
+        ["1", "leader", "7", "0"],
+        ["2", "voter", "-", "-"],
+        ["3", "observer", "7", "0"],
+    ]
+    assert rows[2][-1] == "a:9093" and rows[4][-2:] == ["-", "-"]
+
+
+def test_the_state_of_a_quorum_for_programs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(monkeypatch, as_json=True)
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["leader"], told["leader_epoch"], told["high_watermark"]) == (1, 4, 7)
+    assert [one["node"] for one in told["voters"]] == [0, 1, 2]
+    assert [one["node"] for one in told["observers"]] == [3]
+    assert told["voters"][2]["directory_id"] is None and told["voters"][2]["log_end_offset"] is None
+    assert told["voters"][0]["listeners"] == [{"name": "CONTROLLER", "host": "a", "port": 9093}]
+
+
+def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool) -> None:
+    """Run `ottla quorum status` where the answer is VIEW."""
+    import asyncio
+
+    async def describe(client: Client) -> QuorumView:
+        return VIEW
+
+    monkeypatch.setattr(quorum_commands, "describe", describe)
+    client = Client([("localhost", 1)], timeout_s=1)
+    assert asyncio.run(quorum_commands.status(client, as_json)) == 0
