@@ -71,7 +71,7 @@ class RaftQuorum:
         self._view = CoreView(-1, 0, QuorumStatus(-1, 0, 0, (), ()))
         self._leading_epoch = 0
         self._is_closed = False
-        self._waiting: deque[MetadataBatch] = deque()
+        self._waiting: deque[tuple[MetadataBatch, bytes]] = deque()
         self._told: deque[tuple[Sequence[Callable[[QuorumListener], None]], CoreView]] = deque()
         self._is_telling = False
         self._has_failed = False  # whether the listener raised
@@ -165,8 +165,8 @@ class RaftQuorum:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         if len(self._waiting) >= MAX_WAITING_BATCHES:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are under way.")
-        encode_entry(batch, 0)  # One that is too large is refused here, where somebody can be told.
-        self._waiting.append(batch)
+        # One that is too large is refused here, where somebody can be told.
+        self._waiting.append((batch, encode_entry(batch, 0)))
         if len(self._waiting) == 1:
             assert self._loop is not None
             self._loop.call_soon(self._flush)

@@ -92,6 +92,9 @@ class RaftCore:
         self._image = settings.image
         self._applied_index = settings.store.start.raft_index
         self._snapshot_ms = settings.image.timestamp_ms
+        self._own: dict[
+            int, MetadataBatch
+        ] = {}  # what this leader appended, by index: it need not be decoded
         self._events: list[Callable[[QuorumListener], None]] = []
         self._is_scheduled = False
         self._is_closing = self._is_started = False
@@ -217,11 +220,12 @@ class RaftCore:
 
     # ---- what the node asks ----------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[MetadataBatch]) -> None:
+    def append(self, batches: Sequence[tuple[MetadataBatch, bytes]]) -> None:
         """Append what the node decided while it led; what comes too late is dropped, and was told so."""
         try:
-            for batch in batches:
-                self.member.propose(batch)
+            for batch, encoded in batches:
+                self.member.propose(batch, encoded)
+                self._own[self.member.journal.last.raft_index] = batch
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_CONTROLLER:
                 # The node counts on it: what it decides from here on would not follow the log.
@@ -247,13 +251,17 @@ class RaftCore:
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
         assert entries[0].raft_index == self._applied_index + 1, "an entry is missing"
-        batches = [open_entry(entry.batch) for entry in entries]
+        batches = [self._open(entry) for entry in entries]
         self._applied_index = entries[-1].raft_index
         if len(batches) > MAX_SINGLE_IMAGES and not self.member.is_told_to_lead:
             self._apply_together(batches)
         else:
             for batch in batches:
                 self._apply(batch)
+
+    def _open(self, entry: JournalEntry) -> MetadataBatch:
+        own = self._own.pop(entry.raft_index, None)
+        return own if own is not None and own.epoch == entry.term else open_entry(entry.batch)
 
     def _apply(self, batch: MetadataBatch) -> None:
         assert batch.base_offset == self._image.version + 1, "offsets and entries part"
@@ -292,6 +300,7 @@ class RaftCore:
         self._events.append(lambda listener: listener.handle_leadership(term))
 
     def handle_resignation(self) -> None:
+        self._own.clear()
         detail = "This node does not lead the metadata quorum any more."
         self._events.append(lambda listener: listener.handle_resignation(detail))
 

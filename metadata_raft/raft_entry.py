@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import build_batch, iterate_records
-from logstore.record_batch import BatchHeader, check_batch, computed_crc, read_header
+from logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, computed_crc, read_header
 from logstore.varint import ByteSource
 from metadata_raft.control_records import (
     ControlKind,
@@ -33,9 +33,14 @@ from metadata_raft.voters import VoterSet, voters_of_record
 
 MAX_GROUP: Final = 2**15 - 1  # entries that one sync may cover; their place is an int16
 _INT16 = struct.Struct(">h")
+_INT64 = struct.Struct(">q")
 _UINT32 = struct.Struct(">I")
 _CRC_POSITION = 17
+_PRODUCER_ID_POSITION = 43
 _PRODUCER_EPOCH_POSITION = 51
+# Length of a record, attributes, two deltas, no key, length of the value: varints of at most 5 and 10 bytes.
+_MAX_BEFORE_VALUE: Final = 5 + 1 + 10 + 5 + 1 + 5
+_VOTERS_FRAME: Final = encode_record(RaftVotersRecord(voters=()))[:4]
 
 
 class EntryHeader(NamedTuple):
@@ -157,7 +162,11 @@ def open_entry(entry: bytes) -> MetadataBatch:
 
 def voters_of(entry: bytes) -> VoterSet | None:
     """The voters that the entry names in its first record, None if it does not."""
-    if not entry or read_header(entry).is_control:
+    # Nearly no entry does, so the others are told apart without being opened: the value of the first record
+    # begins with its frame.
+    if entry.find(_VOTERS_FRAME, HEADER_SIZE, HEADER_SIZE + _MAX_BEFORE_VALUE + len(_VOTERS_FRAME)) < 0:
+        return None
+    if read_header(entry).is_control:
         return None
     value = next(iterate_records(entry)).value
     if not is_record_of(RaftVotersRecord, value):
@@ -165,6 +174,14 @@ def voters_of(entry: bytes) -> VoterSet | None:
     record = decode_record(value)
     assert isinstance(record, RaftVotersRecord)
     return voters_of_record(record)
+
+
+def with_index(entry: ByteSource, raft_index: int) -> bytes:
+    """The entry at another place in the log."""
+    placed = bytearray(entry)
+    _INT64.pack_into(placed, _PRODUCER_ID_POSITION, raft_index)
+    _UINT32.pack_into(placed, _CRC_POSITION, computed_crc(placed, 0, len(placed)))
+    return bytes(placed)
 
 
 def placed_in_group(entry: ByteSource, place: int) -> bytes:

@@ -15,7 +15,7 @@ from logstore.topic_partition import ZERO_UUID
 from metadata_raft.image import MetadataImage
 from metadata_raft.metadata_version import LOWEST_METADATA_VERSION
 from metadata_raft.raft_election import Election
-from metadata_raft.raft_entry import encode_entry, encode_leader_change, voters_of
+from metadata_raft.raft_entry import encode_entry, encode_leader_change, voters_of, with_index
 from metadata_raft.raft_follower import Follower
 from metadata_raft.raft_guard import Guard, Links, Peer
 from metadata_raft.raft_journal import JournalEntry, RaftJournal
@@ -212,8 +212,8 @@ class RaftMember:
 
     # ---- what the leader appends -----------------------------------------------------------------------
 
-    def propose(self, batch: MetadataBatch) -> None:
-        """Append a batch; NOT_CONTROLLER if this member cannot.
+    def propose(self, batch: MetadataBatch, encoded: bytes | None = None) -> None:
+        """Append a batch (`encoded`: the same as an entry, with any index); NOT_CONTROLLER if it cannot.
 
         One that names voters changes one at a time, after the change before it and an entry of this reign are
         committed (Raft dissertation, 4.1, and its correction of 2015): INVALID_REQUEST otherwise.
@@ -222,7 +222,8 @@ class RaftMember:
         if not engine.is_leading or batch.epoch != engine.term or self._told_term != engine.term:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         assert batch.base_offset == last.end_offset, "a batch does not follow the log"
-        entry = encode_entry(batch, last.raft_index + 1)
+        index = last.raft_index + 1
+        entry = encode_entry(batch, index) if encoded is None else with_index(encoded, index)
         voters = voters_of(entry)
         if voters is not None:
             self._check_change(voters)

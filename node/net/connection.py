@@ -244,6 +244,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close when all answers are sent."""
+        if self._owed:
+            self._pay()
         self.is_closed = True
         if self._file_sender is None or not self._file_sender.is_sending:
             self._transport.close()
@@ -427,23 +429,24 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             answer = self._fail(head, error, [])
         owed.future, owed.answer = None, answer
-        if owed is self._owed[0] and not self._is_write_blocked:
-            self._pay()
-            if self._is_ended and not self._is_busy:
-                self._continue()  # it closes when nothing is owed
+        if owed is self._owed[0]:
+            # One high watermark acknowledges several: their answers leave in one write.
+            self._listener.loop.call_soon(self._pay)
 
     def _pay(self) -> None:
         """Send the answers that are there, up to the first that is not; then serve who waits for that."""
+        if self._is_write_blocked or self.is_closed:
+            return
         out: list[Piece] = []
         while self._owed and self._owed[0].future is None:
             answer = self._owed.popleft().answer
             if answer:
                 out += answer
         self._flush(out)
-        if not self._owed and self._is_held:
+        if not self._owed and (self._is_held or self._is_ended):
             self._is_held = False
             if not self._is_busy:
-                self._continue()
+                self._continue()  # to the next request, or to the end
 
     def _wait_for(self, pending: Pending, frame: memoryview) -> None:
         """Serve nothing more of this connection until the answer is there."""

@@ -512,6 +512,30 @@ def test_a_half_closed_peer_gets_the_acknowledgements_it_waits_for(peer: Peer) -
     assert peer.transport.is_closed
 
 
+def test_acknowledgements_of_one_turn_leave_in_one_write(peer: Peer) -> None:
+    service = Acknowledged(peer)
+    names = [b"\0\0wait%d" % number for number in range(5)]
+    peer.send(b"".join(map(frame, names)))
+
+    for name in names:
+        service.acknowledge(name)
+    peer.turn()
+
+    assert peer.transport.sent == [b"".join(names)]
+
+
+def test_a_connection_that_is_closed_sends_the_acknowledgements_that_are_there(peer: Peer) -> None:
+    service = Acknowledged(peer)
+    peer.send(frame(b"\0\0wait1") + frame(b"\0\0wait2"))
+
+    service.acknowledge(b"\0\0wait1")
+    peer.loop.run_until_complete(asyncio.sleep(0))
+    peer.connection.close()
+
+    assert peer.transport.sent == [b"\0\0wait1"]
+    assert peer.transport.is_closed
+
+
 def test_a_peer_that_goes_cancels_its_acknowledgements(peer: Peer) -> None:
     service = Acknowledged(peer)
     peer.send(frame(b"\0\0wait1") + frame(b"\0\0wait2"))
