@@ -1,9 +1,11 @@
 """The main job, on real data: every flight that left New York in 2013, through a cluster, and proof of it.
 
-One JSON record a flight, keyed by carrier. The producer and the consumer are confluent-kafka, unmodified: an
-idempotent producer with acks=all, and a consumer in a group. Both keep a chained digest per carrier, so the
-table at the end shows count, order per key and content in one: equal digests mean the same records in the
-same order.
+Three nodes in three processes; the topic has three replicas, of which two must have a record before it is
+acknowledged. In the middle of the stream the node that leads the busiest partition is killed with SIGKILL,
+and started again. One JSON record a flight, keyed by carrier. The producer and the consumer are
+confluent-kafka, unmodified: an idempotent producer with acks=all, and a consumer in a group. Both keep a
+chained digest per carrier, so the table at the end shows count, order per key and content in one: equal
+digests mean the same records in the same order.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import csv
 import hashlib
 import importlib.util
 import io
+import os
 import shutil
 import signal
 import socket
@@ -19,12 +22,21 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
+from demo_failure import KILL_AT, Failure
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -33,6 +45,11 @@ ROOT = Path(__file__).resolve().parent.parent
 OTTLA = Path(sys.executable).with_name("ottla")
 TOPIC = "flights"
 GROUP = "departure-board"
+NODES = 3
+MIN_IN_SYNC = 2
+FIRST_PORT, LAST_PORT = 20_000, 30_000  # below the ports that the system gives to clients
+# What librdkafka says of a node that was killed is no news here; it would go through the progress bars.
+QUIET = {"log_level": 2}
 FLIGHTS = 336_776  # what the package's description promises; the demo counts for itself
 START_TIMEOUT_S = 30
 STALL_TIMEOUT_S = 60  # without one more record the demo gives up
@@ -113,13 +130,21 @@ def run(data: Path, partitions: int, compression: str) -> int:
     cluster, bootstrap = start_cluster(data)
     try:
         start_s = time.monotonic() - started_s
-        console.print(f"One node serves at [bold]{bootstrap}[/], {start_s:.2f} s after it was started.")
+        console.print(
+            f"{NODES} nodes serve at [bold]{bootstrap}[/], {start_s:.2f} s after they were started."
+        )
         create_topic(bootstrap, partitions)
-        sent, received, seconds = stream(bootstrap, flights, compression)
+        failure = Failure(data / "cluster", [OTTLA, "cluster", "start-node"], bootstrap, TOPIC)
+        sent, received, seconds = stream(bootstrap, flights, compression, failure)
         committed = check_commits(bootstrap, partitions)
+        failure.wait_until_in_sync()
+        leaders = failure.leaders()
     finally:
         exit_code = stop_cluster(cluster)
+    if failure.problem:
+        raise DemoError(failure.problem)
     proven = show_proof(sent, received, committed)
+    show_failure(failure, leaders)
     show_figures(sent, seconds, data, exit_code)
     return 0 if proven and exit_code == 0 else 1
 
@@ -172,7 +197,7 @@ def value_of(column: str, text: str) -> str | float | None:
 def start_cluster(data: Path) -> "tuple[subprocess.Popen[str], str]":
     # The only member of the group need not wait for others: Kafka's own quickstart sets this too.
     override = "group.initial.rebalance.delay.ms=0"
-    options = ["--nodes", "1", "--base-port", str(free_port()), "--data", data / "cluster"]
+    options = ["--nodes", str(NODES), "--base-port", str(free_ports(2 * NODES)), "--data", data / "cluster"]
     command = [OTTLA, "cluster", "up", *options, "--override", override]
     log_file = (data / "cluster.log").open("w")
     cluster = subprocess.Popen(
@@ -199,24 +224,36 @@ def stop_cluster(cluster: "subprocess.Popen[str]") -> int:
         return cluster.wait()
 
 
-def free_port() -> int:
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody has."""
+    for base in range(FIRST_PORT + os.getpid() % 500 * 16, LAST_PORT, count):
+        if all(is_free(base + index) for index in range(count)):
+            return base
+    raise DemoError(f"no {count} ports in a row are free below {LAST_PORT}.")
+
+
+def is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def create_topic(bootstrap: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(START_TIMEOUT_S)
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    topic = NewTopic(TOPIC, partitions, NODES, config={"min.insync.replicas": str(MIN_IN_SYNC)})
+    admin.create_topics([topic])[TOPIC].result(START_TIMEOUT_S)
 
 
 # ---- the stream ----------------------------------------------------------------------------------
 
 
 def stream(
-    bootstrap: str, flights: list[tuple[str, bytes]], compression: str
+    bootstrap: str, flights: list[tuple[str, bytes]], compression: str, failure: Failure
 ) -> tuple[Ledger, Ledger, float]:
-    """Send and receive at the same time; returns what each side saw, and the seconds it took."""
+    """Send and receive at the same time, with a failure between; what each side saw, and the seconds."""
     sent, received = Ledger(), Ledger()
     problems: list[str] = []
     columns = (
@@ -238,9 +275,10 @@ def stream(
             target=consume, args=(bootstrap, len(flights), received, show, problems), daemon=True
         )
         consumer.start()
-        produce(bootstrap, flights, compression, sent, show, problems)
+        produce(bootstrap, flights, compression, sent, show, problems, failure)
         consumer.join()
         seconds = time.monotonic() - started_s
+        failure.wait()
     if problems:
         raise DemoError("; ".join(problems[:3]))
     return sent, received, seconds
@@ -253,24 +291,32 @@ def produce(
     sent: Ledger,
     show: Show,
     problems: list[str],
+    failure: Failure,
 ) -> None:
     producer = Producer(
         {
+            **QUIET,
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
+            "acks": "all",
             "compression.type": compression,
             "linger.ms": 20,
             "batch.size": 256 * 1024,
             "queue.buffering.max.messages": 200_000,
         }
     )
-    acknowledged = 0
+    acknowledged = failure.acknowledgements
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
-        nonlocal acknowledged
-        acknowledged += error is None
         if error is not None:
             problems.append(f"a flight was not taken: {error}")
+        else:
+            acknowledged.enter(message.partition())
+
+    def show_sent() -> None:
+        show("sent", sent, acknowledged.count)
+        if acknowledged.count >= KILL_AT * len(flights):
+            failure.strike()
 
     for number, (carrier, flight) in enumerate(flights):
         while True:
@@ -282,24 +328,33 @@ def produce(
         sent.enter(carrier, flight)
         if number % 2000 == 0:
             producer.poll(0)
-            show("sent", sent, acknowledged)
-    while producer.flush(0.2) and not problems:
-        show("sent", sent, acknowledged)
-    show("sent", sent, acknowledged)
-    if acknowledged != len(flights):
-        problems.append(f"{acknowledged} of {len(flights)} flights were acknowledged")
+            show_sent()
+    while producer.flush(0.05) and not problems:
+        show_sent()
+    show_sent()
+    if acknowledged.count != len(flights):
+        problems.append(f"{acknowledged.count} of {len(flights)} flights were acknowledged")
 
 
 def consume(bootstrap: str, expected: int, received: Ledger, show: Show, problems: list[str]) -> None:
     consumer = Consumer(
         {
+            **QUIET,
             "bootstrap.servers": bootstrap,
             "group.id": GROUP,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe([TOPIC])
+    positions: dict[int, int] = {}  # what the ledger has, by partition
+
+    def on_assign(_: Consumer, partitions: list[TopicPartition]) -> None:
+        # If the group's coordinator was killed, the group forms again: go on where the ledger ends.
+        for one in partitions:
+            one.offset = positions.get(one.partition, OFFSET_STORED)
+        consumer.assign(partitions)
+
+    consumer.subscribe([TOPIC], on_assign=on_assign)
     count = 0
     last_s = time.monotonic()
     try:
@@ -309,6 +364,7 @@ def consume(bootstrap: str, expected: int, received: Ledger, show: Show, problem
                     problems.append(f"the consumer was told: {message.error()}")
                     return
                 received.enter(message.key().decode(), message.value())
+                positions[message.partition()] = message.offset() + 1
                 count += 1
                 last_s = time.monotonic()
             show("received", received, count)
@@ -322,7 +378,7 @@ def consume(bootstrap: str, expected: int, received: Ledger, show: Show, problem
 
 def check_commits(bootstrap: str, partitions: int) -> int:
     """The sum of what the group has committed, as the cluster says when asked by another client."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, **QUIET})
     offsets = reader.committed([TopicPartition(TOPIC, index) for index in range(partitions)], START_TIMEOUT_S)
     reader.close()
     return sum(max(0, one.offset) for one in offsets)
@@ -361,6 +417,26 @@ def show_proof(sent: Ledger, received: Ledger, committed: int) -> bool:
     return all_same
 
 
+def show_failure(failure: Failure, leaders: Mapping[int, int]) -> None:
+    waits_s = failure.acknowledgements.longest_waits_s
+    table = Table(title=f"Node {failure.victim} was killed in the middle", title_justify="left")
+    table.add_column("partition")
+    for heading in ("led by", "now by", "longest time without an acknowledgement"):
+        table.add_column(heading, justify="right")
+    for partition, leader in sorted(failure.leaders_before.items()):
+        wait = f"{waits_s[partition]:.2f} s" if partition in waits_s else "-"
+        is_hit = "[red]" if leader == failure.victim else ""
+        table.add_row(str(partition), f"{is_hit}{leader}", str(leaders[partition]), wait)
+    table.add_section()
+    lost_s = [wait for index, wait in waits_s.items() if failure.leaders_before[index] == failure.victim]
+    table.add_row("all", "", "", f"[bold]unavailable for {max(lost_s, default=0.0):.2f} s")
+    console.print(table)
+    console.print(
+        f"Node {failure.victim} was started again, served after {failure.started_again_s:.2f} s,"
+        f" and {failure.in_sync_s:.2f} s after the stream all replicas were in sync."
+    )
+
+
 def show_figures(sent: Ledger, seconds: float, data: Path, exit_code: int) -> None:
     megabytes = sent.size_bytes / 1e6
     console.print(
@@ -381,7 +457,8 @@ def show_figures(sent: Ledger, seconds: float, data: Path, exit_code: int) -> No
     if first is not None:
         console.print(f"  look at a log     {ottla} log dump {shown(first)}", soft_wrap=True)
     console.print(
-        f"  serve it again    {ottla} cluster up --nodes 1 --base-port 9092 --data {cluster}", soft_wrap=True
+        f"  serve it again    {ottla} cluster up --nodes {NODES} --base-port 9092 --data {cluster}",
+        soft_wrap=True,
     )
     console.print(f"  and read it       {ottla} consume {TOPIC} --from beginning -n 3", soft_wrap=True)
 
