@@ -70,37 +70,44 @@ async def _no_checkpoint(*names: str) -> None: ...
 class ReplicaWorld:
     """What handlers see as their broker."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        node_id: int = NODE_ID,
+        *,
+        others: Sequence[int] = (OTHER_ID,),
+        disk: MemoryDisk | None = None,
+        monotonic_ms: Callable[[], int] | None = None,
+    ) -> None:
         self.clock = ManualClock()
         self.unsent_bytes = 0
         self.is_cut_off = False
         self.config = SimpleNamespace(
-            node_id=NODE_ID, fetch_max_bytes=55 * 1024 * 1024, replica_selector_class=None
+            node_id=node_id, fetch_max_bytes=55 * 1024 * 1024, replica_selector_class=None
         )
-        self.log_manager = FakeLogManager()
+        self.log_manager = FakeLogManager() if disk is None else FakeLogManager(disk)
         self.maintenance = SimpleNamespace(checkpoint=_no_checkpoint)
         self.configs: dict[str, LogConfig] = {}
         brokers = {
-            node_id: BrokerImage(
-                node_id,
+            one: BrokerImage(
+                one,
                 1,
                 bytes(16),
-                {"PLAINTEXT": Endpoint(f"host{node_id}", 9092)},
+                {"PLAINTEXT": Endpoint(f"host{one}", 9092)},
                 None,
                 False,
                 False,
                 (),
                 {},
             )
-            for node_id in (NODE_ID, OTHER_ID)
+            for one in (node_id, *others)
         }
         self.metadata = SimpleNamespace(image=MetadataImage(version=0, cluster_id=b"c" * 16, brokers=brokers))
         self.replica_manager = ReplicaManager(
-            broker_id=NODE_ID,
+            broker_id=node_id,
             log_manager=self.log_manager,  # type: ignore[arg-type]
             image=lambda: self.metadata.image,
             log_config=lambda image, topic: self.configs.get(topic, LogConfig()),
-            monotonic_ms=self.clock.now_ms,
+            monotonic_ms=monotonic_ms or self.clock.now_ms,
         )
 
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
