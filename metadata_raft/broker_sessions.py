@@ -26,6 +26,7 @@ class Session:
 
     broker_epoch: int
     last_contact_ms: int
+    heard_since_ms: int = NEVER  # its first heartbeat of this reign, or after a silence
     metadata_offset: int = -1  # what the broker said it has applied
     shutdown_offset: int = -1  # everybody must have applied so much before the broker may go; -1 for none
     reconnect_until_ms: int = NEVER
@@ -57,9 +58,13 @@ class BrokerSessions:
             session = self._sessions[broker_id] = Session(broker_epoch, now_ms)
         return session
 
-    def touch(self, image: MetadataImage, broker_id: int, metadata_offset: int, now_ms: int) -> Session:
+    def touch(
+        self, image: MetadataImage, broker_id: int, metadata_offset: int, now_ms: int, timeout_ms: int
+    ) -> Session:
         """A heartbeat came in."""
         session = self.of(image, broker_id, now_ms)
+        if session.heard_since_ms == NEVER or not self.is_alive(image, broker_id, now_ms, timeout_ms):
+            session.heard_since_ms = now_ms
         session.last_contact_ms = now_ms
         session.metadata_offset = metadata_offset
         session.reconnect_until_ms = NEVER
@@ -84,6 +89,18 @@ class BrokerSessions:
             if not broker.fenced and not self.is_alive(image, broker_id, now_ms, timeout_ms)
         ]
         return min(stale)[1] if stale else None
+
+    def absent(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> frozenset[int]:
+        """The brokers that count as up, and of which nothing was heard in this reign or for too long."""
+        return frozenset(
+            broker_id
+            for broker_id, broker in image.brokers.items()
+            if not broker.fenced
+            and (
+                self.of(image, broker_id, now_ms).heard_since_ms == NEVER
+                or not self.is_alive(image, broker_id, now_ms, timeout_ms)
+            )
+        )
 
     def lowest_active_offset(self, image: MetadataImage, now_ms: int) -> int:
         """What every active broker has applied of the metadata; endless if none is active."""

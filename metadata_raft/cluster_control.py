@@ -7,6 +7,7 @@
 A broker that shuts down first gives away what it leads, and may go when every active broker has heard of it.
 """
 
+from collections.abc import Set
 from enum import Enum
 from typing import Final
 
@@ -99,7 +100,8 @@ def register_broker(
             )
     records: list[MetadataRecord] = []
     if known is not None and not known.fenced:
-        records.extend(fence_records(image, known, config))
+        absent = sessions.absent(image, now_ms, config.broker_session_timeout_ms)
+        records.extend(fence_records(image, known, config, absent))
     broker_epoch = image.version + 1 + len(records)
     records.append(_registration(command, broker_epoch))
     return Decision(records=records, reply=RegisterBrokerReply(broker_epoch=broker_epoch))
@@ -182,7 +184,7 @@ def unregister_broker(image: MetadataImage, command: UnregisterBroker, config: C
             f"Broker ID {command.broker_id} is not currently registered",
         )
     records: list[MetadataRecord] = [
-        *leaders_after_fence(image, broker.broker_id, config),
+        *leaders_after_fence(image, broker.broker_id, config, for_good=True),
         UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),
     ]
     return Decision(records=records, reply=UnregisterBrokerReply())
@@ -200,7 +202,13 @@ def broker_heartbeat(
 ) -> Decision:
     """A broker lives; records only when that changes what it is. STALE_BROKER_EPOCH from a former process."""
     broker = living_broker(image, command.broker_id, command.broker_epoch)
-    session = sessions.touch(image, command.broker_id, command.current_metadata_offset, now_ms)
+    session = sessions.touch(
+        image,
+        command.broker_id,
+        command.current_metadata_offset,
+        now_ms,
+        config.broker_session_timeout_ms,
+    )
     current = _state_of(broker)
     if current is not _LEAVING:
         session.shutdown_offset = -1
@@ -211,7 +219,10 @@ def broker_heartbeat(
     assert following in MOVES[current], f"{current} -> {following}"
     records: list[MetadataRecord] = []
     if following is not current:
-        records = _transition(image, broker, following, config)
+        absent = sessions.absent(image, now_ms, config.broker_session_timeout_ms)
+        records = _transition(image, broker, following, config, absent)
+    elif current is _UNFENCED and session.heard_since_ms == now_ms:
+        records = list(leaders_after_unfence(image, broker.broker_id, config))
     if following is _LEAVING and current is not _LEAVING:
         session.shutdown_offset = image.version + len(records)
     reply = BrokerHeartbeatReply(
@@ -235,13 +246,13 @@ def broker_connection_lost(
 
 
 def fence_records(
-    image: MetadataImage, broker: BrokerImage, config: ControllerConfig
+    image: MetadataImage, broker: BrokerImage, config: ControllerConfig, absent: Set[int] = frozenset()
 ) -> list[MetadataRecord]:
-    """A broker is not believed any more: it leads nothing and is in no ISR that has another member."""
+    """A broker is not believed any more: it leads nothing and is in no ISR in which another one is up."""
     fence = BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=FencingChange.FENCE
     )
-    return [*leaders_after_fence(image, broker.broker_id, config), fence]
+    return [*leaders_after_fence(image, broker.broker_id, config, absent), fence]
 
 
 def living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
@@ -297,7 +308,11 @@ def _next_state(
 
 
 def _transition(
-    image: MetadataImage, broker: BrokerImage, following: BrokerControlState, config: ControllerConfig
+    image: MetadataImage,
+    broker: BrokerImage,
+    following: BrokerControlState,
+    config: ControllerConfig,
+    absent: Set[int],
 ) -> list[MetadataRecord]:
     match following:
         case BrokerControlState.UNFENCED:
@@ -309,9 +324,9 @@ def _transition(
             leave = BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=1
             )
-            return [leave, *leaders_after_fence(image, broker.broker_id, config)]
+            return [leave, *leaders_after_fence(image, broker.broker_id, config, absent)]
         case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
-            return [] if broker.fenced else fence_records(image, broker, config)
+            return [] if broker.fenced else fence_records(image, broker, config, absent)
 
 
 # ---- log directories ---------------------------------------------------------------------------------------

@@ -124,7 +124,8 @@ class Controller:
         timeout_ms = self.config.broker_session_timeout_ms
         stale = self._sessions.stale_broker(self.image, now_ms, timeout_ms)
         if stale is not None:
-            return Due(fence_records(self.image, self.image.brokers[stale], self.config))
+            absent = self._sessions.absent(self.image, now_ms, timeout_ms)
+            return Due(fence_records(self.image, self.image.brokers[stale], self.config, absent))
         records = self._elections.due(self.image, self.config, now_ms)
         return Due(records) if records else None
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
 from metadata_raft.leader_election import Election, elect_leader
-from metadata_raft.records import UNASSIGNED_DIRECTORY, PartitionChangeRecord
+from metadata_raft.records import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionChangeRecord
 
 RECOVERED: Final = 0
 RECOVERING: Final = (
@@ -58,6 +58,9 @@ def change_partition(
     if elected.is_unclean:
         isr = (elected.leader,)
         leader_recovery_state = RECOVERING
+    elif elected.leader not in (partition.leader, NO_LEADER):
+        # Those that fell together with the last leader are in sync with nobody from now on.
+        isr = tuple(replica for replica in isr if replica == elected.leader or is_up(image, replica))
     if target.replicas != partition.replicas:
         changes |= _moved(image, partition, target)
     if (isr or may_empty_isr) and isr != partition.isr:
@@ -74,6 +77,12 @@ def change_partition(
         # A replica that was taken away must not be believed any more, so a new reign begins.
         changes.setdefault("leader", partition.leader)
     return PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, **changes)
+
+
+def is_up(image: MetadataImage, broker_id: int) -> bool:
+    """Whether a broker is registered, unfenced and stays."""
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.is_active
 
 
 def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:

@@ -8,7 +8,7 @@ from logstore.schema import replace
 from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from metadata_raft.leader_election import Election
-from metadata_raft.partition_change import change_partition, default_directory
+from metadata_raft.partition_change import change_partition, default_directory, is_up
 from metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChangeRecord, PartitionRecord
 
 NO_BROKER: Final = -1
@@ -54,11 +54,17 @@ def check_manual_assignment(
 
 
 def leader_acceptor(
-    image: MetadataImage, partition: PartitionImage, *, without: int = NO_BROKER, with_broker: int = NO_BROKER
+    image: MetadataImage,
+    partition: PartitionImage,
+    *,
+    without: int = NO_BROKER,
+    with_broker: int = NO_BROKER,
+    absent: Set[int] = frozenset(),
 ) -> Callable[[int], bool]:
     """Who may lead: active brokers whose replica is in an online directory.
 
-    One that is about to be fenced is left out, one that is about to be unfenced taken in.
+    One that is about to be fenced is left out, one that is about to be unfenced taken in. One that is absent
+    may go on leading, but does not begin.
     """
     brokers = image.brokers
 
@@ -67,6 +73,7 @@ def leader_acceptor(
         return (
             broker is not None
             and broker_id != without
+            and (broker_id not in absent or broker_id == partition.leader)
             and (broker_id == with_broker or broker.is_active)
             and (broker_id not in partition.replicas or broker.has_online_dir(partition.directory(broker_id)))
         )
@@ -88,11 +95,18 @@ def online_election(image: MetadataImage, topic: str, config: ControllerConfig) 
 
 
 def leaders_after_fence(
-    image: MetadataImage, broker_id: int, config: ControllerConfig
+    image: MetadataImage,
+    broker_id: int,
+    config: ControllerConfig,
+    absent: Set[int] = frozenset(),
+    *,
+    for_good: bool = False,
 ) -> Iterator[PartitionChangeRecord]:
     """Take a broker that falls or shuts down out of every ISR and elect others.
 
-    A last replica in sync stays in the ISR, and nobody leads.
+    Where nobody in sync is left that is up, or all the others are `absent`, the ISR stays as it is and nobody
+    leads: all of them have every acknowledged record, so whoever comes back first may lead. One that goes
+    `for_good` does not come back, and stays only where it is the last.
     """
     for topic in image.topics.by_name.values():
         election: Election | None = None
@@ -101,7 +115,9 @@ def leaders_after_fence(
                 continue
             if election is None:
                 election = online_election(image, topic.name, config)
-            change = _leave(image, topic.topic_id, partition, broker_id, election)
+            change = _leave(
+                image, topic.topic_id, partition, broker_id, election, absent=absent, must_leave=for_good
+            )
             if change is not None:
                 yield change
 
@@ -140,7 +156,7 @@ def leaders_after_assignment(
     if not broker.has_online_dir(directory):
         change = _leave(image, topic.topic_id, assigned, broker_id, election)
     elif _begins_anew(broker, partition):
-        change = _leave(image, topic.topic_id, assigned, broker_id, election, may_empty_isr=True)
+        change = _leave(image, topic.topic_id, assigned, broker_id, election, must_leave=True, may_empty=True)
     else:
         change = change_partition(
             image,
@@ -172,9 +188,18 @@ def _begins_anew(broker: BrokerImage, partition: PartitionImage) -> bool:
 def leaders_after_unfence(
     image: MetadataImage, broker_id: int, config: ControllerConfig
 ) -> Iterator[PartitionChangeRecord]:
-    """Elect a broker that comes up wherever it may lead and nobody does."""
+    """Elect a broker that comes up, or is heard of for the first time, wherever it may lead and nobody does.
+
+    Where it leads already, those that fell when it was not sure to live leave the ISR.
+    """
     for topic, partition in partitions_of(image, broker_id):
-        if not partition.has_leader:
+        if partition.leader == broker_id:
+            alive = [one for one in partition.isr if one == broker_id or is_up(image, one)]
+            if len(alive) < len(partition.isr):
+                yield PartitionChangeRecord(
+                    partition_id=partition.partition, topic_id=topic.topic_id, isr=alive
+                )
+        elif not partition.has_leader:
             change = change_partition(
                 image,
                 topic.topic_id,
@@ -210,16 +235,21 @@ def _leave(
     broker_id: int,
     election: Election,
     *,
-    may_empty_isr: bool = False,
+    absent: Set[int] = frozenset(),
+    must_leave: bool = False,
+    may_empty: bool = False,
 ) -> PartitionChangeRecord | None:
     if broker_id not in partition.isr:
         return None
+    isr = [replica for replica in partition.isr if replica != broker_id]
+    if not must_leave and not any(one not in absent and is_up(image, one) for one in isr):
+        isr = list(partition.isr)
     return change_partition(
         image,
         topic_id,
         partition,
-        is_acceptable=leader_acceptor(image, partition, without=broker_id),
+        is_acceptable=leader_acceptor(image, partition, without=broker_id, absent=absent),
         election=election,
-        isr=[replica for replica in partition.isr if replica != broker_id],
-        may_empty_isr=may_empty_isr,
+        isr=isr,
+        may_empty_isr=may_empty,
     )

@@ -5,7 +5,7 @@ leaders outside their ISR, leaders that are fenced, epochs that fall, an ISR tha
 out of sync where no election was unclean, a replica set that changes without a reassignment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from random import Random
 from typing import Any
 
@@ -203,15 +203,17 @@ class Model:
         before, image = self.seen, self.world.image
         self.seen = image
         assert image.version >= before.version
+        sessions = self.world.controller._sessions
+        absent = sessions.absent(image, self.world.now_ms, CONFIG.broker_session_timeout_ms)
         for topic_id, topic in image.topics.by_id.items():
             old = before.topics.by_id.get(topic_id)
             for index, partition in enumerate(topic.partitions):
-                check_partition(image, partition)
+                check_partition(image, partition, absent)
                 if old is not None and index < len(old.partitions):
                     check_step(old.partitions[index], partition, by_the_leader=by_the_leader)
 
 
-def check_partition(image: MetadataImage, partition: PartitionImage) -> None:
+def check_partition(image: MetadataImage, partition: PartitionImage, absent: Set[int]) -> None:
     assert set(partition.isr) <= set(partition.replicas)
     assert set(partition.adding_replicas) <= set(partition.replicas)
     assert set(partition.removing_replicas) <= set(partition.replicas)
@@ -223,10 +225,10 @@ def check_partition(image: MetadataImage, partition: PartitionImage) -> None:
         assert partition.leader in partition.isr
         assert leader.is_active, "a broker leads that is fenced or shuts down"
         assert leader.has_online_dir(partition.directory(partition.leader))
-    for replica in partition.isr:
-        broker = image.brokers.get(replica)
-        alone = partition.isr == (replica,)
-        assert alone or (broker is not None and broker.is_active), "who is not up is in sync with others"
+    # While nobody leads, or nobody knows whether the leader lives, all that were in sync stay so.
+    if partition.leader != NO_LEADER and partition.leader not in absent:
+        for replica in partition.isr:
+            assert image.brokers[replica].is_active, "a leader that lives waits for one that is not up"
 
 
 def check_step(old: PartitionImage, new: PartitionImage, *, by_the_leader: bool) -> None:

@@ -262,6 +262,66 @@ def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
     assert partition(world).leader == 2
 
 
+# ---- all at once -------------------------------------------------------------------------------------------
+
+
+def failover(world: MetadataWorld) -> None:
+    """Another node leads the quorum, and has heard of nobody."""
+    world.controller = Controller(world.image, CONFIG)
+    world.controller.activate(world.image, world.now_ms)
+
+
+def test_after_an_outage_of_all_whoever_comes_back_first_leads() -> None:
+    """All in sync have every acknowledged record. Apache Kafka waits for the one that it fenced last."""
+    world = with_topic(0, 1, 2)
+    failover(world)
+    for broker_id in range(3):
+        world.start_broker(broker_id, unfence=False)
+    leaderless = partition(world)
+
+    world.heartbeat(1)
+
+    assert (leaderless.leader, leaderless.isr) == (NO_LEADER, (0, 1, 2))
+    assert (partition(world).leader, partition(world).isr) == (1, (1,))
+
+
+def test_when_all_fall_silent_nobody_is_taken_out_of_the_isr() -> None:
+    world = with_topic(0, 1, 2)
+    world.now_ms += TIMEOUT_MS + 1
+
+    while world.tick():
+        pass
+
+    assert all(broker.fenced for broker in world.image.brokers.values())
+    assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (0, 1, 2))
+    world.heartbeat(2)
+    assert (partition(world).leader, partition(world).isr) == (2, (2,))
+
+
+def test_a_leader_that_is_heard_of_late_is_rid_of_those_that_fell_meanwhile() -> None:
+    world = with_topic(0, 1, 2)
+    failover(world)
+    world.start_broker(1, unfence=False)
+    unsure = partition(world)
+
+    world.heartbeat(0)
+
+    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "nobody knows whether 0 and 2 live"
+    assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
+
+
+def test_a_broker_that_goes_for_good_leaves_the_isr_though_nobody_else_is_up() -> None:
+    world = with_topic(1, 2)
+    for broker_id in (1, 2):
+        world.start_broker(broker_id, unfence=False)
+    failover(world)
+    world.start_broker(1, unfence=False)
+
+    world.submit(UnregisterBroker(broker_id=1))
+
+    assert 1 not in partition(world).isr
+
+
 # ---- leaving -----------------------------------------------------------------------------------------------
 
 
