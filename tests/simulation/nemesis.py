@@ -1,8 +1,8 @@
 """What goes wrong: faults in an order and at times that the seed gives, and an end to all of them.
 
-Each seed has its own mixture, so that some runs are all kills and others all cut cables. Faults that
-destroy what no cluster can keep are held back: the power of a second host fails, or a disk is lost, only
-when every partition has all its replicas in sync.
+Each seed has its own mixture, so that some runs are all kills and others all cut cables. Faults that destroy
+what no cluster can keep are held back: the power of a host fails only when every partition has all its
+replicas in sync, and then the other nodes are not ended until it has caught up again.
 """
 
 import asyncio
@@ -49,6 +49,7 @@ class Nemesis:
         self.gap_s = gap_s
         self.inflicted: list[str] = []
         self._is_safe = is_safe  # whether a disk may forget
+        self._forgetful: VirtualNode | None = None  # whose disk did, until it has all of it again
         chance = self.chance
         picked = [kind for kind in kinds if chance.random() < 0.5] or [chance.choice(kinds)]
         self.weights = {kind: chance.choice((1, 1, 2, 5)) for kind in picked}
@@ -99,6 +100,22 @@ class Nemesis:
     def _victim(self) -> VirtualNode:
         return self.chance.choice(self.world.nodes)
 
+    def _end(self, node: VirtualNode) -> bool:
+        """Kill a node, if the others can do without what it has; whether it was killed."""
+        if self._forgetful is not None and self._is_safe():
+            self._forgetful = None
+        may_end = node.is_alive and self._forgetful in (None, node)
+        if may_end:
+            node.kill()
+        return may_end
+
+    def _end_by_power(self, node: VirtualNode) -> None:
+        if node.is_alive and self._is_safe():
+            self._forgetful = node
+            node.lose_power()
+        else:
+            self._end(node)
+
     async def _return(self, node: VirtualNode, seconds: float | None = None) -> None:
         if seconds is None:
             seconds = self.chance.choice((0.02, 0.5, 3.0, 12.0)) * self.chance.random()
@@ -109,16 +126,14 @@ class Nemesis:
 
     async def _kill(self) -> None:
         node = self._victim()
-        if node.is_alive:
-            node.kill()
+        self._end(node)
         await self._return(node)
 
     async def _kill_all(self) -> None:
         """All processes die within moments; the page caches stay."""
         for node in self.world.nodes:
             await asyncio.sleep(0.02 * self.chance.random())
-            if node.is_alive:
-                node.kill()
+            self._end(node)
         nodes = list(self.world.nodes)
         self.chance.shuffle(nodes)
         for node in nodes:
@@ -126,16 +141,12 @@ class Nemesis:
 
     async def _power(self) -> None:
         node = self._victim()
-        if node.is_alive:
-            if self._is_safe():
-                node.lose_power()
-            else:
-                node.kill()
+        self._end_by_power(node)
         await self._return(node)
 
     async def _stop(self) -> None:
         node = self._victim()
-        if node.is_alive and node.is_serving:
+        if node.is_serving and self._forgetful is None:
             stopped = node.stop()
             await asyncio.wait([stopped], timeout=20.0)
             if node.is_alive and not stopped.done():
@@ -154,12 +165,12 @@ class Nemesis:
                     node.resume()
 
     async def _kill_at_disk_step(self) -> None:
-        await self._end_at_disk_step(VirtualNode.kill)
+        await self._end_at_disk_step(self._end)
 
     async def _power_at_disk_step(self) -> None:
-        await self._end_at_disk_step(VirtualNode.lose_power)
+        await self._end_at_disk_step(self._end_by_power)
 
-    async def _end_at_disk_step(self, end: Callable[[VirtualNode], None]) -> None:
+    async def _end_at_disk_step(self, end: Callable[[VirtualNode], object]) -> None:
         """The end comes between two operations of the disk, not between two of the loop."""
         node = self._victim()
         steps = self.chance.randint(1, 40)
@@ -167,8 +178,8 @@ class Nemesis:
         def count(kind: str, path: str) -> None:
             nonlocal steps
             steps -= 1
-            if steps == 0 and node.is_alive:
-                (end if end is VirtualNode.kill or self._is_safe() else VirtualNode.kill)(node)
+            if steps == 0:
+                end(node)
 
         if node.is_alive:
             node.storage.before = count
@@ -183,13 +194,11 @@ class Nemesis:
         if topic_partition is None:
             return
         first = self._leader_of(topic_partition)
-        if first is None:
+        if first is None or not self._end(first):
             return
-        first.kill()
         second = await self._until(lambda: self._other_leader_of(topic_partition, first))
         await asyncio.sleep(self.chance.choice((0.0, 0.001, 0.01)) * self.chance.random())
-        if second is not None and second.is_alive:
-            second.kill()
+        if second is not None and self._end(second):
             await self._return(second)
         await self._return(first)
 
@@ -206,8 +215,7 @@ class Nemesis:
             return self._leader_of(topic_partition) if size > before > 0 else None
 
         leader = await self._until(leader_of_grown, seconds=5.0)
-        if leader is not None:
-            leader.kill()
+        if leader is not None and self._end(leader):
             await self._return(leader)
 
     def _some_partition(self) -> TopicPartition | None:
@@ -340,13 +348,13 @@ class Nemesis:
                 node.needs_restart = True
                 raise OSError(error, os.strerror(error), path)
 
-        if node.is_alive:
+        if node.is_alive and self._forgetful in (None, node):
             node.storage.before = refuse
             await self._for_a_while()
             # The disk is mended, or gets room, but a node believes in it again only after a restart.
             node.storage.before = lambda kind, path: None
-            if node.is_alive and node.needs_restart:
-                node.kill()
+            if node.needs_restart:
+                self._end(node)
         await self._return(node)
 
 
