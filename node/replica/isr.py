@@ -244,6 +244,17 @@ class InSyncReplicas:
         follower = self.followers.get(replica_id)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
+    def take_up(self, proposal: IsrProposal) -> bool:
+        """Stand by what was proposed before this reign was interrupted, if it changes the present state."""
+        is_ours = (proposal.leader_epoch, proposal.partition_epoch) == (
+            self.leader_epoch,
+            self._partition_epoch,
+        )
+        if is_ours:
+            self.pending = proposal
+            self.maximal |= proposal.broker_ids
+        return is_ours
+
     def is_pending(self, proposal: IsrProposal) -> bool:
         return self.pending is proposal
 

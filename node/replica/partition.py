@@ -26,7 +26,7 @@ from node.replica import delayed_delete, delayed_fetch, delayed_produce
 from node.replica.delayed_delete import DelayedDelete
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_produce import DelayedProduce
-from node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas
+from node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
 from node.replica.replica_context import ReplicaContext, lone_context
 
 NO_LEADER = -1
@@ -61,6 +61,7 @@ class Partition:
 
     __slots__ = (
         "_context",
+        "_interrupted",
         "assignment",
         "delayed_deletes",
         "delayed_fetches",
@@ -95,6 +96,7 @@ class Partition:
         self.assignment = assignment
         self.is_leader = False
         self.isr: InSyncReplicas | None = None  # of a leader
+        self._interrupted: IsrProposal | None = None  # was under way when the last reign here ended
         self.leader_epoch = NO_EPOCH
         self.assign(assignment)
 
@@ -112,9 +114,9 @@ class Partition:
         self.assignment = assignment
         self.is_leader = is_leader
         self.leader_epoch = assignment.leader_epoch
-        if not is_leader:
-            self.isr = None
-        elif is_new or self.isr is None:
+        if self.isr is not None and not is_leader:
+            self._interrupted, self.isr = self.isr.pending, None
+        elif is_leader and (is_new or self.isr is None):
             self.isr = InSyncReplicas(
                 leader_id=context.broker_id,
                 leader_epoch=assignment.leader_epoch,
@@ -124,7 +126,8 @@ class Partition:
                 leader_end_offset=self.log.log_end_offset,
                 now_ms=context.now_ms(),
             )
-        else:
+            self._take_up_interrupted(self.isr)
+        elif self.isr is not None:
             self.isr.update(
                 partition_epoch=assignment.partition_epoch,
                 replicas=assignment.replicas,
@@ -138,6 +141,12 @@ class Partition:
             # A smaller ISR may be too small for those who wait.
             delayed_produce.check_all(self.delayed_produces, self)
         return is_new
+
+    def _take_up_interrupted(self, isr: InSyncReplicas) -> None:
+        """A leader that was cut off begins anew, but what it had asked for before may still be granted."""
+        proposal, self._interrupted = self._interrupted, None
+        if proposal is not None and isr.take_up(proposal):
+            self._context.propose(self, proposal)
 
     def close(self) -> None:
         """The partition leaves this node: whoever waits for it is answered."""

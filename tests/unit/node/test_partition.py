@@ -5,6 +5,7 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation
+from node.replica.isr import IsrProposal
 from node.replica.replica_manager import DEFAULT_LAG_MS
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
 
@@ -193,3 +194,36 @@ def test_a_failed_disk_is_a_storage_error(world: ReplicaWorld) -> None:
     world.replica_manager.take_offline([world.partition().topic_partition])
 
     assert code_of(world.partition) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_was_asked_before_a_leader_was_cut_off_may_still_be_granted(world: ReplicaWorld) -> None:
+    asked: list[IsrProposal] = []
+    world.replica_manager.context.propose = lambda _, proposal: asked.append(proposal)
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
+    partition = world.partition()
+    partition.follower_fetched(OTHER_ID, 0)
+    assert [one.broker_ids for one in asked] == [{NODE_ID, OTHER_ID}]
+
+    world.replica_manager.fence()
+    world.replica_manager.unfence()
+    world.append(count=3)
+
+    assert partition.log.high_watermark == 0, "the other may be in sync by now, and lead without these"
+    assert asked == [asked[0]] * 2, "whether the first was lost nobody knows"
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID, OTHER_ID))
+    partition.follower_fetched(OTHER_ID, 3)
+    assert partition.log.high_watermark == 3
+
+
+def test_what_was_asked_in_an_earlier_state_is_over(world: ReplicaWorld) -> None:
+    asked: list[IsrProposal] = []
+    world.replica_manager.context.propose = lambda _, proposal: asked.append(proposal)
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
+    world.partition().follower_fetched(OTHER_ID, 0)
+
+    world.replica_manager.fence()
+    world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,), leader_epoch=1)
+    world.replica_manager.unfence()
+    world.append(count=3)
+
+    assert len(asked) == 1 and world.partition().log.high_watermark == 3
