@@ -369,12 +369,9 @@ class MetadataRuntime:
         dialling_until_s = get_running_loop().time() + FIRST_DIAL_S
         lost_at_s = dict.fromkeys(self._voters(), dialling_until_s) | self._lost_at_s
         self._lost_at_s = {}
+        connected = {one for one in self._image.brokers if one == self.broker_id or self._is_connected(one)}
         self._controller.lead(
-            {
-                one: at_s
-                for one, at_s in sorted(lost_at_s.items())
-                if one != self.broker_id and not self._is_connected(one)
-            }
+            {one: at_s for one, at_s in sorted(lost_at_s.items()) if one not in connected}, connected
         )
         gone, self._gone = self._gone, {}
         for broker_id, broker_epoch in gone.items():

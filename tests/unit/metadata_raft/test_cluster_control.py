@@ -396,3 +396,16 @@ def test_a_broker_that_is_unregistered_leaves_isrs_but_stays_a_replica() -> None
     with pytest.raises(KafkaError) as refused:
         world.submit(UnregisterBroker(broker_id=1))
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_broker_that_stops_right_after_a_failover_gives_its_partitions_to_who_is_connected() -> None:
+    for connected in (frozenset({2}), frozenset[int]()):
+        world = with_topic(1, 2)
+        world.controller.activate(world.image, world.now_ms, {}, connected)
+
+        world.heartbeat(1, want_shut_down=True)
+        at_once = partition(world).leader
+        world.heartbeat(2)
+
+        assert at_once == (2 if connected else NO_LEADER)
+        assert (partition(world).leader, partition(world).isr) == (2, (2,))
