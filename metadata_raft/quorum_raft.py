@@ -5,6 +5,7 @@ waits for the other. In a simulation both are the same loop.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRu
 from metadata_raft.raft_entry import encode_entry
 from metadata_raft.raft_journal import RaftJournal
 from metadata_raft.raft_link import LinkSettings
+from metadata_raft.raft_node import LEADER_FALLBACK_SECONDS
 from metadata_raft.raft_snapshots import PAUSE_SECONDS, SnapshotStore
 from metadata_raft.raft_thread import LoopThread
 from metadata_raft.record_codec import MetadataBatch
@@ -69,6 +71,7 @@ class RaftQuorum:
         self._threaded = threaded
         self._loop_factory = loop_factory
         self._view = CoreView(-1, 0, QuorumStatus(-1, 0, 0, (), ()))
+        self._told_at = 0.0  # when the voter said anything last
         self._leading_epoch = 0
         self._is_closed = False
         self._waiting: deque[tuple[MetadataBatch, bytes]] = deque()
@@ -144,7 +147,21 @@ class RaftQuorum:
 
     @property
     def is_leader(self) -> bool:
+        return self._may_append and not self._hangs
+
+    @property
+    def _may_append(self) -> bool:
         return self._leading_epoch > 0 and not self._is_closed
+
+    @property
+    def _hangs(self) -> bool:
+        """Whether the voter has been silent, as in a sync, for so long that the others may have a leader.
+
+        It cannot say so itself, and a node that went on to lead would not take itself for fenced either.
+        """
+        is_alone = len(self._view.status.voters) < 2
+        # In a simulation both are the same loop, and its time is not this one.
+        return self._threaded and not is_alone and time.monotonic() - self._told_at > LEADER_FALLBACK_SECONDS
 
     @property
     def leader_id(self) -> int:
@@ -161,7 +178,7 @@ class RaftQuorum:
         return None if self._core is None else self._core.endpoint_of(node_id)
 
     def append(self, batch: MetadataBatch) -> None:
-        if not self.is_leader or batch.epoch != self._leading_epoch:
+        if not self._may_append or batch.epoch != self._leading_epoch:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         if len(self._waiting) >= MAX_WAITING_BATCHES:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are under way.")
@@ -204,7 +221,8 @@ class RaftQuorum:
     # ---- what the voter tells, on its own loop ---------------------------------------------------------
 
     def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: CoreView) -> None:
-        """Hand events to the node's loop, with whatever it has not taken yet."""
+        """Hand events to the node's loop, and say that the voter is there, some times a second."""
+        self._told_at = time.monotonic()
         self._told.append((events, view))
         if not self._is_telling and self._loop is not None:
             self._is_telling = True

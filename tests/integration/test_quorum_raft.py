@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from logstore.disk import MemoryDisk, OsDisk
+from logstore.disk import DiskFile, MemoryDisk, OsDisk
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
@@ -77,6 +78,16 @@ class Node:
     def append(self, *records: MetadataRecord, at: int | None = None) -> None:
         offset = self.committed_image.version + 1 if at is None else at
         self.quorum.append(MetadataBatch(offset, self.quorum.epoch, int(time.time() * 1000), records))
+
+
+def free_ports() -> dict[int, int]:
+    """A port for each of three voters."""
+    ports = {}
+    for node_id in (1, 2, 3):
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            ports[node_id] = probe.getsockname()[1]
+    return ports
 
 
 def opened(home: Path, node_id: int = 1, ports: dict[int, int] | None = None, **options: Any) -> Node:
@@ -257,11 +268,7 @@ def test_a_listener_that_raises_ends_the_quorum_and_is_told_nothing_more(tmp_pat
 
 @pytest.mark.slow
 def test_three_voters_go_on_without_one_and_take_it_in_again(tmp_path: Path) -> None:
-    ports = {}
-    for node_id in (1, 2, 3):
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            ports[node_id] = probe.getsockname()[1]
+    ports = free_ports()
     homes = {node_id: tmp_path / str(node_id) for node_id in ports}
     for home in homes.values():
         home.mkdir()
@@ -290,6 +297,70 @@ def test_three_voters_go_on_without_one_and_take_it_in_again(tmp_path: Path) -> 
             tasks.create_task(nodes[first].quorum.run())
             await until(lambda: nodes[first].settings == {"a", "b"})
             for node in nodes.values():
+                node.quorum.close()
+
+    asyncio.run(run())
+
+
+class _HeldFile:
+    """A file whose syncs take as long as its disk says."""
+
+    def __init__(self, file: DiskFile, is_free: threading.Event) -> None:
+        self._file = file
+        self._is_free = is_free
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def sync(self) -> None:
+        self._is_free.wait(30)
+        self._file.sync()
+
+
+class HeldDisk:
+    """A real disk that hangs in every sync while `is_free` is not set."""
+
+    def __init__(self) -> None:
+        self._disk = OsDisk()
+        self.is_free = threading.Event()
+        self.is_free.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    def open(self, path: Path, *, create: bool = False) -> Any:
+        return _HeldFile(self._disk.open(path, create=create), self.is_free)
+
+
+@pytest.mark.slow
+def test_a_leader_whose_disk_hangs_leads_no_longer_when_another_may(tmp_path: Path) -> None:
+    ports = free_ports()
+    for node_id in ports:
+        (tmp_path / str(node_id)).mkdir()
+
+    async def run() -> None:
+        disks = {node_id: HeldDisk() for node_id in ports}
+        nodes = {
+            node_id: opened(tmp_path / str(node_id), node_id, ports, disk=disks[node_id]) for node_id in ports
+        }
+        async with asyncio.TaskGroup() as tasks:
+            for node in nodes.values():
+                tasks.create_task(node.quorum.run())
+            await until(lambda: any(node.leading for node in nodes.values()))
+            first = next(node_id for node_id, node in nodes.items() if node.leading)
+            hung = nodes.pop(first)
+            disks[first].is_free.clear()
+            hung.append(setting("a"))
+            try:
+                await until(lambda: any(node.leading for node in nodes.values()))
+                assert hung.leading and not hung.quorum.is_leader, (
+                    "nobody could tell it, but it knows the time"
+                )
+            finally:
+                disks[first].is_free.set()
+            await until(lambda: not hung.leading)
+            await until(lambda: hung.committed_image.epoch > hung.commits[0].epoch)
+            for node in (hung, *nodes.values()):
                 node.quorum.close()
 
     asyncio.run(run())
