@@ -218,7 +218,7 @@ class Broker:
 
     def _look_for(self, node_id: int) -> None:
         broker = self.metadata.image.brokers.get(node_id)
-        if broker is not None and not broker.fenced and self.config.is_voter:
+        if broker is not None and not broker.fenced and self.metadata_feed is not None:
             self.start_task(self._look_whether_gone(node_id, broker.broker_epoch))
 
     async def _look_whether_gone(self, node_id: int, broker_epoch: int) -> None:

@@ -173,7 +173,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
         is_connected=broker.has_peer,
     )
-    if config.is_voter:
+    if config.is_voter or config.may_vote:
         broker.metadata_feed = MetadataFeed(
             image,
             leader=lambda: (broker.metadata.controller_id, broker.metadata.controller_epoch),

@@ -50,6 +50,7 @@ class BrokerConfig:
     advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
     inter_broker_listener_name: str
     is_voter: bool  # whether this node decides about the metadata, alone or with others
+    may_vote: bool  # whether it may be given a vote later: it has a listener for controllers
     controller_listeners: tuple[Listener, ...]
     controller_quorum_voters: tuple[QuorumVoter, ...]  # empty: this node alone, or those that it joins
     controller_quorum_bootstrap_servers: tuple[tuple[str, int], ...]
@@ -252,6 +253,7 @@ def _build(
     special: dict[str, Any] = {
         "node_id": node_id,
         "is_voter": quorum.is_voter,
+        "may_vote": not quorum.is_voter and bool(quorum.listeners),
         "controller_listeners": quorum.listeners,
         "controller_quorum_voters": quorum.voters,
         "controller_quorum_bootstrap_servers": quorum.bootstrap_servers,
@@ -297,6 +299,7 @@ _SPECIAL_FIELDS: Final = {
     "listener_max_connections",
     "node_id",
     "is_voter",
+    "may_vote",
     "controller_listeners",
     "controller_quorum_voters",
     "controller_quorum_bootstrap_servers",

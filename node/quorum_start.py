@@ -17,12 +17,15 @@ from metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
 from metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum, link_tls
 from metadata_raft.voters import Voter, VoterSet
 from node.config import BrokerConfig
+from node.runtime.member_quorum import MemberQuorum
 from node.runtime.metadata_observer import MetadataObserver
 
 if TYPE_CHECKING:
     from node.broker import Broker
 
 ASK_PAUSE_SECONDS: Final = 0.5
+# A node that may vote asks so long at most, where it has a log of its own.
+ASK_WITH_LOG_MS: Final = 3_000
 _NOWHERE: Final = Endpoint("", 0)
 
 log = logging.getLogger(__name__)
@@ -36,19 +39,22 @@ class FoundQuorum(NamedTuple):
 
 
 async def find_quorum(broker: "Broker") -> FoundQuorum | None:
-    """Ask the voters that the configuration names until one answers; None for a voter.
+    """Ask the voters that the configuration names until one answers; None for one of them.
 
     REQUEST_TIMED_OUT after `initial.broker.registration.timeout.ms`.
     """
     config = broker.config
     if config.is_voter:
         return None
+    log_directory = config.metadata_log_dir / f"{METADATA_TOPIC}-0"
+    has_log = config.may_vote and await asyncio.to_thread(broker.disk.exists, log_directory)
     named = [(one.host, one.port) for one in config.controller_quorum_voters]
     addresses = named or list(config.controller_quorum_bootstrap_servers)
     identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NOWHERE)
     settings = LinkSettings(identity, (config.cluster_secret or "").encode(), ("", 0), _tls(config))
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + config.initial_broker_registration_timeout_ms / 1000
+    timeout_ms = config.initial_broker_registration_timeout_ms
+    deadline = loop.time() + (min(timeout_ms, ASK_WITH_LOG_MS) if has_log else timeout_ms) / 1000
     problem = ""
     while loop.time() < deadline:
         for host, port in addresses:
@@ -60,6 +66,8 @@ async def find_quorum(broker: "Broker") -> FoundQuorum | None:
                     problem = str(error)
                     log.warning("The controller at %s:%d gives no answer: %s", host, port, error)
         await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + broker.chance.random()))
+    if has_log:
+        return None  # it may have a vote by now, and be needed to elect whom it asks for
     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be asked for the metadata: {problem}")
 
 
@@ -79,26 +87,28 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
     `endpoint` is where this node serves other brokers.
     """
     empty = MetadataImage(cluster_id=broker.cluster_id)
-    if found is not None:
-        broker.quorum = MetadataObserver(
-            empty, voters=found.voters, connect=broker.peers.client, chance=broker.chance
-        )
-        return empty
     config, identity = broker.config, broker.identity()
+    found_voters = {} if found is None else found.voters
+    if not (config.is_voter or config.may_vote):
+        broker.quorum = _observer(broker, empty, found_voters)
+        return empty
     configured = VoterSet.of(
         Voter(one.node_id, ZERO_UUID, one.host, one.port) for one in config.controller_quorum_voters
     )
     own = configured.by_id.get(config.node_id) or Voter(config.node_id, ZERO_UUID, *_own_address(config))
     voter = own._replace(directory_id=identity.directory_id)
+    links = _links(config, LinkIdentity(broker.cluster_id, Peer(*voter[:2]), endpoint))
+    # A node that may get a vote has none until the log says so.
+    first = configured if len(configured) or not config.is_voter else VoterSet.of([voter])
     quorum = RaftQuorum(
         config.metadata_log_dir / f"{METADATA_TOPIC}-0",
         broker.disk,
         voter=voter,
-        configured=configured if len(configured) else VoterSet.of([voter]),
+        configured=first,
         chance=broker.chance,
         unique=broker.unique,
         now_ms=broker.clock.now_ms,
-        links=_links(config, LinkIdentity(broker.cluster_id, Peer(*voter[:2]), endpoint)),
+        links=links,
         snapshots=SnapshotRule(
             config.metadata_log_max_record_bytes_between_snapshots,
             config.metadata_log_max_snapshot_interval_ms,
@@ -113,7 +123,7 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
             "%d bytes at the end of the metadata log were cut: a change that the node died in.",
             loaded.cut_bytes,
         )
-    if loaded.is_empty and len(configured) < 2 and broker.log_manager.holds_logs():
+    if loaded.is_empty and config.is_voter and len(configured) < 2 and broker.log_manager.holds_logs():
         # To go on would set every partition apart as one that no topic has.
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
@@ -122,7 +132,30 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
             " partitions away to begin anew.",
         )
     broker.quorum = quorum
+    if links is not None:
+        broker.quorum = MemberQuorum(
+            config.node_id,
+            quorum,
+            _observer(broker, loaded.image, found_voters),
+            voters=lambda image: _brokers_of_voters(config, image),
+            is_configured=config.is_voter,
+        )
     return loaded.image
+
+
+def _observer(broker: "Broker", image: MetadataImage, voters: Mapping[int, Endpoint]) -> MetadataObserver:
+    return MetadataObserver(image, voters=voters, connect=broker.peers.client, chance=broker.chance)
+
+
+def _brokers_of_voters(config: BrokerConfig, image: MetadataImage) -> dict[int, Endpoint]:
+    """Where the other voters serve brokers, as they registered."""
+    found: dict[int, Endpoint] = {}
+    for voter in image.voters:
+        broker = image.brokers.get(voter.voter_id)
+        endpoint = None if broker is None else broker.listeners.get(config.inter_broker_listener_name)
+        if endpoint is not None and voter.voter_id != config.node_id:
+            found[voter.voter_id] = endpoint
+    return found
 
 
 def _own_address(config: BrokerConfig) -> tuple[str, int]:

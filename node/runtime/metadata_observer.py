@@ -71,6 +71,12 @@ class MetadataObserver:
         """What was fetched so far."""
         return self._image
 
+    def go_on_from(self, image: MetadataImage, voters: Mapping[int, Endpoint]) -> None:
+        """Fetch from here on when `run` is called next; `voters` where they are known better than before."""
+        self._image = image
+        if voters:
+            self._voters = dict(voters)
+
     def status(self) -> QuorumStatus:
         """What this node knows, which is little: progress is the leader's to know."""
         return QuorumStatus(self.leader_id, self.epoch, self._image.version + 1, (), ())
@@ -100,6 +106,8 @@ class MetadataObserver:
     async def _fetch_for_ever(self) -> None:
         voter_id = -1
         while True:
+            while not self._voters:
+                await asyncio.sleep(MAX_BACKOFF_S)  # another one has to tell where they are
             if voter_id < 0:
                 voter_id = self._chance.choice(sorted(self._voters))
             try:

@@ -33,9 +33,7 @@ elect("odd names", 1, ("", [0]), ("a/b", [0]))
 # ---- reassignments -----------------------------------------------------------------------------------------
 
 
-def reassign(
-    name: str, *partitions: tuple[int, Any], topic: str = "TOPIC", may_resize: bool = True
-) -> None:
+def reassign(name: str, *partitions: tuple[int, Any], topic: str = "TOPIC", may_resize: bool = True) -> None:
     def ask(c: Context) -> Fields:
         listed = [
             {

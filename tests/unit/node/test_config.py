@@ -22,7 +22,7 @@ def test_a_node_without_any_setting_has_kafkas_defaults() -> None:
 
 def test_every_attribute_is_a_setting() -> None:
     own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
-    own |= {"is_voter", "controller_listeners"}
+    own |= {"is_voter", "may_vote", "controller_listeners"}
     names = {name.replace(".", "_") for name in BROKER_CONFIG_DEF.keys}
 
     assert set(BrokerConfig.__dataclass_fields__) - own <= names
