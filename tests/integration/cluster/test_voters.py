@@ -60,6 +60,7 @@ class Growing:
             by,
             "add_raft_voter",
             0,
+            cluster_id=None,
             timeout_ms=15_000,
             voter_id=node_id,
             voter_directory_id=self.directory_id(node_id),
@@ -67,8 +68,14 @@ class Growing:
         )
 
     def remove_voter(self, node_id: int, *, by: int) -> None:
-        directory_id = self.directory_id(node_id)
-        self.ask(by, "remove_raft_voter", 0, voter_id=node_id, voter_directory_id=directory_id)
+        self.ask(
+            by,
+            "remove_raft_voter",
+            0,
+            cluster_id=None,
+            voter_id=node_id,
+            voter_directory_id=self.directory_id(node_id),
+        )
 
     def voters(self, *, by: int) -> list[int]:
         topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
