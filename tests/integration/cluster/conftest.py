@@ -40,7 +40,8 @@ class Cluster:
         wait_until_ready(list(started.values()), [])
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL."""
+        """SIGKILL. Admin clients are made anew: librdkafka waits for a controller that it once knew."""
+        self._admins.clear()
         node = self.nodes[node_id]
         node.process.kill()
         node.process.wait(READY_TIMEOUT_S)
