@@ -263,14 +263,16 @@ class Broker:
 
     # ---- stop ------------------------------------------------------------------------------------
 
-    async def stop(self) -> None:
+    async def stop(self, *, hands_over: bool = True) -> None:
         """Answer what waits, flush and close the logs, leave the mark of a clean shutdown.
 
+        Not to hand over what it leads is for the end of a whole cluster, where nobody is left to take it.
         Raises the error of a part whose failure ended the node.
         """
         if self.tasks is None:
             return
-        await self._hand_over()
+        if hands_over:
+            await self._hand_over()
         for listener in self.listeners:
             listener.stop_accepting()
         self.groups.close()

@@ -16,19 +16,21 @@ import socket
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import uvloop
 
 from logstore.topic_partition import uuid_to_text
 from node.broker import Broker
 from node.config import parse_config
+from node.properties_file import parse_properties
 
 HOST: Final = "127.0.0.1"
+IDENTITY_FILE: Final = "cluster.properties"
 MAX_VOTERS: Final = 5  # as `ottla cluster up`
 THREAD_TIMEOUT_S: Final = 60.0
 # What makes a cluster for tests quick; `overrides` has the last word.
@@ -46,7 +48,7 @@ class Network:
         self._owner_of_port: dict[int, int] = {}
         self._group_of: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._open: weakref.WeakKeyDictionary[asyncio.BaseTransport, _Dialled] = weakref.WeakKeyDictionary()
+        self._open: weakref.WeakKeyDictionary[asyncio.WriteTransport, _Dialled] = weakref.WeakKeyDictionary()
 
     def assign(self, port: int, node_id: int) -> None:
         """This node listens there."""
@@ -65,8 +67,7 @@ class Network:
                 if not self.passes(dialled.node_id, dialled.port)
             ]
         for transport, dialled in cut:
-            if isinstance(transport, asyncio.WriteTransport):
-                _call(dialled.loop, transport.abort)
+            _call(dialled.loop, transport.abort)
 
     def heal(self) -> None:
         """Let all nodes reach each other."""
@@ -77,7 +78,7 @@ class Network:
         groups, owner = self._group_of, self._owner_of_port.get(port)
         return owner is None or groups.get(node_id, 0) == groups.get(owner, 0)
 
-    def note(self, transport: asyncio.BaseTransport, dialled: "_Dialled") -> None:
+    def note(self, transport: asyncio.WriteTransport, dialled: "_Dialled") -> None:
         """A node has opened a connection."""
         with self._lock:
             self._open[transport] = dialled
@@ -139,6 +140,7 @@ class _Node:
     broker: Broker | None = None
     loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
     is_killed: bool = False
+    hands_over: bool = True  # what it leads, when it is stopped
     problem: BaseException | None = None
     _stop: asyncio.Event | None = None
     _is_ready: threading.Event = field(default_factory=threading.Event)
@@ -158,8 +160,9 @@ class _Node:
         if self.problem is not None:
             raise self.problem
 
-    def stop(self) -> None:
+    def stop(self, *, hands_over: bool = True) -> None:
         """As SIGTERM; nothing if it is dead."""
+        self.hands_over = hands_over
         self.resume()
         self._end()
 
@@ -227,14 +230,15 @@ class _Node:
         if self.is_killed:
             await self.broker.abandon()
         else:
-            await self.broker.stop()
+            await self.broker.stop(hands_over=self.hands_over)
 
 
 class Cluster:
     """`nodes` brokers, up to five of them voters. Use it with `with`, `async with`, or `start` and `stop`.
 
-    `data` keeps the directories of the nodes; without it they are temporary. `overrides` are settings of all
-    nodes. Its methods block for as long as what they do takes; the asynchronous context does not.
+    `data` keeps the directories of the nodes, and what makes the cluster the same one when it is started
+    there again, its ports too; without it they are temporary. `overrides` are settings of all nodes. Its
+    methods block for as long as what they do takes; the asynchronous context does not.
     """
 
     def __init__(
@@ -245,13 +249,14 @@ class Cluster:
         self._temporary = tempfile.mkdtemp(prefix="ottla-") if data is None else None
         self._network = Network()
         directory = Path(self._temporary or data or "")
-        ports = _free_ports(2 * nodes)
-        clients, controllers = ports[:nodes], ports[nodes:]
+        identity = _new_identity(nodes) if data is None else _kept_identity(data / IDENTITY_FILE, nodes)
+        self.cluster_id = identity.cluster_id
+        clients, controllers = identity.ports[:nodes], identity.ports[nodes:]
         voters = nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
         shared = {
             **QUICK,
-            "cluster.id": uuid_to_text(secrets.token_bytes(16)),
-            "cluster.secret": secrets.token_urlsafe(32),
+            "cluster.id": identity.cluster_id,
+            "cluster.secret": identity.secret,
             "controller.quorum.voters": ",".join(f"{i}@{HOST}:{controllers[i]}" for i in range(voters)),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
@@ -287,10 +292,11 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """All nodes in order, as SIGTERM would; temporary directories go."""
+        """All nodes at once: each flushes its logs and ends cleanly; temporary directories go."""
         self.heal()
         try:
-            _all_at_once(self._nodes, _Node.stop)
+            # Whoever is last would wait for a quorum that is gone.
+            _all_at_once(self._nodes, lambda node: node.stop(hands_over=False))
         finally:
             self._kill_all()
 
@@ -340,6 +346,8 @@ class Cluster:
     def leader_of(self, topic: str, partition: int) -> int:
         """The node that leads a partition as the newest metadata say, -1 if none does or it is unknown."""
         images = [node.broker.metadata.image for node in self._nodes if node.broker is not None]
+        if not images:
+            return -1
         newest = max(images, key=lambda image: image.version)
         found = newest.topics.by_name.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
@@ -408,6 +416,36 @@ def _call(loop: asyncio.AbstractEventLoop, action: Callable[..., Any]) -> None:
         loop.call_soon_threadsafe(action)
     except RuntimeError:  # The loop is closed: nothing is left to be done to it.
         return
+
+
+class _Identity(NamedTuple):
+    """What makes a cluster the same one at its next start; the voters know each other by their ports."""
+
+    cluster_id: str
+    secret: str
+    ports: Sequence[int]  # of the nodes for clients, then of the nodes for controllers
+
+
+def _new_identity(nodes: int) -> _Identity:
+    ports = _free_ports(2 * nodes)
+    return _Identity(uuid_to_text(secrets.token_bytes(16)), secrets.token_urlsafe(32), ports)
+
+
+def _kept_identity(path: Path, nodes: int) -> _Identity:
+    """The identity that was written there, or a new one, written; ValueError for another number of nodes."""
+    if not path.exists():
+        identity = _new_identity(nodes)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        listed = ",".join(map(str, identity.ports))
+        text = f"cluster.id={identity.cluster_id}\ncluster.secret={identity.secret}\nports={listed}\n"
+        path.touch(mode=0o600)  # the secret is its owner's alone
+        path.write_text(text)
+        return identity
+    texts = parse_properties(path.read_bytes())
+    ports = [int(port) for port in texts["ports"].split(",")]
+    if len(ports) != 2 * nodes:
+        raise ValueError(f"{path.parent} holds a cluster of {len(ports) // 2} nodes, not of {nodes}")
+    return _Identity(texts["cluster.id"], texts["cluster.secret"], ports)
 
 
 def _free_ports(count: int) -> list[int]:

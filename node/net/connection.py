@@ -456,6 +456,9 @@ class Connection(asyncio.BufferedProtocol):
             future = awaitable
         else:
             future = self._listener.start_task(_outcome_of(awaitable))
+            if asyncio.iscoroutine(awaitable):
+                # A node that ends in this very turn never begins it; Python would warn of that.
+                future.add_done_callback(lambda _: awaitable.close())
         self._is_busy = True
         self._waiting = future
         future.add_done_callback(lambda done: self._answered(done, pending, frame))

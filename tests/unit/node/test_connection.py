@@ -1,6 +1,7 @@
 """A connection without a socket: a fake transport takes what it sends, the test plays the event loop."""
 
 import asyncio
+import gc
 import struct
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -420,6 +421,22 @@ def test_a_request_under_way_goes_on_when_its_client_goes(peer: Peer) -> None:
     peer.turn()
 
     assert done == ["done"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_request_that_never_began_ends_without_a_word(peer: Peer) -> None:
+    async def work() -> bytes:
+        return b""
+
+    peer.listener.answer = lambda body: Pending(work(), lambda answer: [answer])
+    peer.send(frame(b"slow"))
+
+    peer.listener.tasks[0].cancel()  # as a node that ends in the very turn in which it came
+    peer.turn()
+    del peer.listener.answer, peer.listener.frames
+    gc.collect()
+
+    assert peer.listener.complaints == ["the node stops"]
 
 
 # ---- requests that are carried out and wait for their acknowledgement ----------------------------------

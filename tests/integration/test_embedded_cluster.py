@@ -1,0 +1,344 @@
+"""`node.embedded.Cluster` as its user has it: ready at once, hurt by methods, and gone without a trace."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from logstore.errors import KafkaError
+from node.embedded import Cluster
+from tests.compat.servers import ROOT
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 20
+PARTITION_EOF = ClientError._PARTITION_EOF
+QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    """Three nodes for all tests that leave them as they were."""
+    with Cluster(nodes=3) as cluster:
+        yield cluster
+
+
+def create(cluster: Cluster, *, replicas: int = 3, **configs: str) -> str:
+    """A new topic of one partition."""
+    name = f"topic-{uuid4().hex[:8]}"
+    config = {key.replace("_", "."): value for key, value in configs.items()}
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
+    admin.create_topics([NewTopic(name, 1, replicas, config=config)])[name].result(TIMEOUT_S)
+    eventually(lambda: cluster.leader_of(name, 0) >= 0, "it has a leader")
+    return name
+
+
+def produce(
+    cluster: Cluster, topic: str, *values: str, timeout_s: float = TIMEOUT_S, bootstrap: str = ""
+) -> None:
+    """Each acknowledged by all replicas in sync; KafkaException otherwise."""
+    failures: list[KafkaException] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap or cluster.bootstrap,
+            "enable.idempotence": True,
+            "message.timeout.ms": int(timeout_s * 1000),
+            "retry.backoff.ms": 20,
+            **QUIET,
+        }
+    )
+    for value in values:
+        producer.produce(
+            topic,
+            value,
+            on_delivery=lambda error, _: failures.append(KafkaException(error)) if error else None,
+        )
+    producer.flush(timeout_s + 5)
+    if failures:
+        raise failures[0]
+
+
+def consume(cluster: Cluster, topic: str, at_least: int) -> list[str]:
+    """All that the topic has, when it has so much."""
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.partition.eof": True}
+    consumer = Consumer({**settings, **QUIET})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[str] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and not message.error():
+            values.append(message.value().decode())
+        elif message is not None and message.error().code() == PARTITION_EOF and len(values) >= at_least:
+            break
+    consumer.close()
+    return values
+
+
+def in_sync(cluster: Cluster, topic: str) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
+    return len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions[0].isrs)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> float:
+    """Wait until something holds; how long that took."""
+    begin = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begin < TIMEOUT_S, f"not within {TIMEOUT_S} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+def moved(cluster: Cluster, topic: str, old_leader: int) -> Callable[[], bool]:
+    return lambda: cluster.leader_of(topic, 0) not in (-1, old_leader)
+
+
+# ---- life ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("nodes", "replicas"), [(1, 1), (4, 4)])
+def test_a_cluster_of_any_size_serves(nodes: int, replicas: int) -> None:
+    with Cluster(nodes=nodes) as cluster:
+        topic = create(cluster, replicas=replicas)
+        produce(cluster, topic, "a", "b")
+
+        assert consume(cluster, topic, 2) == ["a", "b"]
+        assert cluster.node_ids == list(range(nodes))
+        assert 0 <= cluster.controller_id < 3, "the fourth of four has no vote"
+
+
+def test_three_nodes_are_ready_soon_and_stop_sooner() -> None:
+    begin = time.monotonic()
+    cluster = Cluster(nodes=3).start()
+    ready_s = time.monotonic() - begin
+    cluster.stop()
+    stopped_s = time.monotonic() - begin - ready_s
+
+    assert ready_s < 3, "0.3 s where nothing else runs"
+    assert stopped_s < 1.5, "nobody waits for a quorum that is gone"
+
+
+def test_nothing_is_left_behind() -> None:
+    threads, directories = set(threading.enumerate()), temporaries()
+
+    with Cluster(nodes=4) as cluster:
+        create(cluster)
+        assert temporaries() > directories and set(threading.enumerate()) > threads
+        ports = [int(address.rpartition(":")[2]) for address in cluster.bootstrap.split(",")]
+
+    assert set(threading.enumerate()) == threads
+    assert temporaries() == directories
+    for port in ports:
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            again.bind(("127.0.0.1", port))
+
+
+def temporaries() -> set[str]:
+    return {path.name for path in Path(tempfile.gettempdir()).glob("ottla-*")}
+
+
+def test_a_directory_of_ones_own_keeps_what_was_written(tmp_path: Path) -> None:
+    with Cluster(nodes=3, data=tmp_path, overrides={"num.partitions": "5"}) as cluster:
+        topic = create(cluster)
+        produce(cluster, topic, "kept")
+        cluster_id = cluster.cluster_id
+
+    with Cluster(nodes=3, data=tmp_path) as again:
+        eventually(lambda: again.leader_of(topic, 0) >= 0, "it is there again")
+        assert consume(again, topic, 1) == ["kept"]
+        assert again.cluster_id == cluster_id
+    assert (tmp_path / "node-2" / "meta.properties").exists()
+    with pytest.raises(ValueError, match="a cluster of 3 nodes, not of 4"):
+        Cluster(nodes=4, data=tmp_path)
+
+
+def test_a_loop_of_the_user_goes_on_while_a_cluster_starts() -> None:
+    async def scene() -> int:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.005)
+
+        counting = asyncio.ensure_future(count())
+        async with Cluster(nodes=1) as cluster:
+            assert cluster.controller_id == 0
+        counting.cancel()
+        return turns
+
+    assert asyncio.run(scene()) > 3
+
+
+def test_a_node_that_cannot_start_says_why_and_takes_the_others_with_it() -> None:
+    threads, directories = set(threading.enumerate()), temporaries()
+
+    with pytest.raises(KafkaError, match=r"num\.partitions"):
+        Cluster(nodes=3, overrides={"num.partitions": "many"}).start()
+
+    assert set(threading.enumerate()) == threads and temporaries() == directories
+    with pytest.raises(ValueError, match="at least one node"):
+        Cluster(nodes=0)
+
+
+# ---- what can happen to a node -------------------------------------------------------------------
+
+
+def test_a_killed_leader_is_replaced_and_comes_back_with_its_files(three: Cluster) -> None:
+    topic = create(three, min_insync_replicas="2")
+    produce(three, topic, "before")
+    leader = three.leader_of(topic, 0)
+
+    three.kill(leader)
+    took_s = eventually(moved(three, topic, leader), "another node leads")
+    produce(three, topic, "meanwhile")
+    three.restart(leader)
+
+    assert took_s < 5
+    eventually(lambda: in_sync(three, topic) == 3, "all are in sync")
+    assert consume(three, topic, 2) == ["before", "meanwhile"]
+
+
+def test_the_controller_can_be_killed_too(three: Cluster) -> None:
+    killed = three.controller_id
+
+    three.kill(killed)
+    eventually(lambda: three.controller_id not in (-1, killed), "another node leads the metadata quorum")
+    topic = create(three, replicas=2)
+    three.restart(killed)
+
+    eventually(lambda: three.leader_of(topic, 0) >= 0, "it has a leader")
+
+
+def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
+    topic = create(three)
+    leader = three.leader_of(topic, 0)
+
+    three.shut_down(leader)
+    assert three.leader_of(topic, 0) not in (-1, leader)
+
+    three.restart(leader)
+    eventually(lambda: in_sync(three, topic) == 3, "all are in sync")
+
+
+def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
+    # What waits for a heartbeat that does not come is the session; a test need not wait so long.
+    overrides = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
+    with Cluster(nodes=3, overrides=overrides) as cluster:
+        topic = create(cluster, min_insync_replicas="2")
+        produce(cluster, topic, "before")
+        leader = cluster.leader_of(topic, 0)
+
+        cluster.pause(leader)
+        cluster.pause(leader)
+        eventually(moved(cluster, topic, leader), "another node leads")
+        produce(cluster, topic, "meanwhile")
+        cluster.resume(leader)
+
+        eventually(lambda: in_sync(cluster, topic) == 3, "all are in sync")
+        assert consume(cluster, topic, 2) == ["before", "meanwhile"]
+
+
+def test_a_cut_off_leader_acknowledges_nothing_and_takes_over_what_the_others_have() -> None:
+    overrides = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
+    with Cluster(nodes=3, overrides=overrides) as cluster:
+        topic = create(cluster, min_insync_replicas="2")
+        produce(cluster, topic, "before")
+        leader = cluster.leader_of(topic, 0)
+
+        cluster.isolate(leader)
+        eventually(moved(cluster, topic, leader), "another node leads")
+        # Asked for metadata, the one that is cut off still names itself: ask the others.
+        majority = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != leader]
+        produce(cluster, topic, "meanwhile", bootstrap=",".join(majority))
+        cluster.heal()
+
+        eventually(lambda: in_sync(cluster, topic) == 3, "all are in sync")
+        assert consume(cluster, topic, 2) == ["before", "meanwhile"]
+
+
+def test_without_a_majority_nothing_is_acknowledged_until_the_network_heals() -> None:
+    with Cluster(nodes=3) as cluster:
+        topic = create(cluster, min_insync_replicas="2")
+        produce(cluster, topic, "before")
+
+        cluster.partition([0], [1], [2])
+        with pytest.raises(KafkaException):
+            produce(cluster, topic, "lost", timeout_s=2)
+        cluster.heal()
+        produce(cluster, topic, "taken")
+
+        assert consume(cluster, topic, 1)[-1] == "taken"
+
+
+def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
+    with Cluster(nodes=1) as cluster:
+        topic = create(cluster, replicas=1)
+        cluster.kill(0)
+
+        assert cluster.controller_id == -1 and cluster.leader_of(topic, 0) == -1
+        cluster.kill(0)
+        cluster.restart(0)
+        eventually(lambda: cluster.leader_of(topic, 0) == 0, "it leads again")
+        assert cluster.leader_of(topic, 1) == cluster.leader_of("nothing", 0) == -1
+
+
+# ---- the fixture ---------------------------------------------------------------------------------
+
+USERS_TESTS = """
+from confluent_kafka.admin import AdminClient
+
+
+def brokers(cluster):
+    return sorted(AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).brokers)
+
+
+def test_one_cluster_for_all(ottla_cluster):
+    global first
+    first = ottla_cluster
+    assert brokers(ottla_cluster) == [0, 1]
+
+
+def test_it_is_the_same_one(ottla_cluster):
+    assert ottla_cluster is first
+
+
+def test_one_of_my_own(ottla_cluster_factory):
+    mine = ottla_cluster_factory(nodes=3, overrides={"num.partitions": "2"})
+    mine.kill(2)
+    assert len(mine.node_ids) == 3
+"""
+
+
+def test_the_fixtures_serve_test_suites_of_others(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(USERS_TESTS)
+    # Where the package is installed anew, pytest finds the plugin by itself.
+    is_installed = any(one.name == "ottla" for one in entry_points(group="pytest11"))
+    plugin = [] if is_installed else ["-p", "node.pytest_plugin"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--ottla-nodes", "2", *plugin, "-W", "error", tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
