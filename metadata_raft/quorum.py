@@ -31,6 +31,8 @@ class QuorumStatus(NamedTuple):
     high_watermark: int  # the offset behind the last committed record
     voters: Sequence[ReplicaStatus]
     observers: Sequence[ReplicaStatus]
+    # (node id, directory id) of nodes that are there under the name of a voter, with another disk than its.
+    returned: Sequence[tuple[int, bytes]] = ()
 
 
 class QuorumListener(Protocol):

@@ -389,7 +389,9 @@ class RaftCore:
             for voter in member.voters
         ]
         observers = [status for node_id, status in sorted(found.items()) if node_id not in member.voters]
-        return QuorumStatus(member.engine.leader_id, member.engine.term, 0, voters, observers)
+        return QuorumStatus(
+            member.engine.leader_id, member.engine.term, 0, voters, observers, member.returned
+        )
 
     def _wall_ms(self, at: float | None) -> int:
         if at is None:

@@ -201,6 +201,12 @@ class RaftMember:
         """Whether the listener knows that this member leads."""
         return self._told_term > 0
 
+    @property
+    def returned(self) -> list[tuple[int, bytes]]:
+        """(node id, directory id) of linked nodes that have a voter's name and another disk."""
+        linked = [(node_id, self._peers[node_id]) for node_id in sorted(self._linked)]
+        return [one for one in linked if one[0] in self.voters and not self.voters.has(*one)]
+
     def directory_of(self, node_id: int) -> bytes:
         """The disk by which a voter or learner is known, zeros if none is."""
         known = self._learners.get(node_id) or self.voters.by_id.get(node_id)

@@ -132,6 +132,7 @@ class Broker:
         self.connection_quota = ConnectionQuota(connection_limits(config))
         self.listeners: list[Listener] = []
         self.quorum: Quorum
+        self.joins_quorum = False  # whether this voter began with an empty disk
         self.metadata: MetadataRuntime
         self.metadata_feed: MetadataFeed | None = None  # of a voter, for nodes that are none
         self.lifecycle: BrokerLifecycle

@@ -24,7 +24,7 @@ from metadata_raft.image import Endpoint, MetadataImage
 from node.config import BrokerConfig
 from node.net.connection_quota import ConnectionLimits
 from node.net.listener import Listener, ListenerLimits
-from node.quorum_start import FoundQuorum, check_cluster, find_quorum, open_quorum
+from node.quorum_start import FoundQuorum, check_cluster, find_quorum, join_quorum, open_quorum
 from node.replica.follower_fetcher import FetcherSettings, FetcherWorld
 from node.replica.follower_state import FetchBounds
 from node.replica.replication import Replication
@@ -118,6 +118,8 @@ async def start_parts(broker: "Broker") -> None:
     image = await asyncio.to_thread(open_quorum, broker, found, endpoint)
     _make_metadata(broker, image)
     broker.metadata_task = broker.start_task(broker.run_metadata())
+    if broker.joins_quorum:
+        broker.start_task(join_quorum(broker))
     if broker.peer_gate is not None:
         # Peers need what this node knows before it serves clients, and it needs them to start.
         broker.dispatcher.hold_clients()

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logstore.disk import OsDisk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, uuid_to_text
+from metadata_raft.commands import AddRaftVoter, VoterListener
 from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
 from metadata_raft.quorum_raft import RaftQuorum
 from metadata_raft.raft_core import SnapshotRule
 from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
 from metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum, link_tls
-from metadata_raft.voters import Voter, VoterSet
+from metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
 from node.config import BrokerConfig
 from node.runtime.member_quorum import MemberQuorum
 from node.runtime.metadata_observer import MetadataObserver
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ASK_PAUSE_SECONDS: Final = 0.5
 # A node that may vote asks so long at most, where it has a log of its own.
 ASK_WITH_LOG_MS: Final = 3_000
+JOIN_PAUSE_SECONDS: Final = 0.5
 _NOWHERE: Final = Endpoint("", 0)
 
 log = logging.getLogger(__name__)
@@ -132,6 +134,7 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
             " partitions away to begin anew.",
         )
     broker.quorum = quorum
+    broker.joins_quorum = loaded.is_empty and config.node_id in configured
     if links is not None:
         broker.quorum = MemberQuorum(
             config.node_id,
@@ -156,6 +159,31 @@ def _brokers_of_voters(config: BrokerConfig, image: MetadataImage) -> dict[int, 
         if endpoint is not None and voter.voter_id != config.node_id:
             found[voter.voter_id] = endpoint
     return found
+
+
+async def join_quorum(broker: "Broker") -> None:
+    """Ask for the vote that the settings name, once this node, which began with an empty disk, has the log.
+
+    A new quorum names its voters itself. One that lost its disk waits until the vote of the old one is gone.
+    """
+    own = broker.identity()
+    where = next(one for one in broker.config.controller_quorum_voters if one.node_id == own.node_id)
+    name = next((one.name for one in broker.config.controller_listeners), CONTROLLER_LISTENER)
+    command = AddRaftVoter(
+        voter_id=own.node_id,
+        voter_directory_id=own.directory_id,
+        listeners=[VoterListener(name=name, host=where.host, port=where.port)],
+    )
+    while True:
+        await asyncio.sleep(JOIN_PAUSE_SECONDS)
+        voters = {voter.voter_id: voter.directory_id for voter in broker.metadata.image.voters}
+        if voters.get(own.node_id) == own.directory_id:
+            return
+        if voters and own.node_id not in voters:
+            try:
+                await broker.metadata.submit(command)
+            except KafkaError as error:
+                log.info("This node has no vote yet: %s", error)
 
 
 def _own_address(config: BrokerConfig) -> tuple[str, int]:

@@ -136,6 +136,22 @@ class ControllerRuntime:
         """Do what is due because of the time: fence who is silent, move leaders back."""
         while len(self._pending) < MAX_PENDING and (due := self._controller.tick(self._now_ms())) is not None:
             self._append(due.records)
+        self._remove_lost_voter()
+
+    def _remove_lost_voter(self) -> None:
+        """Take the vote of a disk whose node came back with another one; the node then joins anew.
+
+        As long as the old disk answers too, somebody has started the same node twice.
+        """
+        status, now_ms = self._quorum.status(), self._clock.now_ms()
+        returned = {node_id for node_id, _ in status.returned}
+        for voter in status.voters:
+            is_named = any(one[:2] == voter[:2] for one in self._committed.voters)
+            is_gone = is_named and now_ms - voter.last_fetch_ms > SILENCE_MS
+            if voter.node_id in returned and is_gone and not self._silent_majority(voter.node_id):
+                log.warning("Voter %d came back with another disk: the old one is removed.", voter.node_id)
+                self.begin(RemoveRaftVoter(voter_id=voter.node_id, voter_directory_id=voter.directory_id))
+                return
 
     @staticmethod
     def _now_ms() -> int:

@@ -1,0 +1,54 @@
+"""A voter that came back with another disk: its old vote goes, if the old disk is silent and enough stay."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from metadata_raft.quorum import QuorumStatus, ReplicaStatus
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.voters import Voter, VoterSet, record_of_voters
+from tests.unit.node.metadata_node import MetadataNode
+
+OLD = {node_id: bytes([node_id]) * 16 for node_id in (0, 1, 2)}
+NEW = b"another disk 16!"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    silent: tuple[int, ...]  # the voters whose registered disk does not answer
+    returned: tuple[tuple[int, bytes], ...]
+    is_removed: bool
+
+
+CASES = [
+    Case("its old disk is silent", (2,), ((2, NEW),), True),
+    Case("its old disk answers: the same node was started twice", (), ((2, NEW),), False),
+    Case("it is silent, and did not come back", (2,), (), False),
+    Case("another voter is silent too: without it nobody could decide", (1, 2), ((2, NEW),), False),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_vote_of_a_lost_disk_is_taken_when_it_is_safe(case: Case) -> None:
+    async def scene() -> None:
+        node = MetadataNode()
+        await node.start()
+        now_ms = node.metadata._controller._clock.now_ms()
+        voters = VoterSet.of(Voter(node_id, disk, "h", 9093) for node_id, disk in OLD.items())
+        version = node.metadata.image.version + 1
+        records = [record_of_voters(voters)]
+        node.quorum.append(MetadataBatch(version, node.quorum.epoch, now_ms, records))
+        status = [
+            ReplicaStatus(node_id, disk, 9, now_ms - (10_000 if node_id in case.silent else 0), -1)
+            for node_id, disk in OLD.items()
+        ]
+        node.quorum.status = lambda: QuorumStatus(0, 1, 9, status, (), case.returned)  # type: ignore
+
+        node.metadata._controller.tick()
+
+        left = [voter.voter_id for voter in node.metadata.image.voters]
+        assert left == ([0, 1] if case.is_removed else [0, 1, 2])
+
+    asyncio.run(scene())
