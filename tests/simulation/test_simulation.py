@@ -11,31 +11,31 @@ POWER = ("power", "power_at_disk_step", "kill", "kill_all", "slow_disk", "isolat
 
 @pytest.mark.parametrize("seed", range(120))
 def test_three_nodes_lose_nothing(seed: int) -> None:
-    assert run_seed(seed, Options(seconds=8.0)).metadata_offset > 0
+    assert run_seed(seed, Options(seconds=6.0)).metadata_offset > 0
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_lone_node_keeps_what_it_acknowledged(seed: int) -> None:
-    outcome = run_seed(seed, Options(nodes=1, seconds=12.0))
+    outcome = run_seed(seed, Options(nodes=1, seconds=8.0))
 
     assert outcome.acknowledged and outcome.read
 
 
 @pytest.mark.parametrize("seed", range(1000, 1020))
 def test_three_voters_keep_what_they_answered(seed: int) -> None:
-    assert run_seed(seed, Options(replicas=1, seconds=12.0)).metadata_offset > 0
+    assert run_seed(seed, Options(replicas=1, seconds=8.0)).metadata_offset > 0
 
 
 @pytest.mark.parametrize("seed", range(2000, 2020))
 def test_metadata_that_were_answered_survive_whatever_loses_power(seed: int) -> None:
-    options = Options(replicas=1, seconds=12.0, may_lose=True, kinds=POWER)
+    options = Options(replicas=1, seconds=8.0, may_lose=True, kinds=POWER)
 
     assert run_seed(seed, options).metadata_offset > 0
 
 
 @pytest.mark.parametrize("seed", range(3000, 3010))
 def test_brokers_that_are_no_voters_follow_those_that_are(seed: int) -> None:
-    assert run_seed(seed, Options(nodes=4, replicas=1, seconds=12.0)).metadata_offset > 0
+    assert run_seed(seed, Options(nodes=4, replicas=1, seconds=8.0)).metadata_offset > 0
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

@@ -160,7 +160,7 @@ class Workload:
         while not self.stopping:
             for partition in partitions:
                 try:
-                    fetched = await client.fetch(partition, offsets[partition], max_wait_ms=50)
+                    fetched = await client.fetch(partition, offsets[partition], max_wait_ms=20)
                 except KafkaError as error:
                     self._judge(error)
                     client.forget_leader(partition)
@@ -170,8 +170,8 @@ class Workload:
                     self.history.saw(partition, record.offset, record.value or b"")
                     offsets[partition] = record.offset + 1
                     self.reads += 1
-            await asyncio.sleep(0.05)
-            if chance.random() < 0.03:
+            await asyncio.sleep(0.2)
+            if chance.random() < 0.05:
                 offsets = {one: chance.randint(0, offset) for one, offset in offsets.items()}
         client.close()
 
