@@ -95,6 +95,14 @@ class BrokerSessions:
         ]
         return min(stale)[1] if stale else None
 
+    def silent(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> frozenset[int]:
+        """The brokers that count as up, and have not been heard of for too long."""
+        return frozenset(
+            broker_id
+            for broker_id, broker in image.brokers.items()
+            if not broker.fenced and not self.is_alive(image, broker_id, now_ms, timeout_ms)
+        )
+
     def absent(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> frozenset[int]:
         """The brokers that count as up, and of which nothing was heard in this reign or for too long."""
         return frozenset(

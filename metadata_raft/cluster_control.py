@@ -100,8 +100,10 @@ def register_broker(
             )
     records: list[MetadataRecord] = []
     if known is not None and not known.fenced:
-        absent = sessions.absent(image, now_ms, config.broker_session_timeout_ms)
-        records.extend(fence_records(image, known, config, absent))
+        # This one has come back, perhaps from a loss of power, and may have forgotten what others in the ISR
+        # have: as long as these are not known to be gone, it must not be taken for one who has everything.
+        silent = sessions.silent(image, now_ms, config.broker_session_timeout_ms)
+        records.extend(fence_records(image, known, config, silent))
     broker_epoch = image.version + 1 + len(records)
     records.append(_registration(command, broker_epoch))
     return Decision(records=records, reply=RegisterBrokerReply(broker_epoch=broker_epoch))
