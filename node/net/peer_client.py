@@ -35,7 +35,7 @@ class _Awaited(NamedTuple):
     answer: "asyncio.Future[Any]"
 
 
-class _PeerProtocol(asyncio.Protocol):
+class _PeerProtocol(asyncio.BufferedProtocol):
     """The byte side of a connection: frames in, and whether the peer takes more."""
 
     def __init__(self, peer: str) -> None:
@@ -50,9 +50,12 @@ class _PeerProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._splitter.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            for frame in self._splitter.feed(data):
+            for frame in self._splitter.received(nbytes):
                 self._answer(frame)
         except KafkaError as error:
             self.fail(error)

@@ -1,7 +1,8 @@
 """Frames in a stream of bytes: four bytes of length, then so many of content.
 
-What a length announces costs nothing: bytes are kept as they arrive. A length that is negative or beyond the
-limit (`socket.request.max.bytes`) is KafkaError(INVALID_REQUEST), and the stream is of no use from there on.
+What a length announces costs 16 MiB at most: beyond that, twice what has arrived. A length that is negative
+or beyond the limit (`socket.request.max.bytes`) is KafkaError(INVALID_REQUEST), and the stream is of no use
+from there on.
 """
 
 import struct
@@ -10,6 +11,9 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
 
 LENGTH_BYTES = 4
+SMALL_BUFFER_BYTES = 64 * 1024
+TRUSTED_BYTES = 16 * 1024 * 1024  # the most that one answer to a fetch has
+SMALL_FRAMES_BEFORE_FORGETTING = 100
 _LENGTH = struct.Struct(">i")
 
 
@@ -25,30 +29,79 @@ def frame_at(buffer: Buffer, position: int, end: int, max_bytes: int) -> tuple[i
 
 
 class FrameSplitter:
-    """Cuts what a peer sends, in pieces of any size, into the contents of frames."""
+    """Receives what a peer sends, in pieces of any size, and cuts it into the contents of frames.
+
+    Small frames are copied out of one buffer. A large one is received straight into a buffer of its own,
+    which serves the next large one when nobody uses this one any more.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._pieces: list[bytes] = []  # of the unfinished frame; joined once, when its last byte is there
-        self._pieces_bytes = 0
-        self._wanted_bytes = LENGTH_BYTES  # fewer than this, and there is no need to look
+        self._small = bytearray(SMALL_BUFFER_BYTES)
+        self._buffer = self._small
+        self._start = self._end = 0  # of what was received and is no whole frame yet
+        self._frame_bytes = 0  # of the large frame under way, with its length
+        self._spare: bytearray | None = None
+        self._small_since = 0  # frames since the spare buffer was of use
 
-    def feed(self, data: bytes) -> list[memoryview]:
-        """The frames that these bytes complete, in order."""
-        self._pieces.append(data)
-        self._pieces_bytes += len(data)
-        if self._pieces_bytes < self._wanted_bytes:
-            return []
-        view = memoryview(self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces))
+    def room(self) -> memoryview:
+        """Where the next bytes are to go; never empty."""
+        stop = self._frame_bytes or len(self._buffer)
+        return memoryview(self._buffer)[self._end : min(stop, len(self._buffer))]
+
+    def received(self, count: int) -> list[memoryview]:
+        """The frames that are whole now that `count` bytes more are there, in order."""
+        self._end += count
+        if self._frame_bytes:
+            return self._large_frame()
         frames = []
-        position = 0
-        while (found := frame_at(view, position, len(view), self._max_bytes)) is not None:
-            start, position = found
-            frames.append(view[start:position])
-        rest = bytes(view[position:])
-        self._pieces = [rest] if rest else []
-        self._pieces_bytes = len(rest)
-        self._wanted_bytes = LENGTH_BYTES
-        if len(rest) >= LENGTH_BYTES:
-            self._wanted_bytes += _LENGTH.unpack_from(rest)[0]
+        view = memoryview(self._small)
+        while (found := frame_at(view, self._start, self._end, self._max_bytes)) is not None:
+            start, self._start = found
+            frames.append(memoryview(bytes(view[start : self._start])))
+        self._make_room()
+        if frames:
+            self._forget_spare(len(frames))
         return frames
+
+    def _large_frame(self) -> list[memoryview]:
+        buffer, total = self._buffer, self._frame_bytes
+        if self._end < total:
+            if self._end == len(buffer):
+                # More than was trusted on its word alone: as much again as has come.
+                self._buffer = bytearray(min(total, 2 * self._end))
+                self._buffer[: self._end] = buffer
+            return []
+        self._spare = buffer if len(buffer) <= TRUSTED_BYTES else None
+        self._small_since = 0
+        self._buffer, self._frame_bytes, self._start, self._end = self._small, 0, 0, 0
+        return [memoryview(buffer)[LENGTH_BYTES:total]]
+
+    def _make_room(self) -> None:
+        """Move the unfinished frame to the front, or into a buffer in which it has room."""
+        rest_bytes = self._end - self._start
+        frame_bytes = 0
+        if rest_bytes >= LENGTH_BYTES:
+            frame_bytes = LENGTH_BYTES + _LENGTH.unpack_from(self._small, self._start)[0]
+        rest = self._small[self._start : self._end]
+        if frame_bytes > len(self._small):
+            self._buffer = self._large_buffer(frame_bytes)
+            self._frame_bytes = frame_bytes
+        self._buffer[:rest_bytes] = rest
+        self._start, self._end = 0, rest_bytes
+
+    def _large_buffer(self, frame_bytes: int) -> bytearray:
+        spare, self._spare = self._spare, None
+        if spare is not None and len(spare) >= min(frame_bytes, TRUSTED_BYTES):
+            try:
+                del spare[-1:]  # refused while somebody has a view of it
+                spare.append(0)
+                return spare
+            except BufferError:
+                pass
+        return bytearray(min(frame_bytes, TRUSTED_BYTES))
+
+    def _forget_spare(self, frames: int) -> None:
+        self._small_since += frames
+        if self._small_since > SMALL_FRAMES_BEFORE_FORGETTING:
+            self._spare = None

@@ -6,13 +6,27 @@ from random import Random
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.wire.framing import FrameSplitter, frame_at
+from node.wire.framing import SMALL_BUFFER_BYTES, TRUSTED_BYTES, FrameSplitter, frame_at
 
 MAX_BYTES = 1000
 
 
 def stream(*contents: bytes) -> bytes:
     return b"".join(len(content).to_bytes(4) + content for content in contents)
+
+
+def feed(splitter: FrameSplitter, data: bytes) -> list[memoryview]:
+    """Receive these bytes as a socket would, and give the frames that they complete."""
+    frames = []
+    while data:
+        room = splitter.room()
+        count = min(len(room), len(data))
+        assert count > 0
+        room[:count] = data[:count]
+        room.release()
+        data = data[count:]
+        frames += splitter.received(count)
+    return frames
 
 
 def test_a_frame_is_found_when_its_last_byte_is_there() -> None:
@@ -29,7 +43,7 @@ def test_frames_come_out_however_the_stream_is_cut() -> None:
 
     for size in (1, 2, 3, 4, 5, 7, 100, 1003, len(sent)):
         splitter = FrameSplitter(MAX_BYTES)
-        frames = [f for at in range(0, len(sent), size) for f in splitter.feed(sent[at : at + size])]
+        frames = [f for at in range(0, len(sent), size) for f in feed(splitter, sent[at : at + size])]
         assert frames == contents
 
 
@@ -42,7 +56,7 @@ def test_random_pieces_give_the_same_frames() -> None:
     position = 0
     while position < len(sent):
         size = random.randint(1, 700)
-        frames += splitter.feed(sent[position : position + size])
+        frames += feed(splitter, sent[position : position + size])
         position += size
 
     assert frames == contents
@@ -51,23 +65,70 @@ def test_random_pieces_give_the_same_frames() -> None:
 @pytest.mark.parametrize("length", [-1, -(2**31), MAX_BYTES + 1, 2**31 - 1])
 def test_a_length_that_cannot_be_is_refused(length: int) -> None:
     with pytest.raises(KafkaError, match=f"a frame of {length} bytes; 1000 is the most") as refused:
-        FrameSplitter(MAX_BYTES).feed(length.to_bytes(4, signed=True))
+        feed(FrameSplitter(MAX_BYTES), length.to_bytes(4, signed=True))
 
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 def test_frames_before_a_senseless_length_are_lost_with_the_stream() -> None:
     with pytest.raises(KafkaError):
-        FrameSplitter(MAX_BYTES).feed(stream(b"a") + b"\xff\xff\xff\xff")
+        feed(FrameSplitter(MAX_BYTES), stream(b"a") + b"\xff\xff\xff\xff")
 
 
-def test_an_announced_size_allocates_nothing() -> None:
+@pytest.mark.parametrize("size", [10_000, 65_536, 1_000_000])
+def test_large_frames_come_out_whole_among_small_ones(size: int) -> None:
+    random = Random(2)
+    contents = [random.randbytes(count) for count in (5, 3 * size, 7, 70_000, 65_532, 65_533, 200_000, 0, 9)]
+    sent = stream(*contents)
+
+    splitter = FrameSplitter(10_000_000)
+    frames = [bytes(f) for at in range(0, len(sent), size) for f in feed(splitter, sent[at : at + size])]
+
+    assert frames == contents
+
+
+def test_a_buffer_serves_the_next_large_frame_unless_somebody_uses_it() -> None:
+    splitter = FrameSplitter(10_000_000)
+    contents = [bytes([number]) * 200_000 for number in range(4)]
+
+    held = feed(splitter, stream(contents[0]))
+    first = held[0].obj
+    again = feed(splitter, stream(contents[1]))
+    assert again[0].obj is not first
+    assert held == [contents[0]]
+    second = again[0].obj
+    del again
+    third = feed(splitter, stream(contents[2]))
+
+    assert third[0].obj is second
+    assert third == [contents[2]]
+
+
+def test_a_buffer_that_is_not_used_for_long_is_given_back() -> None:
     splitter = FrameSplitter(100_000_000)
     tracemalloc.start()
     try:
-        assert splitter.feed((100_000_000).to_bytes(4) + bytes(1000)) == []
+        feed(splitter, stream(bytes(5_000_000)))
+        before, _ = tracemalloc.get_traced_memory()
+        feed(splitter, stream(*[b"small"] * 200))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert before > 5_000_000
+    assert after < 100_000
+
+
+def test_an_announced_size_costs_little_more_than_what_arrives() -> None:
+    splitter = FrameSplitter(100_000_000)
+    tracemalloc.start()
+    try:
+        assert feed(splitter, (100_000_000).to_bytes(4) + bytes(1000)) == []
+        _, peak = tracemalloc.get_traced_memory()
+        assert peak < TRUSTED_BYTES + 2 * SMALL_BUFFER_BYTES
+        assert feed(splitter, bytes(TRUSTED_BYTES)) == []
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert peak < 10_000
+    assert peak < 5 * TRUSTED_BYTES, "what came, in old and new buffer, and the test's own"
