@@ -140,7 +140,7 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
             config.node_id,
             quorum,
             _observer(broker, loaded.image, found_voters),
-            voters=lambda image: _brokers_of_voters(config, image),
+            voters=lambda image: {**found_voters, **_brokers_of_voters(config, quorum, image)},
             is_configured=config.is_voter,
         )
     return loaded.image
@@ -150,14 +150,16 @@ def _observer(broker: "Broker", image: MetadataImage, voters: Mapping[int, Endpo
     return MetadataObserver(image, voters=voters, connect=broker.peers.client, chance=broker.chance)
 
 
-def _brokers_of_voters(config: BrokerConfig, image: MetadataImage) -> dict[int, Endpoint]:
-    """Where the other voters serve brokers, as they registered."""
+def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: MetadataImage) -> dict[int, Endpoint]:
+    """Where the other voters serve brokers, as they registered or told over a link."""
+    ids = [one.voter_id for one in image.voters] or [one.node_id for one in config.controller_quorum_voters]
     found: dict[int, Endpoint] = {}
-    for voter in image.voters:
-        broker = image.brokers.get(voter.voter_id)
-        endpoint = None if broker is None else broker.listeners.get(config.inter_broker_listener_name)
-        if endpoint is not None and voter.voter_id != config.node_id:
-            found[voter.voter_id] = endpoint
+    for voter_id in ids:
+        broker = image.brokers.get(voter_id)
+        registered = None if broker is None else broker.listeners.get(config.inter_broker_listener_name)
+        endpoint = registered or quorum.endpoint_of(voter_id)
+        if endpoint is not None and voter_id != config.node_id:
+            found[voter_id] = endpoint
     return found
 
 

@@ -22,7 +22,7 @@ from node.runtime.metadata_observer import MetadataObserver
 # How often it is looked whether this node has a vote and somebody to follow.
 LOOK_S: Final = 0.1
 LEADERLESS_S: Final = 5.0  # an election takes one or two
-FIRST_LEADER_S: Final = 30.0  # what the other voters may take to start
+FIRST_LEADER_S: Final = 5.0  # what the other voters may take to start
 
 
 class MemberQuorum:
@@ -98,8 +98,8 @@ class MemberQuorum:
             while not (self._is_closed.is_set() or voting.done()):
                 if not self._needs_to_fetch():
                     self._stop_fetching()
-                elif self._fetching is None:
-                    self._observer.go_on_from(self._image, self._voters_of(self._image))
+                elif self._fetching is None and (voters := self._voters_of(self._image)):
+                    self._observer.go_on_from(self._image, voters)
                     self._fetching = tasks.create_task(self._observer.run())
                 await asyncio.wait([voting], timeout=LOOK_S)
             self._stop_fetching()

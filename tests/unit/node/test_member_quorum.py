@@ -64,7 +64,7 @@ class World:
             1,
             cast(RaftQuorum, self.raft),
             cast(MetadataObserver, self.observer),
-            voters=lambda image: {},
+            voters=lambda image: {2: Endpoint("there", 9092)},
             is_configured=is_configured,
         )
         self.quorum.attach(cast(Any, self.told))
