@@ -115,6 +115,13 @@ class BrokerSessions:
             )
         )
 
+    def heard_of(self) -> Mapping[int, tuple[int, int]]:
+        """What each broker said last: how far it has applied the metadata (-1: nothing yet), and when."""
+        return {
+            broker_id: (session.metadata_offset, session.last_contact_ms)
+            for broker_id, session in sorted(self._sessions.items())
+        }
+
     def lowest_active_offset(self, image: MetadataImage, now_ms: int) -> int:
         """What every active broker has applied of the metadata; endless if none is active."""
         return min(

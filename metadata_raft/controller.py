@@ -133,6 +133,10 @@ class Controller:
         records = self._elections.due(self.image, self.config, now_ms)
         return Due(records) if records else None
 
+    def heard_of(self) -> Mapping[int, tuple[int, int]]:
+        """By broker, the offset up to which it has applied the metadata, and when it said so."""
+        return self._sessions.heard_of()
+
     def replay(self, batch: MetadataBatch) -> MetadataChanges:
         """Make the records of one decision true."""
         assert batch.base_offset == self.image.version + 1, "a batch does not follow its image"

@@ -9,15 +9,16 @@ request id.
 import logging
 from asyncio import Future, get_running_loop, shield, sleep
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
 from metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, Reply, RequestId
 from metadata_raft.controller import Controller
 from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.image import MetadataImage
-from metadata_raft.quorum import Quorum
+from metadata_raft.quorum import Quorum, ReplicaStatus
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import MetadataRecord
 from metadata_raft.voters import Voter
@@ -131,6 +132,20 @@ class ControllerRuntime:
             return Decided(decision.reply, self._committed.version), None
         last = self._pending[-1]
         return Decided(decision.reply, last.batch.last_offset), last.committed
+
+    def observers(self, members: Collection[int]) -> list[ReplicaStatus]:
+        """How far the brokers have the metadata that are no members of the quorum: so said their heartbeats."""
+        late_ms = self._clock.now_ms() - self._now_ms()  # from the monotonic clock to the wall clock
+        found = []
+        for broker_id, (offset, heard_at_ms) in self._controller.heard_of().items():
+            broker = self._committed.brokers.get(broker_id)
+            if broker_id in members or broker is None or broker.fenced:
+                continue
+            heard_ms = heard_at_ms + late_ms
+            caught_up_ms = heard_ms if offset >= self._committed.version else -1
+            directory_id = broker.log_dirs[0] if broker.log_dirs else ZERO_UUID
+            found.append(ReplicaStatus(broker_id, directory_id, offset + 1, heard_ms, caught_up_ms))
+        return found
 
     def tick(self) -> None:
         """Do what is due because of the time: fence who is silent, move leaders back."""

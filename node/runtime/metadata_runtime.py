@@ -150,7 +150,11 @@ class MetadataRuntime:
 
     def quorum_status(self) -> QuorumStatus:
         """Voters and observers as this node knows them; the leader knows most."""
-        return self._quorum.status()
+        status = self._quorum.status()
+        if not self._quorum.is_leader:
+            return status
+        members = {one.node_id for one in (*status.voters, *status.observers)}
+        return status._replace(observers=(*status.observers, *self._controller.observers(members)))
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` with each new image; it must not raise."""

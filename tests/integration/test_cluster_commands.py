@@ -92,8 +92,8 @@ def test_the_leader_of_the_quorum_leaves_at_once(four: Cluster) -> None:
     ottla(four, "quorum", "add", str(leader))
 
 
-def test_a_node_that_follows_no_quorum_cannot_vote(four: Cluster) -> None:
-    assert "Node 3 does not follow the metadata quorum" in ottla(four, "quorum", "add", "3", code=1)
+def test_a_node_without_a_listener_for_controllers_cannot_vote(four: Cluster) -> None:
+    assert "it has no listener for controllers" in ottla(four, "quorum", "add", "3", code=1)
     assert "is not one address" in ottla(four, "quorum", "add", "3", "--endpoint", "a", code=2)
 
 

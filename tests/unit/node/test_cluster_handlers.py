@@ -154,6 +154,10 @@ def test_the_quorum_is_described_by_its_leader(version: int) -> None:
         assert first.high_watermark == node.metadata.image.version + 1
         assert [voter.replica_id for voter in first.current_voters] == [0]
         assert second.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [one.replica_id for one in first.observers] == [1, 2], (
+            "brokers say by heartbeats how far they are"
+        )
+        assert all(one.log_end_offset > 0 for one in first.observers)
 
     run(story)
 
