@@ -99,11 +99,14 @@ def register_broker(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id."
             )
     records: list[MetadataRecord] = []
-    if known is not None and not known.fenced:
+    if known is not None:
         # This one has come back, perhaps from a loss of power, and may have forgotten what others in the ISR
         # have: as long as these are not known to be gone, it must not be taken for one who has everything.
         silent = sessions.silent(image, now_ms, config.broker_session_timeout_ms)
-        records.extend(fence_records(image, known, config, silent))
+        if known.fenced:  # and left in an ISR, because nobody else in it had been heard of then
+            records.extend(leaders_after_fence(image, known.broker_id, config, silent))
+        else:
+            records.extend(fence_records(image, known, config, silent))
     broker_epoch = image.version + 1 + len(records)
     records.append(_registration(command, broker_epoch))
     return Decision(records=records, reply=RegisterBrokerReply(broker_epoch=broker_epoch))

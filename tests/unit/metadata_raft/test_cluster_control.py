@@ -326,6 +326,22 @@ def test_a_leader_that_is_heard_of_late_is_rid_of_those_that_fell_meanwhile() ->
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
+def test_one_that_fell_before_its_leader_was_heard_of_does_not_come_back_into_the_isr() -> None:
+    """It may have lost the end of its log with its power, and the leader lives."""
+    world = with_topic(0, 1, 2)
+    failover(world)
+    epoch = world.image.brokers[1].broker_epoch
+    world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
+    world.now_ms += 1
+    world.tick()
+    unsure = partition(world)
+
+    world.start_broker(1)
+
+    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "nobody knows whether 0 and 2 live"
+    assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
+
+
 def test_a_broker_that_goes_for_good_leaves_the_isr_though_nobody_else_is_up() -> None:
     world = with_topic(1, 2)
     for broker_id in (1, 2):
