@@ -79,8 +79,8 @@ def quorum_add(
 ) -> None:
     """Give a running node a vote; it has all of the metadata before it counts.
 
-    Its controller.quorum.voters names the voters and itself. Change one voter at a time, and have an odd
-    number in the end.
+    It has a listener for controllers, and began with controller.quorum.bootstrap.servers, or with itself
+    behind the voters in controller.quorum.voters. Have an odd number of voters in the end.
 
     Example: ottla quorum add 3
     """

@@ -231,8 +231,8 @@ def _directory_of(view: QuorumView, node_id: int, *, is_voter: bool) -> bytes:
                 break
             return one.directory_id
     raise CommandError(
-        f"Node {node_id} does not follow the metadata quorum: start it with a controller listener, and with"
-        " controller.quorum.voters that name the voters and itself."
+        f"Node {node_id} does not follow the metadata quorum: start it with a listener for controllers, and"
+        " with controller.quorum.bootstrap.servers."
     )
 
 

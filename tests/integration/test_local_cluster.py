@@ -1,10 +1,12 @@
 """`ottla cluster up` as its user has it: one command, one process a node, nodes that die and come back."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from node.properties_file import parse_properties
 from tests.compat.servers import ROOT, free_ports
 
 pytestmark = pytest.mark.slow
-NODES = 1
+NODES = 3
 TIMEOUT_S = 60
 Up = Callable[..., "subprocess.Popen[str]"]
 
@@ -41,6 +43,7 @@ def ottla(*arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "node", *arguments],
         cwd=ROOT,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -106,6 +109,36 @@ def test_a_killed_node_stays_dead_until_it_is_started_again(up: Up, tmp_path: Pa
     assert cluster.returncode == 0 and not is_running(renewed), "the end of the cluster is its end too"
 
 
+def test_what_a_killed_node_led_is_led_by_others_and_it_catches_up(up: Up, tmp_path: Path) -> None:
+    addresses = wait_until_ready(up())
+
+    def run(*arguments: str, given: str = "") -> str:
+        process = ottla(*arguments, "--bootstrap", addresses)
+        out, errors = process.communicate(given, timeout=TIMEOUT_S)
+        assert process.returncode == 0, errors
+        return out
+
+    run("topic", "create", "t", "--replicas", str(NODES), "-c", "min.insync.replicas=2")
+    run("produce", "t", given="before\n")
+    [described] = json.loads(run("topic", "describe", "t", "--output", "json"))
+    leader = described["partitions"][0]["leader"]
+
+    os.kill(pid_of(tmp_path, leader), signal.SIGKILL)
+    run("produce", "t", given="meanwhile\n")
+    again = ottla("cluster", "start-node", str(tmp_path), str(leader))
+    again.communicate(timeout=TIMEOUT_S)
+
+    assert again.returncode == 0
+    assert run("consume", "t", "--until-end") == "before\nmeanwhile\n"
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        [described] = json.loads(run("topic", "describe", "t", "--output", "json"))
+        if len(described["partitions"][0]["in_sync_replicas"]) == NODES:
+            break
+        assert time.monotonic() < deadline, described
+        time.sleep(0.1)
+
+
 def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_path: Path) -> None:
     first = up()
     wait_until_ready(first)
@@ -127,7 +160,7 @@ def test_a_cluster_that_cannot_start_says_why(up: Up, tmp_path: Path) -> None:
     _, errors = refused.communicate(timeout=TIMEOUT_S)
 
     assert refused.returncode == 1
-    assert errors.startswith("ottla: Node 0 did not start: ") and "num.partitions" in errors
+    assert re.match(r"ottla: Node \d did not start: ", errors) and "num.partitions" in errors
 
 
 def test_another_number_of_nodes_is_another_cluster(up: Up, tmp_path: Path) -> None:

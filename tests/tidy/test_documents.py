@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from node.cli.app import app
-from node.config import BROKER_CONFIG_DEF
+from node.config import BROKER_CONFIG_DEF, parse_config
+from node.properties_file import parse_properties
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))
@@ -57,12 +58,24 @@ def test_commands_in_the_documents_exist(path: Path) -> None:
 
 
 def test_the_readme_shows_every_face() -> None:
+    groups = {"topic", "log", "cluster", "quorum", "broker"}
     shown = {
-        " ".join(words[:2]) if words[0] in ("topic", "log") else words[0]
-        for words in commands_in(ROOT / "README.md")
+        " ".join(words[:2]) if words[0] in groups else words[0] for words in commands_in(ROOT / "README.md")
     }
 
     assert {"start", "produce", "consume", "topic create", "topic describe", "log dump"} <= shown
+    assert {"cluster up", "cluster start-node", "quorum status", "quorum add", "quorum remove"} <= shown
+    assert {"broker list", "broker decommission", "topic reassign", "topic elect"} <= shown
+
+
+def test_the_settings_of_the_readme_start_a_node() -> None:
+    [block] = re.findall(r"```properties\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+
+    # The secret comes from the environment.
+    config = parse_config({**parse_properties(block.encode()), "cluster.secret": "0123456789abcdef"})
+
+    assert config.is_voter and len(config.controller_quorum_voters) == 3
+    assert config.warnings == ()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
