@@ -315,7 +315,7 @@ class FollowerFetcher:
         ends = await self._offsets(peer, asking, LATEST_TIMESTAMP)
         starts = await self._offsets(peer, asking, EARLIEST_TIMESTAMP)
         for followed in asking:
-            if followed.phase is not Phase.ASKING or followed not in tuple(self._fetches):
+            if followed.phase is not Phase.ASKING or not self._fetches.holds(followed):
                 continue  # the metadata were faster
             name = followed.partition.topic_partition
             end, start = ends.get(name), starts.get(name)

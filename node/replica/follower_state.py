@@ -213,6 +213,10 @@ class FollowerFetches:
             return None
         return followed if followed.wanted is not None and self._told.get(key) is followed.wanted else None
 
+    def holds(self, followed: FollowedPartition) -> bool:
+        """Whether it is followed still, under the same leader epoch."""
+        return self._partitions.get(followed.key) is followed
+
     def touch(self, followed: FollowedPartition) -> None:
         """Its log has changed: ask for what comes next."""
         followed.wanted = None
@@ -237,8 +241,7 @@ class FollowerFetches:
     def _release(self, now_ms: int) -> None:
         while self._delayed and self._delayed[0][0] <= now_ms:
             followed = heappop(self._delayed)[2]
-            is_ours = self._partitions.get(followed.key) is followed
-            if is_ours and followed.phase is Phase.DELAYED and followed.retry_at_ms <= now_ms:
+            if self.holds(followed) and followed.phase is Phase.DELAYED and followed.retry_at_ms <= now_ms:
                 self.set_phase(followed, Phase.FETCHING)
 
     # ---- the session -----------------------------------------------------------------------------
