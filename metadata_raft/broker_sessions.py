@@ -28,6 +28,7 @@ class Session:
     last_contact_ms: int
     heard_since_ms: int = NEVER  # its first heartbeat of this reign, or after a silence
     metadata_offset: int = -1  # what the broker said it has applied
+    is_stuck: bool = False  # it said so twice, and there is more
     shutdown_offset: int = -1  # everybody must have applied so much before the broker may go; -1 for none
     reconnect_until_ms: int = NEVER
 
@@ -71,6 +72,7 @@ class BrokerSessions:
         if session.heard_since_ms == NEVER or not self.is_alive(image, broker_id, now_ms, timeout_ms):
             session.heard_since_ms = now_ms
         session.last_contact_ms = now_ms
+        session.is_stuck = session.metadata_offset == metadata_offset < image.version
         session.metadata_offset = metadata_offset
         session.reconnect_until_ms = NEVER
         return session

@@ -299,7 +299,10 @@ def _next_state(
                 return _GONE
             # A process that has begun to stop does not come back; the next one is registered anew.
             may_serve = not command.want_fence and not broker.in_controlled_shutdown
-            return _UNFENCED if may_serve and _is_caught_up(broker, command) else _FENCED
+            # One whose metadata stand still would not hear that it leads.
+            is_stuck = sessions.of(image, broker.broker_id, now_ms).is_stuck
+            may_serve = may_serve and _is_caught_up(broker, command) and not is_stuck
+            return _UNFENCED if may_serve else _FENCED
         case BrokerControlState.UNFENCED:
             if command.want_fence:
                 return _GONE if command.want_shut_down else _FENCED

@@ -176,6 +176,23 @@ def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> N
     assert (partition(world).leader, partition(world).isr) == (0, (0,))
 
 
+def test_a_broker_whose_metadata_stand_still_stays_fenced() -> None:
+    """As one whose metadata log lies on a disk that hangs: it would not hear that it leads."""
+    world = with_topic(1, 2)
+    offset = world.image.version
+    world.heartbeat(1, current_metadata_offset=offset)
+    world.now_ms += TIMEOUT_MS + 1
+    world.heartbeat(2)
+    while world.tick():
+        pass
+
+    world.heartbeat(1, current_metadata_offset=offset)
+    stuck = world.image.brokers[1].fenced
+    world.heartbeat(1)
+
+    assert stuck and not world.image.brokers[1].fenced
+
+
 def test_the_last_replica_in_sync_keeps_its_place_and_leads_again() -> None:
     world = with_topic(1)
     world.now_ms += TIMEOUT_MS + 1
