@@ -47,9 +47,9 @@ KILLS: Final = Options(replicas=1, kinds=("kill", "kill_at_disk_step", "isolate"
 REPLICAS: Final = Options(
     kinds=("kill", "kill_at_disk_step", "isolate", "split", "cut_one_way", "pause", "slow_link", "stop"),
 )
-CASCADES: Final = Options(
-    kinds=("kill_leaders_in_turn", "kill_leader_of_grown_isr", "slow_link", "kill", "isolate"),
-)
+TURNS: Final = Options(kinds=("kill_leaders_in_turn",), seconds=12.0)
+GROWN: Final = Options(kinds=("kill_leader_of_grown_isr", "kill"), seconds=10.0)
+FALLS: Final = Options(kinds=("kill", "kill_leaders_in_turn", "isolate", "stop", "pause"), seconds=10.0)
 CUTS: Final = Options(kinds=("isolate", "split", "cut_one_way"))
 POWER: Final = Options(kinds=("power", "power_at_disk_step", "kill"))
 GROUPS: Final = REPLICAS
@@ -187,7 +187,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(CASCADES, 14)
+@mutant(GROWN, 4)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -210,7 +210,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
     patch.setattr(FollowedPartition, "want", want_without_epoch)
 
 
-@mutant(CASCADES, 28)
+@mutant(TURNS, 2)
 def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
     """As before KIP-101: what was committed, but not yet known to be, is lost with the next leader."""
     add = FollowerFetcher.add
@@ -243,7 +243,7 @@ def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
 # ---- the controller ----------------------------------------------------------------------------------------
 
 
-@mutant(REPLICAS, 9)
+@mutant(FALLS)
 def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 
@@ -255,7 +255,7 @@ def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
     patch.setattr(isr_control, "_is_eligible", lambda *_: True)
 
 
-@mutant(GROUPS, 6)
+@mutant(GROUPS, 8)
 def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
     reply = GroupShard._reply
 

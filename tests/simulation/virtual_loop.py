@@ -180,6 +180,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         task.number = number
         if process is not None:
             process.tasks[task] = None
+            if process.is_dead and not self._is_closed:  # what it was about when it died goes on for a moment
+                self.call_soon(self.kill, process, context=Context())
             task.add_done_callback(lambda done: process.tasks.pop(done, None) and None)
         return task
 
