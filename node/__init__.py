@@ -18,6 +18,7 @@ kafka_api             one handler per API, and the dispatch from frames to them
 quorum_start          the voter of a node, or how a node that is none finds the voters
 broker_start          the order in which a node starts
 broker                builds all parts of a node, starts and stops them
+embedded_network      the network among the nodes of an embedded cluster, which can be cut
 embedded              a cluster inside the process of its user, with nodes that can be killed, paused, cut off
 pytest_plugin         the fixture `ottla_cluster` for test suites of others
 tools                 reading tools: log, wire

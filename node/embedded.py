@@ -15,18 +15,16 @@ import shutil
 import socket
 import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple
-
-import uvloop
+from typing import Final, NamedTuple
 
 from logstore.topic_partition import uuid_to_text
 from node.broker import Broker
 from node.config import parse_config
+from node.embedded_network import Network, NodeLoop, VoterLoop, call
 from node.properties_file import parse_properties
 
 HOST: Final = "127.0.0.1"
@@ -39,94 +37,6 @@ QUICK: Final = {
     "offsets.topic.num.partitions": "4",
     "log.segment.delete.delay.ms": "1000",
 }
-
-
-class Network:
-    """Which nodes can reach which; the loops of all nodes ask it before they dial."""
-
-    def __init__(self) -> None:
-        self._owner_of_port: dict[int, int] = {}
-        self._group_of: dict[int, int] = {}
-        self._lock = threading.Lock()
-        self._open: weakref.WeakKeyDictionary[asyncio.WriteTransport, _Dialled] = weakref.WeakKeyDictionary()
-
-    def assign(self, port: int, node_id: int) -> None:
-        """This node listens there."""
-        self._owner_of_port[port] = node_id
-
-    def divide(self, groups: Iterable[Iterable[int]]) -> None:
-        """Let nodes reach those of their own group only; nodes in none are each alone."""
-        everyone = set(self._owner_of_port.values())
-        with self._lock:
-            self._group_of = {node_id: -1 - node_id for node_id in everyone}
-            for number, group in enumerate(groups):
-                self._group_of.update(dict.fromkeys(group, number))
-            cut = [
-                (transport, dialled)
-                for transport, dialled in self._open.items()
-                if not self.passes(dialled.node_id, dialled.port)
-            ]
-        for transport, dialled in cut:
-            _call(dialled.loop, transport.abort)
-
-    def heal(self) -> None:
-        """Let all nodes reach each other."""
-        self._group_of = {}
-
-    def passes(self, node_id: int, port: int) -> bool:
-        """Whether a node may open, or keep, a connection to a port."""
-        groups, owner = self._group_of, self._owner_of_port.get(port)
-        return owner is None or groups.get(node_id, 0) == groups.get(owner, 0)
-
-    def note(self, transport: asyncio.WriteTransport, dialled: "_Dialled") -> None:
-        """A node has opened a connection."""
-        with self._lock:
-            self._open[transport] = dialled
-
-
-@dataclass(frozen=True, slots=True)
-class _Dialled:
-    node_id: int
-    port: int
-    loop: asyncio.AbstractEventLoop
-
-
-class _NodeLoop(uvloop.Loop):
-    """The loop of a node; what it dials goes through the network of the cluster."""
-
-    network: Network
-    node_id: int
-
-    async def create_connection(  # type: ignore[override]
-        self, factory: Any, host: Any = None, port: Any = None, **rest: Any
-    ) -> Any:
-        return await _dial(self, super().create_connection, factory, host, port, rest)
-
-
-class _VoterLoop(asyncio.SelectorEventLoop):
-    """The same for the loop of its voter."""
-
-    network: Network
-    node_id: int
-
-    async def create_connection(  # type: ignore[override]
-        self, factory: Any, host: Any = None, port: Any = None, **rest: Any
-    ) -> Any:
-        return await _dial(self, super().create_connection, factory, host, port, rest)
-
-
-async def _dial(
-    loop: "_NodeLoop | _VoterLoop", connect: Any, factory: Any, host: Any, port: Any, rest: dict[str, Any]
-) -> Any:
-    number = int(port) if port is not None else 0
-    if not loop.network.passes(loop.node_id, number):
-        raise ConnectionRefusedError(f"the network between node {loop.node_id} and port {port} is cut")
-    transport, protocol = await connect(factory, host, port, **rest)
-    loop.network.note(transport, _Dialled(loop.node_id, number, loop))
-    # It may have been cut while we dialled.
-    if not loop.network.passes(loop.node_id, number):
-        transport.abort()
-    return transport, protocol
 
 
 @dataclass(slots=True)
@@ -177,7 +87,7 @@ class _Node:
         if self._resume is None and self.thread is not None:
             self._resume = threading.Event()
             for loop in self.loops:
-                _call(loop, self._resume.wait)
+                call(loop, self._resume.wait)
 
     def resume(self) -> None:
         """As SIGCONT."""
@@ -190,7 +100,7 @@ class _Node:
         if thread is None:
             return
         if stop is not None and self.loops:
-            _call(self.loops[0], stop.set)
+            call(self.loops[0], stop.set)
         thread.join(THREAD_TIMEOUT_S)
         if thread.is_alive():
             raise TimeoutError(f"node {self.node_id} does not stop after {THREAD_TIMEOUT_S:.0f} s")
@@ -211,12 +121,12 @@ class _Node:
             self._is_ready.set()
 
     def _make_loop(self) -> asyncio.AbstractEventLoop:
-        return self._keep(_NodeLoop())
+        return self._keep(NodeLoop())
 
     def _make_voter_loop(self) -> asyncio.AbstractEventLoop:
-        return self._keep(_VoterLoop())
+        return self._keep(VoterLoop())
 
-    def _keep(self, loop: "_NodeLoop | _VoterLoop") -> asyncio.AbstractEventLoop:
+    def _keep(self, loop: NodeLoop | VoterLoop) -> asyncio.AbstractEventLoop:
         loop.network, loop.node_id = self.network, self.node_id
         self.loops.append(loop)
         return loop
@@ -409,13 +319,6 @@ def _all_at_once(nodes: Iterable[_Node], action: Callable[[_Node], None]) -> Non
         thread.join()
     if problems:
         raise problems[0]
-
-
-def _call(loop: asyncio.AbstractEventLoop, action: Callable[..., Any]) -> None:
-    try:
-        loop.call_soon_threadsafe(action)
-    except RuntimeError:  # The loop is closed: nothing is left to be done to it.
-        return
 
 
 class _Identity(NamedTuple):

@@ -429,7 +429,8 @@ def show_failure(failure: Failure, leaders: Mapping[int, int]) -> None:
         table.add_row(str(partition), f"{is_hit}{leader}", str(leaders[partition]), wait)
     table.add_section()
     lost_s = [wait for index, wait in waits_s.items() if failure.leaders_before[index] == failure.victim]
-    table.add_row("all", "", "", f"[bold]unavailable for {max(lost_s, default=0.0):.2f} s")
+    unavailable = f"unavailable for {max(lost_s):.2f} s" if lost_s else "all was taken before the kill"
+    table.add_row("all", "", "", f"[bold]{unavailable}")
     console.print(table)
     console.print(
         f"Node {failure.victim} was started again, served after {failure.started_again_s:.2f} s,"

@@ -116,7 +116,7 @@ def test_a_cluster_of_any_size_serves(nodes: int, replicas: int) -> None:
 
         assert consume(cluster, topic, 2) == ["a", "b"]
         assert cluster.node_ids == list(range(nodes))
-        assert 0 <= cluster.controller_id < 3, "the fourth of four has no vote"
+        eventually(lambda: 0 <= cluster.controller_id < 3, "one of the voters leads; the fourth is none")
 
 
 def test_three_nodes_are_ready_soon_and_stop_sooner() -> None:
@@ -126,8 +126,8 @@ def test_three_nodes_are_ready_soon_and_stop_sooner() -> None:
     cluster.stop()
     stopped_s = time.monotonic() - begin - ready_s
 
-    assert ready_s < 3, "0.3 s where nothing else runs"
-    assert stopped_s < 1.5, "nobody waits for a quorum that is gone"
+    assert ready_s < 5, "0.3 s where nothing else runs"
+    assert stopped_s < 1.9, "nobody waits two seconds for a quorum that is gone"
 
 
 def test_nothing_is_left_behind() -> None:

@@ -30,6 +30,7 @@ DOORS = {
     "node/config.py",
     "node/broker.py",
     "node/embedded.py",
+    "node/embedded_network.py",
     "node/quorum_start.py",
     "node/broker_start.py",
     "node/kafka_api/dispatch.py",
