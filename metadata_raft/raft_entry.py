@@ -7,12 +7,13 @@ repeats) and `producer_epoch` its place in the group that was written with one s
 the quorum has none of these; its batches are counted.
 """
 
+import logging
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import build_batch, iterate_records
+from logstore.record import MIN_RECORD_BYTES, build_batch, iterate_records
 from logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, computed_crc, read_header
 from logstore.varint import ByteSource
 from metadata_raft.control_records import (
@@ -41,6 +42,8 @@ _PRODUCER_EPOCH_POSITION = 51
 # Length of a record, attributes, two deltas, no key, length of the value: varints of at most 5 and 10 bytes.
 _MAX_BEFORE_VALUE: Final = 5 + 1 + 10 + 5 + 1 + 5
 _VOTERS_FRAME: Final = encode_record(RaftVotersRecord(voters=()))[:4]
+
+log = logging.getLogger(__name__)
 
 
 class EntryHeader(NamedTuple):
@@ -105,6 +108,13 @@ def check_entry(content: ByteSource, position: int = 0) -> EntryHeader:
     header = check_batch(content, position)
     if header.size_bytes > MAX_BATCH_BYTES:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A metadata batch says {header.size_bytes} bytes.")
+    if header.records_count * MIN_RECORD_BYTES > header.size_bytes or header.records_count < 1:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"The entry at offset {header.base_offset} says that it has {header.records_count} records.",
+        )
+    if header.last_offset_delta != header.records_count - 1:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The entry at offset {header.base_offset} has gaps.")
     if header.producer_id >= 0 and header.base_sequence != header.partition_leader_epoch:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
@@ -154,10 +164,21 @@ def check_sequence(entries: Sequence[bytes], *, after_index: int, after_term: in
 def open_entry(entry: bytes) -> MetadataBatch:
     """What the entry says; UNSUPPORTED_VERSION if this version of the program cannot know it.
 
-    The beginning of a reign is a NoOpRecord to everybody but the quorum.
+    The beginning of a reign is a NoOpRecord to everybody but the quorum. So are records that nobody can read
+    although their CRC is right: every voter has the same, and none may end because of them.
     """
-    batch, header = decode_batch(entry)
-    return batch._replace(records=[NoOpRecord()]) if header.is_control else batch
+    try:
+        batch, header = decode_batch(entry)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        header = read_header(entry)
+        log.error("The entry at offset %d changes nothing: %s", header.base_offset, error)
+        batch = MetadataBatch(header.base_offset, header.partition_leader_epoch, header.max_timestamp, ())
+    else:
+        if not header.is_control:
+            return batch
+    return batch._replace(records=[NoOpRecord()] * header.records_count)
 
 
 def voters_of(entry: bytes) -> VoterSet | None:

@@ -160,6 +160,7 @@ class Follower:
             SnapshotReply(
                 term=self._engine.term,
                 last_index=chunk.last_index,
+                position=chunk.position,
                 wanted_position=self._receiver.wanted,
                 is_installed=is_installed,
             ),

@@ -108,10 +108,11 @@ class SnapshotChunk:
 
 @message(versions=(0, 0), flexible_since=0)
 class SnapshotReply:
-    """Which piece comes next, or that all up to `last_index` is here and on disk."""
+    """To the piece at `position`: which comes next, or that all up to `last_index` is here and on disk."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
+    position: int = schema.int64()
     wanted_position: int = schema.int64()
     is_installed: bool = schema.boolean()
 

@@ -213,6 +213,9 @@ class Replication:
             engine.set_match(node_id, max(engine.match_of(node_id), reply.last_index))
             engine.set_next(node_id, reply.last_index + 1)
             engine.send_soon()
+        elif reply.position != transfer.position or reply.wanted_position == transfer.position:
+            # An answer that comes twice must not make two chunks of one; if it was the last, a retry follows.
+            return
         elif 0 <= reply.wanted_position < transfer.snapshot.size_bytes:
             transfer.position = reply.wanted_position
             self._send_chunk(node_id, transfer)

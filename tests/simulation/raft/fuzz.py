@@ -65,6 +65,7 @@ class Storm:
             limits=LIMITS,
             kept_entries=KEPT_ENTRIES,
         )
+        self.world.network.strays = 0.03 if seed % 2 else 0.0
         self.chance = Random(seed + 1)
         self.members = members
         self.down: dict[int, float] = {}

@@ -15,6 +15,7 @@ import pytest
 
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import computed_crc
 from metadata_raft import raft_node
 from metadata_raft.quorum_state import QuorumState
 from metadata_raft.raft_core import apply_batch
@@ -22,7 +23,7 @@ from metadata_raft.raft_entry import encode_entry, open_entry
 from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_journal import RaftJournal
 from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_messages import AppendReply, RequestVote, encode_message
+from metadata_raft.raft_messages import AppendReply, RequestVote, VoteGranted, decode_message, encode_message
 from metadata_raft.raft_snapshots import SnapshotStore
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import ConfigRecord, PartitionChangeRecord
@@ -323,8 +324,6 @@ def test_s7_a_record_of_a_later_version_ends_the_process_and_nothing_is_applied_
     entry = bytearray(encode_entry(MetadataBatch(0, 1, 5, [record_of_voters(World(1).configured)]), 1))
     at = entry.index(b"\1\xb1\xea\1")  # the frame: version, api key 30001
     entry[at + 1 : at + 4] = b"\xff\xff\1"
-    from logstore.record_batch import computed_crc
-
     entry[17:21] = computed_crc(entry, 0, len(entry)).to_bytes(4, "big")
 
     with pytest.raises(KafkaError) as unknown:
@@ -658,6 +657,56 @@ def test_a_voter_that_forgets_its_vote_gives_it_twice() -> None:
     assert (votes(forgets=False), votes(forgets=True)) == (1, 2)
 
 
+@pytest.mark.parametrize("mutant", [None, mutants.acks_before_it_syncs])
+def test_no_vote_and_no_acknowledgement_leaves_before_what_it_promises_is_synced(mutant: Any) -> None:
+    """Pitfall 1: whatever a message promises is on the disk at the moment it leaves."""
+    world = World(3, make_member=mutant or RaftMember)
+    early: list[str] = []
+
+    def watch(node: Node) -> None:
+        send = node.send
+
+        def judged(node_id: int, frame: bytes) -> None:
+            message = decode_message(frame)
+            if isinstance(message, AppendReply | VoteGranted) and node.member.journal.is_dirty:
+                early.append(type(message).__name__)
+            send(node_id, frame)
+
+        node.send = judged  # type: ignore[method-assign]
+
+    for node in world.nodes.values():
+        watch(node)
+    for _ in range(3):
+        leader = world.leader()
+        for number in range(5):
+            leader.propose(f"n{number}")
+        world.run(0.5)
+        leader.member.engine.hand_over()
+        world.run(1)
+
+    assert {"AppendReply", "VoteGranted"} <= set(early) if mutant else not early
+
+
+def test_any_bytes_as_a_batch_are_refused_alike_or_change_the_image_alike() -> None:
+    """Pitfall 6: nothing that is applied raises but for a version that is not known."""
+    chance = random.Random(5)
+    images = [EMPTY, EMPTY]
+    for number in range(400):
+        record = ConfigRecord(resource_type=32, resource_name="g", name=f"n{number}", value="v")
+        entry = bytearray(encode_entry(MetadataBatch(images[0].version + 1, 1, 5, [record]), 1))
+        for _ in range(chance.randrange(3)):
+            entry[chance.randrange(61, len(entry))] ^= 1 << chance.randrange(8)
+        entry[17:21] = computed_crc(entry, 0, len(entry)).to_bytes(4, "big")
+        try:
+            batch = open_entry(bytes(entry))
+        except KafkaError as refused:
+            assert refused.code is ErrorCode.UNSUPPORTED_VERSION
+            continue
+        assert batch.last_offset == images[0].version + 1
+        images = [apply_batch(image, batch)[0] for image in images]
+        assert images[0] == images[1]
+
+
 # ---- the leader's spin -------------------------------------------------------------------------------------
 
 
@@ -744,3 +793,23 @@ def test_a_journal_loads_from_a_disk_of_another_process() -> None:
     journal.load(SnapshotStore(DIRECTORY, leader.disk).start)
 
     assert isinstance(leader.disk, MemoryDisk) and journal.last == leader.member.journal.last
+
+
+def test_answers_that_come_twice_do_not_multiply_the_chunks_of_a_snapshot() -> None:
+    """Found by the storm: each answer asked for a chunk, and each chunk for an answer."""
+    world = World(3, kept_entries=1, limits=LIMITS)
+    leader = world.leader()
+    behind = next(node for node in world.nodes.values() if node is not leader)
+    world.network.isolate(behind.node_id)
+    for number in range(100):
+        leader.propose(f"n{number}", 100)
+    world.run(1)
+    world.make_snapshot(leader)
+    world.run(1)
+    world.network.strays = 0.5
+    world.network.rejoin(behind.node_id)
+    sent = world.network._count
+
+    assert world.run(60, until=lambda: behind.installed)
+
+    assert world.network._count - sent < 3_000

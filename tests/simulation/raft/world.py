@@ -178,6 +178,7 @@ class Network:
         self.last_at: dict[tuple[int, int], float] = defaultdict(float)
         self.queue: list[tuple[float, int, int, int, Peer, bytes]] = []
         self.held: set[tuple[int, int]] = set()  # links that keep what they carry until released
+        self.strays = 0.0  # the share of messages that come a second time, out of order
         self._count = 0
 
     def is_open(self, source: int, target: int) -> bool:
@@ -193,6 +194,11 @@ class Network:
         self._count += 1
         peer = Peer(source, self.world.nodes[source].directory_id)
         heapq.heappush(self.queue, (at, self._count, source, target, peer, frame))
+        if self.strays and self.world.chance.random() < self.strays:
+            # Two connections carry a pair's messages: one may bring again, or late, what the other brought.
+            self._count += 1
+            late = self.world.now + self.world.chance.random()
+            heapq.heappush(self.queue, (late, self._count, source, target, peer, frame))
 
     def cut(self, source: int, target: int) -> None:
         """Break one direction: what is on its way is lost."""
