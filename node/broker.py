@@ -235,6 +235,7 @@ class Broker:
     def _peer_connection_lost(self, purpose: str) -> None:
         """A connection to a peer ended; the controller may take the end of that for heartbeats for ours."""
         if purpose == HEARTBEAT_PURPOSE and self.tasks is not None:
+            self.metadata.encoded_answers.clear()  # they may name a controller that is gone
             self.lifecycle.controller_changed()
 
     def has_peer(self, node_id: int) -> bool:

@@ -55,7 +55,7 @@ def handle(
         endpoint_type=BROKERS,
         cluster_id=uuid_to_text(image.cluster_id),
         controller_id=controller_to_name(
-            broker.metadata.controller_id,
+            broker,
             [one.broker_id for one in brokers if not image.brokers[one.broker_id].fenced],
         ),
         brokers=brokers,

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 WRONG_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-def controller_to_name(controller_id: int, reachable: Sequence[int]) -> int:
-    """The broker to which clients send what the controller decides: itself, or any, for each passes it on."""
-    if controller_id in reachable:
+def controller_to_name(broker: "Broker", reachable: Sequence[int]) -> int:
+    """The broker to which clients send what the controller decides: the controller while it is there.
+
+    Else this one, for each passes it on: a client that is told of one that has just died waits for it.
+    """
+    own_id, controller_id = broker.config.node_id, broker.metadata.controller_id
+    is_there = controller_id == own_id or (controller_id >= 0 and broker.peers.has_connection(controller_id))
+    if controller_id in reachable and is_there:
         return controller_id
-    return min(reachable, default=-1)
+    return own_id if own_id in reachable else min(reachable, default=-1)
 
 
 class LeaderHint(NamedTuple):

@@ -197,7 +197,7 @@ def _response(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=uuid_to_text(image.cluster_id),
-        controller_id=controller_to_name(broker.metadata.controller_id, [one.node_id for one in brokers]),
+        controller_id=controller_to_name(broker, [one.node_id for one in brokers]),
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

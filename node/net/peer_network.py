@@ -109,6 +109,14 @@ class PeerNetwork:
             client.abort()
             raise
 
+    def has_connection(self, node_id: int) -> bool:
+        """Whether any connection to that node stands."""
+        return any(
+            peer.client is not None and peer.client.is_open
+            for (other, _), peer in self._peers.items()
+            if other == node_id
+        )
+
     async def is_refused(self, node_id: int) -> bool:
         """Whether nobody listens where that node was: its machine is there, its process is not."""
         endpoint = self._endpoint_of(node_id)

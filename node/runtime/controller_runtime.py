@@ -134,7 +134,7 @@ class ControllerRuntime:
         return Decided(decision.reply, last.batch.last_offset), last.committed
 
     def observers(self, members: Collection[int]) -> list[ReplicaStatus]:
-        """How far the brokers have the metadata that are no members of the quorum: so said their heartbeats."""
+        """How far brokers that are no members of the quorum have the metadata: so said their heartbeats."""
         late_ms = self._clock.now_ms() - self._now_ms()  # from the monotonic clock to the wall clock
         found = []
         for broker_id, (offset, heard_at_ms) in self._controller.heard_of().items():
