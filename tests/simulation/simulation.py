@@ -100,7 +100,7 @@ class Simulation:
 
         async def main() -> None:
             await self._begin()
-            await self._wait_until_whole()
+            await self.wait_until_whole()
             await story(self)
 
         return self._carry_out(main())
@@ -155,9 +155,9 @@ class Simulation:
         )
         await self.nemesis.run(options.seconds)
         await self.nemesis.heal()
-        await self._wait_until_whole()
+        await self.wait_until_whole()
         await self.workload.finish(limit_s=RECOVERY_S)
-        await world.spawn(self.admin, self._judge())
+        await world.spawn(self.admin, self.judge())
         for stopped in [node.stop() for node in world.nodes]:
             await asyncio.wait([stopped], timeout=RECOVERY_S)
             if not stopped.done():
@@ -212,7 +212,8 @@ class Simulation:
             for partition in topic.partitions
         )
 
-    async def _wait_until_whole(self) -> None:
+    async def wait_until_whole(self) -> None:
+        """All is mended: the cluster must be whole again before long."""
         deadline_s = self.world.loop.now_s + RECOVERY_S
         while not self.is_whole():
             await asyncio.sleep(0.1)
@@ -246,7 +247,7 @@ class Simulation:
             )
         return "\n".join(lines)
 
-    async def _judge(self) -> None:
+    async def judge(self) -> None:
         """All is well and everybody has finished: now look at what is there."""
         chance, client = self.world.chance, self.admin_client
         for partition in self.partitions:

@@ -26,3 +26,22 @@ def test_a_leader_that_was_cut_off_for_a_moment_learns_again_how_far_its_followe
         assert [one.log_end_offset for one in partition.isr.followers.values()] == [0, 0]
 
     Simulation(1, Options()).play(story)
+
+
+def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
+    async def story(simulation: Simulation) -> None:
+        simulation.workload.add_producer("p", simulation.partitions, pause_s=0.1, max_records=5)
+        await asyncio.sleep(3)
+        lost = simulation.world.nodes[3]
+        lost.kill()
+        lost.storage.lose_everything()
+        await asyncio.sleep(3)
+        lost.start()
+
+        await simulation.wait_until_whole()
+        await simulation.workload.finish(limit_s=30)
+        await simulation.world.spawn(simulation.admin, simulation.judge())
+        for partition in simulation.partitions:
+            assert len({one.log.log_end_offset for _, one in replicas_of(simulation.world, partition)}) == 1
+
+    Simulation(3, Options(nodes=4)).play(story)
