@@ -79,8 +79,8 @@ def quorum_add(
 ) -> None:
     """Give a running node a vote; it has all of the metadata before it counts.
 
-    It has a listener for controllers, and began with controller.quorum.bootstrap.servers, or with itself
-    behind the voters in controller.quorum.voters. Have an odd number of voters in the end.
+    It has a listener for controllers, and began with controller.quorum.bootstrap.servers. One that began
+    with itself in controller.quorum.voters asks for its vote by itself. Have an odd number in the end.
 
     Example: ottla quorum add 3
     """

@@ -35,35 +35,41 @@ def voters(cluster: Cluster) -> list[int]:
     return [one["node"] for one in told["voters"]]
 
 
-def name_voters(home: NodeHome, count: int) -> None:
-    """Have a node begin with a quorum of the first `count` nodes, and follow it as a controller itself."""
-    lines = home.properties.read_text().splitlines()
+def join(home: NodeHome, first: NodeHome) -> None:
+    """Have a node begin as one that follows the quorum of the first, alone in it, and may be given a vote."""
     key = "controller.quorum.voters="
-    [every] = [line.removeprefix(key) for line in lines if line.startswith(key)]
-    named = every.split(",")
-    wanted = [one for one in named if int(one.split("@")[0]) < count or one.startswith(f"{home.node_id}@")]
-    home.properties.write_text(
-        "".join(f"{key}{','.join(wanted)}\n" if line.startswith(key) else f"{line}\n" for line in lines)
-    )
+    [voters] = [line for line in first.properties.read_text().splitlines() if line.startswith(key)]
+    alone = voters.removeprefix(key).split(",")[0]
+    setting = f"{key}{alone}"
+    if home is not first:
+        setting = f"controller.quorum.bootstrap.servers={alone.partition('@')[2]}"
+    lines = [
+        setting if line.startswith(key) else line
+        for line in home.properties.read_text().splitlines()
+        if home is first or not line.startswith("process.roles=")
+    ]
+    home.properties.write_text("".join(f"{line}\n" for line in lines))
 
 
 def test_a_lone_node_becomes_three_and_one_again_under_load(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3, *QUICK)
     for home in cluster.homes:
-        name_voters(home, 1)
+        join(home, cluster.homes[0])
     cluster.start(0)
     assert voters(cluster) == [0]
     topic = create(cluster, by=0, replicas=1)
     load = Load(cluster, topic)
     cluster.start(1, 2)
 
-    for node_id in (1, 2):
-        assert f"node {node_id} votes now" in ottla(cluster, "quorum", "add", str(node_id))
-    eventually(lambda: voters(cluster) == [0, 1, 2], "three voters")
-    for node_id in (0, 2):
-        assert f"node {node_id} votes no more" in ottla(cluster, "quorum", "remove", str(node_id))
-    eventually(lambda: voters(cluster) == [1], "one voter")
-    load.stop()
+    try:
+        for node_id in (1, 2):
+            assert f"node {node_id} votes now" in ottla(cluster, "quorum", "add", str(node_id))
+        eventually(lambda: voters(cluster) == [0, 1, 2], "three voters")
+        for node_id in (0, 2):
+            assert f"node {node_id} votes no more" in ottla(cluster, "quorum", "remove", str(node_id))
+        eventually(lambda: voters(cluster) == [1], "one voter")
+    finally:
+        load.stop()
 
     assert not load.failed and load.acknowledged > 0
     assert len(consume(cluster, topic, load.acknowledged)) >= load.acknowledged
