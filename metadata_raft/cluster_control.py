@@ -101,12 +101,11 @@ def register_broker(
     records: list[MetadataRecord] = []
     if known is not None:
         # This one has come back, perhaps from a loss of power, and may have forgotten what others in the ISR
-        # have: as long as these are not known to be gone, it must not be taken for one who has everything.
+        # have. That they were not heard of says nothing of that: they may only have been cut off.
         silent = sessions.silent(image, now_ms, config.broker_session_timeout_ms)
-        if known.fenced:  # and left in an ISR, because nobody else in it had been heard of then
-            records.extend(leaders_after_fence(image, known.broker_id, config, silent))
-        else:
-            records.extend(fence_records(image, known, config, silent))
+        records.extend(leaders_after_fence(image, known.broker_id, config, silent, for_good=True))
+        if not known.fenced:
+            records.append(_fence(known))
     broker_epoch = image.version + 1 + len(records)
     records.append(_registration(command, broker_epoch))
     return Decision(records=records, reply=RegisterBrokerReply(broker_epoch=broker_epoch))
@@ -254,10 +253,13 @@ def fence_records(
     image: MetadataImage, broker: BrokerImage, config: ControllerConfig, absent: Set[int] = frozenset()
 ) -> list[MetadataRecord]:
     """A broker is not believed any more: it leads nothing and is in no ISR in which another one is up."""
-    fence = BrokerRegistrationChangeRecord(
+    return [*leaders_after_fence(image, broker.broker_id, config, absent), _fence(broker)]
+
+
+def _fence(broker: BrokerImage) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=FencingChange.FENCE
     )
-    return [*leaders_after_fence(image, broker.broker_id, config, absent), fence]
 
 
 def living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

@@ -373,7 +373,13 @@ class MetadataRuntime:
         dialling_until_s = get_running_loop().time() + FIRST_DIAL_S
         lost_at_s = dict.fromkeys(self._voters(), dialling_until_s) | self._lost_at_s
         self._lost_at_s = {}
-        connected = {one for one in self._image.brokers if one == self.broker_id or self._is_connected(one)}
+        own = self._image.brokers.get(self.broker_id)
+        is_registered = own is not None and own.broker_epoch == self.broker_epoch
+        connected = {
+            one
+            for one in self._image.brokers
+            if (is_registered if one == self.broker_id else self._is_connected(one))
+        }
         self._controller.lead(
             {one: at_s for one, at_s in sorted(lost_at_s.items()) if one not in connected}, connected
         )
