@@ -105,8 +105,8 @@ def leaders_after_fence(
     """Take a broker that falls or shuts down out of every ISR and elect others.
 
     Where nobody in sync is left that is up, or all the others are `absent`, the ISR stays as it is and nobody
-    leads: all of them have every acknowledged record, so whoever comes back first may lead. One that goes
-    `for_good` does not come back, and stays only where it is the last.
+    leads: all of them have every acknowledged record, so whoever is heard again first may lead. One that goes
+    `for_good`, or comes back as another process, stays only where it is the last.
     """
     for topic in image.topics.by_name.values():
         election: Election | None = None
