@@ -50,10 +50,14 @@ def known_reply(image: MetadataImage, request: RequestId) -> Reply | None:
     """The reply of a command that was carried out before; None for a new one.
 
     DUPLICATE_SEQUENCE_NUMBER for one that nobody waits for any more, THROTTLING_QUOTA_EXCEEDED for one too
-    many.
+    many, STALE_BROKER_EPOCH for one of a process that was replaced: what it was told is forgotten.
     """
     table = image.requests.get(request.broker_epoch)
     if table is None:
+        if all(broker.broker_epoch != request.broker_epoch for broker in image.brokers.values()):
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH, f"No broker is registered with epoch {request.broker_epoch}."
+            )
         return None
     reply = table.replies.get(request.sequence)
     if reply is not None:

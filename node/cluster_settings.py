@@ -111,23 +111,6 @@ _QUORUM = (
         importance=HIGH,
     ),
     setting(
-        "controller.quorum.election.timeout.ms",
-        INT,
-        1_000,
-        "How long a candidate waits for votes before it asks again.",
-        at_least(1),
-        importance=HIGH,
-    ),
-    setting(
-        "controller.quorum.fetch.timeout.ms",
-        INT,
-        2_000,
-        "How long a voter does without its leader before it stands for election itself, and a leader without"
-        " a majority before it resigns.",
-        at_least(1),
-        importance=HIGH,
-    ),
-    setting(
         "controller.quorum.request.timeout.ms",
         INT,
         2_000,

@@ -16,6 +16,7 @@ from node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
 from node.net.connection import CloseConnection
+from node.replica.delayed_produce import Place, later_of
 from node.replica.partition import Partition
 from node.runtime.turns import Steps, take_turns
 from node.wire.messages.produce import (
@@ -99,8 +100,7 @@ class Append:
         self._now_ms = broker.clock.now_ms()
         self._first_error: KafkaError | None = None
         self._endpoints: dict[int, NodeEndpoint] = {}
-        # Where acks=all has to wait: the offset behind the last record, by partition.
-        self._places: dict[Partition, int] = {}
+        self._places: dict[Partition, Place] = {}  # where acks=all has to wait
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
 
     def name_of(self, topic: TopicProduceData) -> str | None:
@@ -147,7 +147,8 @@ class Append:
             log_start_offset=log_start_offset,
         )
         if self._acks == -1 and partition.log.high_watermark <= last_offset:
-            self._places[partition] = last_offset + 1
+            place = Place(last_offset + 1, partition.leader_epoch)
+            self._places[partition] = later_of(self._places.get(partition), place)
             self._located.append((partition, response))
         return response
 

@@ -5,7 +5,7 @@ one has it. A partition that loses its leadership meanwhile fails alone.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from logstore.errors import ErrorCode
 
@@ -20,6 +20,20 @@ class ReplicatedPartition(Protocol):
         ...
 
 
+class Place(NamedTuple):
+    """Where an append ended, and in which reign: in another one that offset is another record's."""
+
+    required_offset: int  # the one behind its last record
+    leader_epoch: int
+
+
+def later_of(first: Place | None, last: Place) -> Place:
+    """Where a request ends that wrote to a partition twice; both must have been in the first one's reign."""
+    if first is None:
+        return last
+    return Place(max(first.required_offset, last.required_offset), first.leader_epoch)
+
+
 class DelayedProduce:
     """One waiting produce; `results` has the code of every partition once `wake` was called."""
 
@@ -27,14 +41,13 @@ class DelayedProduce:
 
     def __init__(self, *, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._places: dict[ReplicatedPartition, tuple[int, int]] = {}
+        self._places: dict[ReplicatedPartition, Place] = {}
         self.results: dict[ReplicatedPartition, ErrorCode] = {}
         self.is_done = False
 
-    def watch(self, partition: ReplicatedPartition, *, required_offset: int, leader_epoch: int) -> None:
-        """Wait until the high watermark of `partition` is at `required_offset` or beyond."""
-        previous_offset, _ = self._places.get(partition, (0, 0))
-        self._places[partition] = (max(previous_offset, required_offset), leader_epoch)
+    def watch(self, partition: ReplicatedPartition, place: Place) -> None:
+        """Wait until the high watermark of `partition` is at `place` or beyond."""
+        self._places[partition] = later_of(self._places.get(partition), place)
         partition.delayed_produces[self] = None
 
     def check(self, partition: ReplicatedPartition) -> None:

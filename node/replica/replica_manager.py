@@ -21,7 +21,7 @@ from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
 from metadata_raft.records import ConfigResourceType
 from node.replica.delayed_delete import DelayedDelete, Deletion
 from node.replica.delayed_fetch import DelayedFetch
-from node.replica.delayed_produce import DelayedProduce
+from node.replica.delayed_produce import DelayedProduce, Place
 from node.replica.fetch_session import FetchSessionCache
 from node.replica.follower_session import FollowerSession, FollowerSessions
 from node.replica.partition import Assignment, Partition
@@ -308,9 +308,9 @@ class ReplicaManager:
     # ---- waiting requests ------------------------------------------------------------------------
 
     def delay_produce(
-        self, places: Mapping[Partition, int], timeout_ms: int
+        self, places: Mapping[Partition, Place], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, ErrorCode]]":
-        """Wait until every partition's high watermark is at its offset, or `timeout_ms` are over."""
+        """Wait until every partition's high watermark is at its place, or `timeout_ms` are over."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Mapping[Partition, ErrorCode]] = loop.create_future()
 
@@ -319,8 +319,8 @@ class ReplicaManager:
                 future.set_result(delayed.results)  # type: ignore[arg-type]
 
         delayed = DelayedProduce(wake=wake)
-        for partition, required_offset in places.items():
-            delayed.watch(partition, required_offset=required_offset, leader_epoch=partition.leader_epoch)
+        for partition, place in places.items():
+            delayed.watch(partition, place)
         timer = loop.call_later(max(0, timeout_ms) / 1000, delayed.expire)
         self._keep(delayed, timer, future)
         for partition in places:

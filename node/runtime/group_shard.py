@@ -23,6 +23,7 @@ from logstore.partition_log import AppendOrigin, FetchIsolation
 from logstore.record import ControlType, build_batch, iterate_records, parse_marker
 from logstore.record_batch import iterate_headers
 from node.clock import Clock
+from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.timer_queue import TimerQueue
@@ -221,7 +222,8 @@ class GroupShard:
         is_watched = bool(self._uncommitted) and self._uncommitted[-1][0] == end_offset
         self._uncommitted.append((end_offset, token, result))
         if not is_watched:
-            future = self._replicas.delay_produce({self.partition: end_offset}, self._commit_timeout_ms)
+            place = Place(end_offset, self.partition.leader_epoch)
+            future = self._replicas.delay_produce({self.partition: place}, self._commit_timeout_ms)
             future.add_done_callback(lambda done: self._settle(end_offset, done))
 
     def _settle(self, end_offset: int, done: "asyncio.Future[Mapping[Partition, ErrorCode]]") -> None:

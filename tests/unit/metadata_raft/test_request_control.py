@@ -75,6 +75,20 @@ def test_a_process_that_was_replaced_leaves_nothing_behind() -> None:
     assert not world.image.requests
 
 
+def test_a_late_copy_of_a_command_of_a_replaced_process_is_refused() -> None:
+    world = MetadataWorld()
+    create(world, "t", 0)
+    request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
+    world.start_broker(0)
+    world.submit(DeleteTopics(topics=[TopicReference(name="t")]))
+
+    with pytest.raises(KafkaError) as refused:
+        world.submit(CreateTopics(topics=[world.topic("t", 1)]), request)
+
+    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+    assert "t" not in world.image.topics.by_name and not world.image.requests
+
+
 def test_one_command_too_many_under_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_control, "MAX_OPEN_REQUESTS", 2)
     world = MetadataWorld()

@@ -26,6 +26,7 @@ from metadata_raft.delta import ChangedTopic, MetadataChanges
 from metadata_raft.image import PartitionImage, TopicImage, TopicsImage
 from node.kafka_api import fetch, list_offsets
 from node.kafka_api.request_context import Delayed, RequestContext
+from node.replica.delayed_produce import Place
 from node.replica.follower_fetcher import FetcherSettings, FetcherWorld
 from node.replica.follower_state import FetchBounds
 from node.replica.partition import Partition
@@ -123,7 +124,9 @@ class Node:
         """What a produce with acks=all is told."""
         partition = self.partition
         offset = self.produce(count, value=value)
-        codes = await self.world.replica_manager.delay_produce({partition: offset}, timeout_ms)
+        codes = await self.world.replica_manager.delay_produce(
+            {partition: Place(offset, partition.leader_epoch)}, timeout_ms
+        )
         return codes[partition]
 
 

@@ -3,7 +3,7 @@
 from logstore.errors import ErrorCode
 from node.replica import delayed_fetch, delayed_produce
 from node.replica.delayed_fetch import DelayedFetch
-from node.replica.delayed_produce import DelayedProduce
+from node.replica.delayed_produce import DelayedProduce, Place, later_of
 
 
 class FakePartition:
@@ -81,7 +81,7 @@ def produce_of(*places: tuple[FakePartition, int]) -> tuple[DelayedProduce, list
     woken: list[str] = []
     produce = DelayedProduce(wake=lambda: woken.append("woken"))
     for partition, offset in places:
-        produce.watch(partition, required_offset=offset, leader_epoch=0)
+        produce.watch(partition, Place(offset, 0))
     return produce, woken
 
 
@@ -135,3 +135,11 @@ def test_two_batches_of_one_request_wait_for_the_later() -> None:
     assert woken == []
     moved(one, 20)
     assert woken == ["woken"]
+
+
+def test_two_batches_of_one_request_count_in_the_reign_of_the_first() -> None:
+    """A request served in turns may see its partition lost and won again in between (KIP-101)."""
+    first, last = Place(10, 4), Place(8, 6)
+
+    assert later_of(None, first) == first
+    assert later_of(first, last) == Place(10, 4)

@@ -120,7 +120,7 @@ def test_a_command_that_is_sent_again_is_carried_out_once() -> None:
     async def scene() -> None:
         voter = await started(PeerNode(0))
         async with serving(voter), observing(ObserverNode(1, voter)) as node:
-            node.metadata.broker_epoch = 77
+            node.metadata.broker_epoch = voter.metadata.broker_epoch  # any that is registered
             lost = 0
 
             def lose(connection: Connection, frame: memoryview) -> Any:

@@ -13,6 +13,7 @@ from logstore.record_batch import TRANSACTIONAL_BIT
 from node.kafka_api import repeated_produce
 from node.kafka_api.dispatch import Dispatcher
 from node.net.connection import CloseConnection, Connection, Pending
+from node.replica.delayed_produce import Place
 from node.wire import codec
 from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld
@@ -195,7 +196,7 @@ def test_with_acks_all_the_followers_are_waited_for() -> None:
     answer = node.dispatcher.serve(PEER, memoryview(bytearray(frame(9, batch(), acks=-1))))
 
     assert isinstance(answer, Pending)
-    assert waiting == [({node.world.partition(): 2}, 1000)]
+    assert waiting == [({node.world.partition(): Place(2, 0)}, 1000)]
 
 
 @pytest.mark.parametrize("version", [9, 13])
