@@ -112,8 +112,8 @@ class RaftCore:
         """Be a voter until `close`; whatever ends it otherwise is fatal to the node."""
         settings = self._settings
         self._loop = asyncio.get_running_loop()
-        if settings.is_simulated:
-            use_clock(self._loop.time)
+        # The library has one clock for the whole process, and a simulation may have left its own.
+        use_clock(self._loop.time)
         self._ended = self._loop.create_future()
         links: Links = _NoLinks()
         if settings.links is not None:
