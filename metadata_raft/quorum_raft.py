@@ -111,7 +111,6 @@ class RaftQuorum:
             chance=self._chance,
             unique=self._unique,
             now_ms=self._now_ms,
-            is_simulated=not self._threaded,
         )
         return LoadedMetadata(image, journal.last.end_offset == 0, journal.cut_bytes)
 

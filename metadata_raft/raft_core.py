@@ -56,7 +56,6 @@ class CoreSettings(NamedTuple):
     chance: Random
     unique: Callable[[int], bytes]
     now_ms: Callable[[], int]
-    is_simulated: bool  # time is that of the loop, which all voters of a simulation share
 
 
 class NodeSide(Protocol):

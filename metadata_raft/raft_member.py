@@ -186,11 +186,6 @@ class RaftMember:
         self._set_peers()
         self.engine.send_soon()
 
-    def forget_learner(self, node_id: int) -> None:
-        """Send it nothing more."""
-        if self._learners.pop(node_id, None) is not None:
-            self._set_peers()
-
     @property
     def has_committed_all(self) -> bool:
         """Whether nothing in the log waits for a majority."""

@@ -1,9 +1,10 @@
 """ListPartitionReassignments: which partitions are moving, from where to where (KIP-455)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from metadata_raft.image import TopicImage
+from metadata_raft.reassignment_control import OngoingReassignment, ongoing_reassignments
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -19,30 +20,23 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    topics = broker.metadata.image.topics.by_name
-    found: list[tuple[TopicImage, Sequence[int]]] = []
-    if request.topics is None:
-        for _, topic in sorted(topics.items()):
-            found.append((topic, range(len(topic.partitions))))
-    else:
-        # What does not exist does not move; Apache Kafka says no more about it.
-        found = [(topics[one.name], one.partition_indexes) for one in request.topics if one.name in topics]
+    image = broker.metadata.image
+    # A topic that is named twice is listed twice. What does not exist does not move.
+    parts: list[Sequence[tuple[str, Sequence[int]]] | None] = [None]
+    if request.topics is not None:
+        parts = [[(topic.name, topic.partition_indexes)] for topic in request.topics]
     listed = [
-        OngoingTopicReassignment(name=topic.name, partitions=list(_moving(topic, indexes)))
-        for topic, indexes in found
+        OngoingTopicReassignment(name=name, partitions=[_described(one) for one in moving])
+        for part in parts
+        for name, moving in groupby(ongoing_reassignments(image, part), key=lambda one: one.topic)
     ]
-    return ListPartitionReassignmentsResponse(
-        error_message=None, topics=[topic for topic in listed if topic.partitions]
+    return ListPartitionReassignmentsResponse(error_message=None, topics=listed)
+
+
+def _described(moving: OngoingReassignment) -> OngoingPartitionReassignment:
+    return OngoingPartitionReassignment(
+        partition_index=moving.partition,
+        replicas=moving.replicas,
+        adding_replicas=moving.adding_replicas,
+        removing_replicas=moving.removing_replicas,
     )
-
-
-def _moving(topic: TopicImage, indexes: Iterable[int]) -> Iterator[OngoingPartitionReassignment]:
-    for index in indexes:
-        partition = topic.partitions[index] if 0 <= index < len(topic.partitions) else None
-        if partition is not None and (partition.adding_replicas or partition.removing_replicas):
-            yield OngoingPartitionReassignment(
-                partition_index=index,
-                replicas=partition.replicas,
-                adding_replicas=partition.adding_replicas,
-                removing_replicas=partition.removing_replicas,
-            )

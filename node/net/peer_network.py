@@ -133,12 +133,6 @@ class PeerNetwork:
         transport.abort()
         return False
 
-    def disconnect(self, node_id: int) -> None:
-        """Drop all connections to a node, whose address may have changed; the next use dials anew."""
-        for (other, _), peer in self._peers.items():
-            if other == node_id and peer.client is not None:
-                peer.client.abort()
-
     def close(self) -> None:
         """Drop all connections and make no more."""
         self._is_closed = True

@@ -1,6 +1,5 @@
 """Both clusters as processes, one a node: started together, killed, stopped and started again one by one."""
 
-import base64
 import os
 import re
 import select
@@ -8,11 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.servers import OVERRIDES, READY_TIMEOUT_S, ROOT, STOP_TIMEOUT_S, TICKS_PER_S
+from benchmarks.servers import (
+    OVERRIDES,
+    READY_TIMEOUT_S,
+    ROOT,
+    STOP_TIMEOUT_S,
+    cpu_seconds_of,
+    rss_mb_of,
+)
+from logstore.topic_partition import uuid_to_text
 from node.cli.local_cluster import write_homes
 from tests.compat.servers import free_ports
 
@@ -80,14 +86,10 @@ class Node:
         self.process, self.pid = None, 0
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        return cpu_seconds_of(self.pid)
 
     def rss_mb(self) -> float:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"^VmRSS:\s+(\d+) kB", status, flags=re.M)
-        assert found is not None
-        return int(found[1]) / 1024
+        return rss_mb_of(self.pid)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,7 +145,7 @@ def _ottla_commands(folder: Path, base_port: int, count: int) -> list[list[str]]
 
 
 def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    cluster_id = uuid_to_text(os.urandom(16))
     controllers = [base_port + count + index for index in range(count)]
     voters = ",".join(f"{index}@127.0.0.1:{port}" for index, port in enumerate(controllers))
     commands = []

@@ -35,8 +35,7 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """User and system time so far, all threads."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        return cpu_seconds_of(self.pid)
 
     def started_at_s(self) -> float:
         """When the process began, on the clock of time.CLOCK_BOOTTIME (resolution 10 ms)."""
@@ -44,10 +43,7 @@ class Server:
         return int(fields[19]) / TICKS_PER_S
 
     def rss_mb(self) -> float:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"^VmRSS:\s+(\d+) kB", status, flags=re.M)
-        assert found is not None
-        return int(found[1]) / 1024
+        return rss_mb_of(self.pid)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -57,6 +53,20 @@ class Server:
             self.process.kill()
             self.process.wait()
         shutil.rmtree(self.data, ignore_errors=True)
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """User and system time of a process so far, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def rss_mb_of(pid: int) -> float:
+    """Resident memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"^VmRSS:\s+(\d+) kB", status, flags=re.M)
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 def free_port() -> int:
