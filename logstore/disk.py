@@ -10,6 +10,7 @@ import errno
 import os
 import shutil
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from logstore.page_cache import is_cached
+from logstore.topic_partition import ZERO_UUID
 from logstore.varint import ByteSource
 
 # Descriptors kept open for reading closed segments and their indexes, all logs of a process together. With
 # one more for each partition's active segment, 10,000 partitions stay below the usual limit of 20,000.
 MAX_CACHED_FILES: Final = 512
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # Files that are read whole are checkpoints, indexes and snapshots; the largest legal one is an index of 2
 # GiB.
 MAX_WHOLE_FILE_BYTES: Final = 2**31 - 1
@@ -102,6 +105,12 @@ class Disk(Protocol):
 
     def sync_directory(self, path: Path) -> None:
         """Make the names in a directory durable."""
+
+    def page_cache_id(self) -> bytes:
+        """16 bytes that name the memory in which what was not synced is kept; zeros where nobody can tell.
+
+        As long as it is the same, nothing that was written has been forgotten.
+        """
 
 
 class OsFile:
@@ -195,6 +204,13 @@ class OsDisk:
         self._max_cached_files = max_cached_files
         # The loop and the threads that clean and read share the cache.
         self._lock = threading.RLock()
+
+    def page_cache_id(self) -> bytes:
+        # The kernel makes a new one at each boot (random(4)); containers of a host share it, and its cache.
+        try:
+            return uuid.UUID(BOOT_ID.read_text().strip()).bytes
+        except (OSError, ValueError):
+            return ZERO_UUID
 
     def _open(self, path: Path, flags: int) -> OsFile:
         try:
@@ -376,6 +392,7 @@ class MemoryDisk:
         self.fail_reads = False
         self.torn_bytes = 0
         self.watch: Callable[[str, Path], None] | None = None
+        self.page_cache = 1  # how often it was begun
 
     def step(self, operation: str, path: Path) -> None:
         """Count one operation, and fail if its time has come."""
@@ -400,6 +417,11 @@ class MemoryDisk:
             else:
                 inode.content[:] = inode.synced
             inode.synced = bytes(inode.content)
+
+        self.page_cache += 1
+
+    def page_cache_id(self) -> bytes:
+        return self.page_cache.to_bytes(16)
 
     def repair(self) -> None:
         """Let the disk work again."""

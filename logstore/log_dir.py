@@ -145,6 +145,16 @@ def clean_shutdown_content(broker_epoch: int) -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
+def clean_shutdown_epoch(disk: Disk, log_dir: LogDir) -> int:
+    """The epoch of the broker that ended cleanly here, -1 if none did or it did not say."""
+    try:
+        content = json.loads(disk.read_file(log_dir.path / CLEAN_SHUTDOWN_FILE))
+    except (OSError, ValueError, RecursionError):
+        return -1
+    epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else -1
+    return epoch if type(epoch) is int and -1 <= epoch < 1 << 63 else -1
+
+
 def take_clean_shutdown_marker(disk: Disk, log_dir: LogDir) -> bool:
     """Whether the last shutdown was clean; the marker is gone afterwards, so that a crash shows."""
     path = log_dir.path / CLEAN_SHUTDOWN_FILE

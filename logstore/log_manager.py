@@ -28,6 +28,7 @@ from logstore.log_dir import (
     LogDir,
     PendingFile,
     clean_shutdown_content,
+    clean_shutdown_epoch,
     directory_name,
     pending_checkpoint,
     storage_error,
@@ -113,6 +114,11 @@ class LogManager:
                     log_dir.properties, log_dir.path, cluster_id=owned[0].cluster_id, node_id=owned[0].node_id
                 )
         return owned[0] if owned else None
+
+    def clean_shutdown_epoch(self) -> int:
+        """The epoch of the broker that ended cleanly before this process; -1 unless all directories agree."""
+        epochs = {clean_shutdown_epoch(self.disk, log_dir) for log_dir in self.dirs}
+        return epochs.pop() if len(epochs) == 1 else -1
 
     def claim(self, *, cluster_id: bytes, node_id: int) -> None:
         """Take possession of the new directories, and refuse those of another cluster or node. Blocks.

@@ -6,7 +6,7 @@ as that of a node that died and led the quorum itself, is given no more than a m
 (fenced, shutting down) stands in the image, not here.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,19 +39,15 @@ class BrokerSessions:
     def __init__(self) -> None:
         self._sessions: dict[int, Session] = {}
 
-    def grant_all(
-        self, image: MetadataImage, now_ms: int, lost_at_ms: Mapping[int, int], connected: Set[int]
-    ) -> None:
-        """A new reign begins: nobody is held to what was heard before.
+    def grant_all(self, image: MetadataImage, now_ms: int, lost_at_ms: Mapping[int, int]) -> None:
+        """A new reign begins: nobody is held to what was heard before, nobody believed to live.
 
-        `lost_at_ms` has the brokers that have no connection to this node any more, and since when;
-        `connected` are those that have one, and this node.
+        A connection proves nothing: a process that has just started has one before it registers. `lost_at_ms`
+        has the brokers that have none to this node any more, and since when.
         """
         self._sessions = {
             broker_id: Session(broker.broker_epoch, now_ms) for broker_id, broker in image.brokers.items()
         }
-        for broker_id in connected & self._sessions.keys():
-            self._sessions[broker_id].heard_since_ms = now_ms
         for broker_id in lost_at_ms.keys() & self._sessions.keys():
             over_ms = lost_at_ms[broker_id] + RECONNECT_GRACE_MS
             self._sessions[broker_id].reconnect_until_ms = max(over_ms, now_ms + NEW_REIGN_GRACE_MS)

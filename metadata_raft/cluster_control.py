@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
 from metadata_raft.broker_sessions import RECONNECT_GRACE_MS, BrokerSessions
 from metadata_raft.commands import (
     AssignReplicasToDirs,
@@ -100,15 +101,29 @@ def register_broker(
             )
     records: list[MetadataRecord] = []
     if known is not None:
-        # This one has come back, perhaps from a loss of power, and may have forgotten what others in the ISR
-        # have. That they were not heard of says nothing of that: they may only have been cut off.
-        silent = sessions.silent(image, now_ms, config.broker_session_timeout_ms)
-        records.extend(leaders_after_fence(image, known.broker_id, config, silent, for_good=True))
+        # Come back from a loss of power, it may have forgotten what others in the ISR have. That they were
+        # not heard of says nothing of that: they may only have been cut off.
+        must_leave = not _remembers(known, command)
+        timeout_ms = config.broker_session_timeout_ms
+        unheard = (
+            sessions.silent(image, now_ms, timeout_ms)
+            if must_leave
+            else sessions.absent(image, now_ms, timeout_ms)
+        )
+        records.extend(leaders_after_fence(image, known.broker_id, config, unheard, for_good=must_leave))
         if not known.fenced:
             records.append(_fence(known))
     broker_epoch = image.version + 1 + len(records)
     records.append(_registration(command, broker_epoch))
     return Decision(records=records, reply=RegisterBrokerReply(broker_epoch=broker_epoch))
+
+
+def _remembers(known: BrokerImage, command: RegisterBroker) -> bool:
+    """Whether a broker still has all that its last process wrote: it ended cleanly, or its host ran on."""
+    has_ended_cleanly = command.previous_broker_epoch == known.broker_epoch
+    host_ran_on = command.page_cache_id == known.page_cache_id != ZERO_UUID
+    # A directory that failed and is back again may have lost anything.
+    return (has_ended_cleanly or host_ran_on) and set(command.log_dirs) <= set(known.log_dirs)
 
 
 def _check_registration(image: MetadataImage, command: RegisterBroker) -> None:
@@ -176,6 +191,7 @@ def _registration(
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=list(command.log_dirs),
+        page_cache_id=command.page_cache_id,
     )
 
 

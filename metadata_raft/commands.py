@@ -203,6 +203,10 @@ class RegisterBroker:
     features: Sequence[BrokerFeature] = schema.array(BrokerFeature)
     rack: str | None = schema.string(nullable_since=0, default=None)
     log_dirs: Sequence[bytes] = schema.array(schema.uuid)
+    # Both say what the broker still has of what it wrote: -1 after an unclean shutdown (KIP-966), zeros where
+    # nobody can tell whether its host was restarted since.
+    previous_broker_epoch: int = schema.int64(default=-1)
+    page_cache_id: bytes = schema.uuid()
 
 
 @message(api_key=5, versions=(0, 0), flexible_since=0)

@@ -9,7 +9,7 @@ Soft state, which a new leader begins without: the sessions of brokers, when ele
 commands were answered without a change.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -84,15 +84,14 @@ class Controller:
         image: MetadataImage,
         now_ms: int,
         lost_at_ms: Mapping[int, int] | None = None,
-        connected: Set[int] = frozenset(),
     ) -> Due | None:
         """This node leads from now on, over the committed `image`: every broker gets a fresh session.
 
-        `lost_at_ms` has the brokers whose connections to this node have ended, and when; `connected` are
-        those that have one, and this node. The records are what a new cluster begins with.
+        `lost_at_ms` has the brokers whose connections to this node have ended, and when. The records are what
+        a new cluster begins with.
         """
         self.image = self._committed = image
-        self._sessions.grant_all(image, now_ms, lost_at_ms or {}, connected)
+        self._sessions.grant_all(image, now_ms, lost_at_ms or {})
         self._elections.begin(now_ms)
         self._answered = AnsweredRequests()
         records = first_features(image)

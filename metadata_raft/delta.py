@@ -373,6 +373,7 @@ def _broker_image(record: RegisterBrokerRecord) -> BrokerImage:
             feature.name: (feature.min_supported_version, feature.max_supported_version)
             for feature in record.features
         },
+        page_cache_id=record.page_cache_id,
     )
 
 

@@ -93,6 +93,7 @@ class BrokerImage(NamedTuple):
     in_controlled_shutdown: bool
     log_dirs: tuple[bytes, ...]
     features: Mapping[str, tuple[int, int]]  # name -> lowest and highest level supported
+    page_cache_id: bytes = ZERO_UUID  # in which it keeps what it has not synced; zeros if it cannot tell
 
     @property
     def is_active(self) -> bool:

@@ -100,6 +100,7 @@ class RaftCore:
         self._view: CoreView | None = None
         self._status: QuorumStatus | None = None
         self._status_at = 0.0
+        self._status_voters: VoterSet | None = None
         self._loop: asyncio.AbstractEventLoop
         self._ended: asyncio.Future[None]
         self.links: RaftLinks | None = None
@@ -357,10 +358,10 @@ class RaftCore:
             self._node.tell(events, view)
 
     def _current_status(self) -> QuorumStatus:
-        now, engine = self._loop.time(), self.member.engine
-        is_stale = self._status is None or now - self._status_at >= STATUS_SECONDS
+        now, engine, voters = self._loop.time(), self.member.engine, self.member.voters
+        is_stale = now - self._status_at >= STATUS_SECONDS or voters is not self._status_voters
         if is_stale or self._status is None or self._status.epoch != engine.term:
-            self._status, self._status_at = self._make_status(), now
+            self._status, self._status_at, self._status_voters = self._make_status(), now, voters
         return self._status._replace(
             leader_id=engine.leader_id, epoch=engine.term, high_watermark=self._image.version + 1
         )

@@ -14,6 +14,7 @@ from logstore import schema
 from logstore.schema import message, struct
 
 NO_LEADER: Final = -1
+PAGE_CACHE_TAG: Final = 10_000
 NO_LEADER_CHANGE: Final = -2
 # KIP-858's names of directories that are none. A record without directories says that its replicas lie
 # somewhere; unassigned ones lie where the broker will choose, lost ones in a directory that nobody can name.
@@ -74,6 +75,8 @@ class RegisterBrokerRecord:
     cordoned_log_dirs: Sequence[bytes] | None = schema.array(
         schema.uuid, since=4, tag=1, nullable_since=4, default=None
     )
+    # Not in Apache Kafka, whose tools pass over tags that they do not know.
+    page_cache_id: bytes = schema.uuid(tag=PAGE_CACHE_TAG)
 
 
 @message(api_key=1, versions=(0, 0), flexible_since=0)

@@ -155,6 +155,7 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=broker.log_dirs,
+        page_cache_id=broker.page_cache_id,
     )
 
 

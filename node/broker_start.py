@@ -191,6 +191,8 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
             rack=config.broker_rack,
             log_dirs=[one.directory_id for one in broker.log_manager.online_dirs if one.directory_id],
             features=broker.supported_features,
+            previous_broker_epoch=broker.log_manager.clean_shutdown_epoch(),
+            page_cache_id=broker.log_manager.disk.page_cache_id(),
         ),
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
@@ -255,6 +257,7 @@ def _make_runtimes(broker: "Broker") -> None:
         on_moved=broker.replica_manager.replace_log,
         on_notes=broker.log_notes,
     )
+    broker.replica_manager.context.flush_soon = broker.maintenance.flush_soon
 
 
 def _fetcher_settings(config: BrokerConfig) -> FetcherSettings:

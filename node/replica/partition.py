@@ -111,6 +111,7 @@ class Partition:
             or assignment.leader_epoch != self.leader_epoch
             or assignment.leader_id != self.assignment.leader_id
         )
+        known_isr = self.assignment.in_sync_replicas
         self.assignment = assignment
         self.is_leader = is_leader
         self.leader_epoch = assignment.leader_epoch
@@ -140,7 +141,19 @@ class Partition:
             self._advance_high_watermark()
             # A smaller ISR may be too small for those who wait.
             delayed_produce.check_all(self.delayed_produces, self)
+            if (is_new or assignment.in_sync_replicas != known_isr) and self._is_on_its_own():
+                context.flush_soon(self.log)
         return is_new
+
+    def _is_on_its_own(self) -> bool:
+        """Whether others have replicas, and too few of them are in sync to be relied on.
+
+        Then what was acknowledged must not hang on the power of this host (the others may not lead any more).
+        """
+        assert self.isr is not None
+        if len(self.assignment.replicas) == 1:
+            return False
+        return len(self.isr.committed) == 1 or not self._has_enough_replicas()
 
     def _take_up_interrupted(self, isr: InSyncReplicas) -> None:
         """A leader that was cut off begins anew, but what it had asked for before may still be granted."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from logstore.partition_log import PartitionLog
 from node.replica.isr import Eligible, IsrProposal
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class ReplicaContext:
     is_eligible: Eligible
     is_current: Callable[[int, int], bool]  # whether no newer process of that broker is known
     propose: Callable[["Partition", IsrProposal], None]
+    flush_soon: Callable[[PartitionLog], None]  # make durable what is in a log now
     is_fenced: bool = False  # the cluster may have given this node's partitions to others by now
 
 
@@ -36,4 +38,5 @@ def lone_context(broker_id: int) -> ReplicaContext:
         is_eligible=lambda _, __: True,
         is_current=lambda _, __: True,
         propose=lambda _, __: None,
+        flush_soon=lambda _: None,
     )

@@ -85,6 +85,7 @@ class ReplicaManager:
             is_eligible=self._is_eligible,
             is_current=self._is_current,
             propose=lambda _, __: None,
+            flush_soon=lambda _: None,
         )
         # Told of each partition whose role or leader epoch is new, and of each that is served no more.
         self.on_role: Callable[[Partition], None] = lambda _: None

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
 from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from metadata_raft.image import Endpoint
 from metadata_raft.records import BrokerEndpoint, BrokerFeature
@@ -61,6 +62,8 @@ class Registration:
     rack: str | None
     log_dirs: Sequence[bytes]
     features: Mapping[str, tuple[int, int]]
+    previous_broker_epoch: int = -1  # of the process that ended cleanly before this one
+    page_cache_id: bytes = ZERO_UUID
 
     def command(self) -> RegisterBroker:
         return RegisterBroker(
@@ -81,6 +84,8 @@ class Registration:
                 BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in sorted(self.features.items())
             ],
+            previous_broker_epoch=self.previous_broker_epoch,
+            page_cache_id=self.page_cache_id,
         )
 
 

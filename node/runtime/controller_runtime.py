@@ -9,7 +9,7 @@ request id.
 import logging
 from asyncio import Future, get_running_loop, shield, sleep
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -216,10 +216,10 @@ class ControllerRuntime:
         self._controller.commit(image)
         self._controller.reset(image)
 
-    def lead(self, lost_at_s: Mapping[int, float], connected: Set[int]) -> None:
+    def lead(self, lost_at_s: Mapping[int, float]) -> None:
         """Decide from what is committed; those brokers have lost their connections to this node, and when."""
         lost_at_ms = {broker_id: int(at_s * 1000) for broker_id, at_s in lost_at_s.items()}
-        due = self._controller.activate(self._committed, self._now_ms(), lost_at_ms, connected)
+        due = self._controller.activate(self._committed, self._now_ms(), lost_at_ms)
         if due is not None:
             self._append(due.records)
 

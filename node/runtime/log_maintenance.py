@@ -103,6 +103,8 @@ class LogMaintenance:
         self._on_moved = on_moved
         self._on_notes = on_notes
         self.cleaners: set[int] = set()  # by number, those that run
+        self._wanted: dict[PartitionLog, None] = {}  # to be flushed, in this order
+        self._has_wanted = asyncio.Event()
         self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
 
     async def run(self) -> None:
@@ -119,6 +121,7 @@ class LogMaintenance:
                     )
                 )
                 tasks.create_task(self._every(_flush_interval_ms, self.flush_due_logs))
+                tasks.create_task(self._flush_wanted_logs())
                 tasks.create_task(
                     self._every(
                         lambda config: config.replica_high_watermark_checkpoint_interval_ms,
@@ -229,6 +232,21 @@ class LogMaintenance:
                 now_ms=now_ms,
             ):
                 await self._flush(log, rolled_only=False)
+
+    def flush_soon(self, log: PartitionLog) -> None:
+        """Make durable what is in a log, before anything that waits for a timer."""
+        self._wanted[log] = None
+        self._has_wanted.set()
+
+    async def _flush_wanted_logs(self) -> None:
+        while True:
+            await self._has_wanted.wait()
+            self._has_wanted.clear()
+            while self._wanted:
+                log = next(iter(self._wanted))
+                del self._wanted[log]
+                if log.recovery_point < log.log_end_offset:
+                    await self._flush(log, rolled_only=False)
 
     async def _flush(self, log: PartitionLog, *, rolled_only: bool) -> None:
         if log.failure is not None or not self._is_current(log):

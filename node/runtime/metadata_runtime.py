@@ -375,14 +375,11 @@ class MetadataRuntime:
         self._lost_at_s = {}
         own = self._image.brokers.get(self.broker_id)
         is_registered = own is not None and own.broker_epoch == self.broker_epoch
-        connected = {
-            one
-            for one in self._image.brokers
-            if (is_registered if one == self.broker_id else self._is_connected(one))
-        }
-        self._controller.lead(
-            {one: at_s for one, at_s in sorted(lost_at_s.items()) if one not in connected}, connected
-        )
+
+        def is_here(node_id: int) -> bool:
+            return is_registered if node_id == self.broker_id else self._is_connected(node_id)
+
+        self._controller.lead({one: at_s for one, at_s in sorted(lost_at_s.items()) if not is_here(one)})
         gone, self._gone = self._gone, {}
         for broker_id, broker_epoch in gone.items():
             if not self._is_connected(broker_id):

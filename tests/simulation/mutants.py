@@ -5,7 +5,7 @@ the runs in which it is looked for; the same runs pass without it.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -18,15 +18,18 @@ from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import PartitionChangeRecord
 from node.replica.follower_fetcher import FollowerFetcher
 from node.replica.follower_state import FollowedPartition
 from node.replica.isr import InSyncReplicas
 from node.replica.partition import Partition
 from node.runtime.group_shard import GroupShard
 from node.wire.messages.fetch import FetchPartition
+from tests.simulation import stories
 from tests.simulation.raft import fuzz
 from tests.simulation.raft import mutants as raft_mutants
-from tests.simulation.simulation import Options, run_seed
+from tests.simulation.simulation import Options, Simulation, run_seed
+from tests.simulation.stories import Story
 from tests.simulation.virtual_disk import VirtualFile
 from tests.simulation.virtual_loop import PROCESS
 
@@ -80,6 +83,21 @@ def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]],
         return plant
 
     return enter
+
+
+def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """The same, looked for in one story."""
+
+    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        run = partial(_play, story)
+        MUTANTS.append(Mutant(plant=plant, run=run, seeds=range(MAX_SEEDS)))
+        return plant
+
+    return enter
+
+
+def _play(story: Story, seed: int) -> object:
+    return Simulation(seed, Options()).play(story)
 
 
 def quorum_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
@@ -251,8 +269,23 @@ def anybody_who_lives_may_lead(patch: Patch) -> None:
 @mutant(POWER)
 def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
     """What the old process had may be lost with the power (KIP-966)."""
-    patch.setattr(cluster_control, "fence_records", lambda *_: [])
+    after_fence = partition_control.leaders_after_fence
+
+    def stays(*args: Any, for_good: bool = False) -> Iterable[PartitionChangeRecord]:
+        return () if for_good else after_fence(*args)
+
+    patch.setattr(cluster_control, "leaders_after_fence", stays)
     patch.setattr(isr_control, "_is_eligible", lambda *_: True)
+
+
+@story_mutant(stories.the_leader_loses_its_power_when_the_others_die)
+def a_broker_is_believed_to_remember(patch: Patch) -> None:
+    patch.setattr(cluster_control, "_remembers", lambda *_: True)
+
+
+@story_mutant(stories.the_last_in_sync_loses_its_power)
+def a_leader_that_is_left_alone_does_not_sync(patch: Patch) -> None:
+    patch.setattr(Partition, "_is_on_its_own", lambda _: False)
 
 
 @mutant(GROUPS, 8)

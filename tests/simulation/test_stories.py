@@ -1,47 +1,28 @@
-"""Faults in an order that chance seldom finds: each was a fault of ours, or is one of a mutant."""
-
-import asyncio
+"""Each story ends well."""
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from tests.simulation.invariants import replicas_of
+from tests.simulation import stories
 from tests.simulation.simulation import Options, Simulation
 
 pytestmark = pytest.mark.slow
-FIRST = TopicPartition("a", 0)
+SEEDS = range(3)
 
 
-def test_a_leader_that_was_cut_off_for_a_moment_learns_again_how_far_its_followers_are() -> None:
-    """Its followers' sessions have nothing new to tell, and were not asked."""
-
-    async def story(simulation: Simulation) -> None:
-        leader, partition = next(pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader)
-        assert leader.broker is not None
-        leader.broker.replica_manager.fence()
-        leader.broker.replica_manager.unfence()
-        await asyncio.sleep(1)
-
-        assert partition.isr is not None
-        assert [one.log_end_offset for one in partition.isr.followers.values()] == [0, 0]
-
-    Simulation(1, Options()).play(story)
+@pytest.mark.parametrize(
+    "story",
+    [
+        stories.a_leader_is_cut_off_for_a_moment,
+        stories.all_are_killed_and_two_of_three_return,
+        stories.the_leader_loses_its_power_when_the_others_die,
+        stories.the_last_in_sync_loses_its_power,
+    ],
+    ids=lambda story: story.__name__,
+)
+def test_three_nodes(story: stories.Story) -> None:
+    for seed in SEEDS:
+        Simulation(seed, Options()).play(story)
 
 
 def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
-    async def story(simulation: Simulation) -> None:
-        simulation.workload.add_producer("p", simulation.partitions, pause_s=0.1, max_records=5)
-        await asyncio.sleep(3)
-        lost = simulation.world.nodes[3]
-        lost.kill()
-        lost.storage.lose_everything()
-        await asyncio.sleep(3)
-        lost.start()
-
-        await simulation.wait_until_whole()
-        await simulation.workload.finish(limit_s=30)
-        await simulation.world.spawn(simulation.admin, simulation.judge())
-        for partition in simulation.partitions:
-            assert len({one.log.log_end_offset for _, one in replicas_of(simulation.world, partition)}) == 1
-
-    Simulation(3, Options(nodes=4)).play(story)
+    Simulation(3, Options(nodes=4)).play(stories.a_broker_loses_its_disk)

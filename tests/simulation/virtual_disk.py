@@ -46,6 +46,7 @@ class VirtualStorage:
         self.directories: dict[str, dict[str, _Entry]] = {"/": {}}
         self.journal: list[Callable[[], None]] = []  # how to undo each change of a name
         self.steps = 0
+        self.boots = 1
         self.used_bytes = 0
         # Called before each change with its kind and path; may raise OSError, or end the process.
         self.before: Callable[[str, str], None] = lambda kind, path: None
@@ -166,6 +167,7 @@ class VirtualStorage:
     def lose_power(self) -> None:
         """Forget some of what was not durable."""
         chance = self.chance
+        self.boots += 1
         keep = chance.choice((0, len(self.journal), chance.randint(0, len(self.journal))))
         while len(self.journal) > keep:
             self.journal.pop()()
@@ -296,6 +298,9 @@ class VirtualDisk:
         self.storage = storage
         self._wait = wait
         self._process = process
+
+    def page_cache_id(self) -> bytes:
+        return self.storage.boots.to_bytes(16)
 
     def step(self, kind: str, path: str) -> None:
         if self._process.is_dead:

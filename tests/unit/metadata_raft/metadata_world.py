@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from logstore.config_def import ConfigDef
+from logstore.topic_partition import ZERO_UUID
 from metadata_raft.commands import (
     BrokerHeartbeat,
     BrokerHeartbeatReply,
@@ -84,7 +85,14 @@ class MetadataWorld:
         check_invariants(self.image)
 
     def start_broker(
-        self, broker_id: int, *, rack: str | None = None, unfence: bool = True, log_dirs: int = 1
+        self,
+        broker_id: int,
+        *,
+        rack: str | None = None,
+        unfence: bool = True,
+        log_dirs: int = 1,
+        previous_broker_epoch: int = -1,
+        page_cache_id: bytes = ZERO_UUID,
     ) -> int:
         """Register a new process of a broker over its first `log_dirs` directories; its epoch."""
         reply = self.submit(
@@ -97,6 +105,8 @@ class MetadataWorld:
                 features=[
                     BrokerFeature(name="some.feature", min_supported_version=1, max_supported_version=3)
                 ],
+                previous_broker_epoch=previous_broker_epoch,
+                page_cache_id=page_cache_id,
             )
         )
         if unfence:
