@@ -265,7 +265,7 @@ class Group:
         self.state = GroupState.STABLE if value.members else GroupState.EMPTY
         self.state_timestamp_ms = value.current_state_timestamp
         self.generation_id = value.generation
-        self.protocol_type = value.protocol_type or None
+        self.protocol_type = value.protocol_type or ("" if value.members else None)
         self.protocol_name = value.protocol
         recorded_members = {member.member_id: member for member in value.members}
         for member in list(self.members.values()):

@@ -264,6 +264,8 @@ class GroupRuntime:
         try:
             await shard.load()
         except KafkaError as error:
+            if shard.is_closed:
+                return  # another node leads it, or it is gone, and its files with it
             log.error("%s could not be loaded: %s", shard.partition.topic_partition, error)
             shard.close(ErrorCode.NOT_COORDINATOR)
             if self._timers is not None:

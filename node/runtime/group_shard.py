@@ -69,7 +69,7 @@ class GroupShard:
         self._compression = compression
         self._answer = answer
         self._failed = failed
-        self._append_end_offset = 0  # after the shard's last append
+        self._append_end_offset = 0  # after the shard's last append, or what it was loaded from
         # Answers that wait for the high watermark to reach an offset, in the order of the offsets.
         self._uncommitted: deque[tuple[int, Token, Answer]] = deque()
 
@@ -116,6 +116,8 @@ class GroupShard:
 
     def _start(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
+        # What another reign wrote may still be lost, and must not be shown before it is committed.
+        self._append_end_offset = self.partition.log.log_end_offset
         self._carry_out(coordinator.start(self._clock.now_ms()))
 
     async def _fold_log(self, fold: RecordFold) -> None:
@@ -123,9 +125,12 @@ class GroupShard:
         offset, end_offset = log_.log_start_offset, log_.log_end_offset
         while offset < end_offset and not self.is_closed:
             found = log_.read(offset, LOAD_BYTES, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
-            content = found.slice.read_cached()
-            if content is None:
-                content = await asyncio.to_thread(found.slice.read)
+            try:
+                content = found.slice.read_cached()
+                if content is None:
+                    content = await asyncio.to_thread(found.slice.read)
+            except OSError as error:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"it could not be read: {error}") from error
             before = offset
             for next_offset in fold_batches(fold, content):
                 offset = max(offset, next_offset)

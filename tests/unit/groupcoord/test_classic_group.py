@@ -5,6 +5,7 @@ import pytest
 from groupcoord.commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
 from groupcoord.effects import Refuse, Reply
+from groupcoord.group import Group
 from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import GroupState
 from logstore.errors import ErrorCode
@@ -723,3 +724,17 @@ def test_a_record_that_contradicts_itself_is_loaded_as_far_as_it_makes_sense() -
     group = world.coordinator.shard.groups["g"]
     assert set(group.members) == {"b", "c"}
     assert group.leader_id in group.members
+
+
+def test_members_without_a_protocol_type_are_loaded_from_several_records() -> None:
+    """No client can write them, but a log may be anybody's, and must not end the node that leads it."""
+    group = Group("g")
+    a, b = (
+        MemberMetadata(member_id=member_id, session_timeout=10_000, rebalance_timeout=10_000)
+        for member_id in "ab"
+    )
+
+    for members in ([a], [a, b]):
+        group.load(GroupMetadataValue(protocol="range", members=members))
+
+    assert set(group.members) == {"a", "b"}

@@ -1,6 +1,7 @@
 """The group coordinator on real logs (in memory), from `ask` to the record and back after a restart."""
 
 import asyncio
+import errno
 from dataclasses import replace
 from typing import Any, cast
 
@@ -28,12 +29,14 @@ from groupcoord.effects import (
 )
 from groupcoord.group_records import OFFSETS_TOPIC
 from logstore.compression import Compression
+from logstore.disk import FileSlice
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import Delayed
+from node.runtime import group_runtime
 from node.runtime.group_runtime import Make, partition_for
 from tests.unit.node.group_node import GroupNode, play
 
@@ -257,6 +260,62 @@ def test_a_commit_that_is_not_replicated_in_time_is_not_acknowledged() -> None:
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     play(story, GroupNode(replicas=(1, 2)))
+
+
+def test_a_new_coordinator_tells_of_what_it_loaded_when_the_replicas_have_it() -> None:
+    """It was written in another reign and may still be lost; an offset that was shown must not go back."""
+
+    async def before(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        node.groups.ask("g", commit("g", 7), lambda answer: answer)
+
+    async def after(node: GroupNode) -> None:
+        node.host(leader_epoch=1)
+        node.groups.refresh()
+        await node.loaded()
+        partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
+        assert partition is not None
+
+        reading = node.groups.ask("g", fetch("g"), lambda answer: answer)
+
+        assert isinstance(reading, Delayed)
+        partition.follower_fetched(2, 1)
+        fetched = await reading.future
+        assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 7
+
+    first = play(before, GroupNode(replicas=(1, 2)))
+    play(after, GroupNode(first.disk, replicas=(1, 2)))
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_a_partition_that_the_disk_does_not_give_is_loaded_later(
+    is_cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        await node.ask("g", commit("g", 7))
+
+    async def after(node: GroupNode) -> None:
+        monkeypatch.setattr(group_runtime, "RELOAD_DELAY_MS", 1)
+        with monkeypatch.context() as broken:
+            broken.setattr(FileSlice, "read_cached", _fails if is_cached else lambda _: None)
+            broken.setattr(FileSlice, "read", _fails)
+            node.host(leader_epoch=1)
+            node.groups.refresh()
+            await asyncio.sleep(0.01)
+            answer = await node.ask("g", fetch("g"))
+            assert isinstance(answer, KafkaError)
+
+        while isinstance(fetched := await node.ask("g", fetch("g")), KafkaError):
+            await asyncio.sleep(0.001)
+        assert fetched.topics[0][1][0].offset == 7
+
+    first = play(before)
+    play(after, GroupNode(first.disk))
+
+
+def _fails(_: FileSlice) -> bytes:
+    raise OSError(errno.EIO, "the disk does not answer")
 
 
 def test_all_shards_are_asked_for_their_groups() -> None:
