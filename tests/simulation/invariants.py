@@ -54,7 +54,9 @@ class Invariants:
         self.quorum_leaders: dict[int, str] = {}
         self.partition_leaders: dict[tuple[bytes, int, int], str] = {}
         self.committed: dict[tuple[bytes, int], dict[int, _Batch]] = {}
-        self.highest_watermarks: dict[tuple[bytes, int], int] = {}
+        # High watermark by leader epoch; a node may learn late that it led, and must only have what was
+        # committed before that.
+        self.highest_watermarks: dict[tuple[bytes, int], dict[int, int]] = {}
         self.highest_version = -1
         self.looks = 0
         self._seen: dict[tuple[Process, bytes, int], _Seen] = {}
@@ -168,10 +170,11 @@ class Invariants:
                 f"{leader} and {process.name} both lead {where} in epoch {partition.leader_epoch}"
             )
         log = partition.log
-        highest = self.highest_watermarks.get(name, -1)
-        if log.high_watermark > highest:
-            self.highest_watermarks[name] = log.high_watermark
-        elif log.log_end_offset < highest and not self.may_lose:
+        by_epoch = self.highest_watermarks.setdefault(name, {})
+        epoch = partition.leader_epoch
+        by_epoch[epoch] = max(log.high_watermark, by_epoch.get(epoch, -1))
+        highest = max(by_epoch[one] for one in by_epoch if one <= epoch)
+        if log.log_end_offset < highest and not self.may_lose:
             raise SimulationError(
                 f"{process!r} leads {where} in epoch {partition.leader_epoch} with a log to"
                 f" {log.log_end_offset}, and {highest} was committed"
