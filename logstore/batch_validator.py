@@ -134,6 +134,59 @@ def validate_batch(
     return _apply_settings(header, view, config, now_ms)
 
 
+def plain_header(
+    view: memoryview, *, max_bytes: int, earliest_ms: int, latest_ms: int
+) -> tuple[int, ...] | None:
+    """The fields of a client's batch that `validate_batch` would take as it is, seen in one look.
+
+    None where there is anything to be said or done: then `validate_batch` says or does it. Timestamps between
+    `earliest_ms` and `latest_ms` are taken. `view` has at least the bytes of a header.
+    """
+    fields = HEADER.unpack_from(view)
+    (
+        base_offset,
+        batch_length,
+        _,
+        magic,
+        crc,
+        attributes,
+        delta,
+        base_ms,
+        max_ms,
+        producer_id,
+        _,
+        sequence,
+        count,
+    ) = fields
+    if (
+        base_offset == 0
+        and magic == MAGIC
+        and LOG_OVERHEAD + batch_length == len(view) <= max_bytes
+        and 0 <= attributes < _ZSTD  # neither transactional nor control, and each version knows the codec
+        and 0 <= delta == count - 1
+        and (producer_id < 0 or sequence >= 0)
+        and earliest_ms <= base_ms <= latest_ms
+        and earliest_ms <= max_ms <= latest_ms
+        and crc32c(view[CRC_START:]) == crc
+    ):
+        return fields
+    return None
+
+
+def takes_as_it_is(config: LogConfig) -> bool:
+    """Whether a topic's settings leave batches unchanged and unopened."""
+    return (
+        config.compression_type == "producer"
+        and config.message_timestamp_type == "CreateTime"
+        and not (config.validate_records or config.compact)
+    )
+
+
+def accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that a client may send, but for NO_TIMESTAMP."""
+    return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
+
+
 def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
     if records is None:
         raise _invalid("There are no records.")

@@ -14,7 +14,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.batch_validator import LATEST_PRODUCE_VERSION, check_follower_batches, validate_batch
+from logstore.batch_validator import (
+    LATEST_PRODUCE_VERSION,
+    accepted_timestamps,
+    check_follower_batches,
+    plain_header,
+    takes_as_it_is,
+    validate_batch,
+)
 from logstore.disk import EMPTY_SLICE, Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.flush_target import FlushTarget
@@ -73,6 +80,10 @@ __all__ = [
 ]
 
 UNKNOWN_OFFSET: Final = -1
+# Where in a header these stand.
+_BATCH_LENGTH, _MAX_TIMESTAMP, _PRODUCER_ID, _COUNT = map(
+    BatchHeader._fields.index, ("batch_length", "max_timestamp", "producer_id", "records_count")
+)
 
 
 class AppendOrigin(Enum):
@@ -289,7 +300,9 @@ class PartitionLog:
                 self._epochs.assign(leader_epoch, offset)
             position = segment.size_bytes
             segment.append(_patched(batch, offset, batch_length, leader_epoch), size_bytes)
-            if segment.index_batch(last_offset, max_timestamp, position, config.index_interval_bytes):
+            if segment.index_batch(
+                last_offset, max_timestamp, position, config.index_interval_bytes
+            ) and segment.is_full(config):
                 self._room = None
             self.log_end_offset = next_offset = last_offset + 1
             if producer_id >= 0 and not attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
@@ -308,6 +321,66 @@ class PartitionLog:
         return tuple.__new__(
             AppendResult, (offset, last_offset, log_append_time_ms, self.log_start_offset, False)
         )
+
+    def append_run(
+        self, batches: Sequence[memoryview], *, leader_epoch: int, now_ms: int
+    ) -> list[tuple[int, int]]:
+        """Append, in one write, those of the first batches about which there is nothing to say.
+
+        Returns their (base offset, offset behind the last record). The first that is not among them is for
+        `append_as_leader`: it may be refused, a duplicate, or the first in a segment or reign. Offsets are
+        written into `batches`, which are clients'. KAFKA_STORAGE_ERROR when the disk fails: none is there.
+        """
+        room, config = self._room, self.config
+        if (
+            room is None
+            or self._failure is not None
+            or leader_epoch != self._epochs.latest_epoch
+            or now_ms > room.last_clock_ms
+            or not takes_as_it_is(config)
+            or self.segments[-1].is_full(config, len(batches))
+        ):
+            return []
+        earliest_ms, latest_ms = accepted_timestamps(config, now_ms)
+        latest_ms = min(latest_ms, room.last_timestamp)
+        max_bytes, segment, producers = config.max_message_bytes, self.segments[-1], self._producers
+        position, end_position, offset = segment.size_bytes, room.end_position, self.log_end_offset
+        places: list[tuple[int, int]] = []
+        rows: list[tuple[int, int, int]] = []
+        for batch in batches:
+            fields = plain_header(batch, max_bytes=max_bytes, earliest_ms=earliest_ms, latest_ms=latest_ms)
+            next_position = position + len(batch)
+            if fields is None or next_position > end_position:
+                break
+            next_offset = offset + fields[_COUNT]
+            if next_offset > room.last_offset:
+                break
+            if fields[_PRODUCER_ID] >= 0:
+                header = tuple.__new__(BatchHeader, fields)
+                try:
+                    if producers.check_batch(header, is_client=True) is not None:
+                        break
+                except KafkaError:
+                    break
+                producers.add_batch(header, now_ms, base_offset=offset)
+            patch_offset_and_epoch(batch, offset, fields[_BATCH_LENGTH], leader_epoch)
+            places.append((offset, next_offset))
+            rows.append((next_offset - 1, fields[_MAX_TIMESTAMP], position))
+            offset, position = next_offset, next_position
+        if not places:
+            return places
+        try:
+            segment.append([b"".join(batches[: len(places)])], position - segment.size_bytes)
+        except OSError as error:
+            raise self._fail(error) from error
+        for last_offset, max_timestamp, at in rows:
+            segment.index_batch(last_offset, max_timestamp, at, config.index_interval_bytes)
+        if segment.is_full(config):
+            self._room = None
+        self.log_end_offset = producers.map_end_offset = offset
+        if offset - self.recovery_point >= config.flush_messages:
+            self.flush(now_ms=now_ms)
+        return places
 
     def append_as_follower(self, records: ByteSource, *, now_ms: int = -1) -> AppendResult:
         """Write batches as a leader has them, offsets and epochs included; a torn batch at the end is
@@ -343,7 +416,7 @@ class PartitionLog:
         segment.append([batch], size_bytes)
         if segment.index_batch(
             header.last_offset, header.max_timestamp, position, self.config.index_interval_bytes
-        ):
+        ) and segment.is_full(self.config):
             self._room = None
         self.log_end_offset = header.next_offset
         if header.producer_id >= 0:

@@ -13,7 +13,7 @@ from logstore.topic_partition import TopicPartition
 class Room(NamedTuple):
     """What fits into the active segment as it is now: found once, not for each batch.
 
-    It is forgotten when an index grows by a row, and when settings or segments change.
+    It is forgotten when an index is full, and when settings or segments change.
     """
 
     end_position: int

@@ -312,11 +312,11 @@ class Segment:
 
     # Rolling.
 
-    def is_full(self, config: LogConfig) -> bool:
-        """Whether an index has no room for another row (segment.index.bytes)."""
+    def is_full(self, config: LogConfig, rows: int = 1) -> bool:
+        """Whether an index has no room for so many more rows (segment.index.bytes)."""
         return (
-            self.offset_index.rows_count >= config.segment_index_bytes // OFFSET_ROW.size
-            or self.time_index.rows_count >= config.segment_index_bytes // TIME_ROW.size - 1
+            self.offset_index.rows_count + rows > config.segment_index_bytes // OFFSET_ROW.size
+            or self.time_index.rows_count + rows > config.segment_index_bytes // TIME_ROW.size - 1
         )
 
     def age_ms(self, timestamp: int, now_ms: int) -> int:

@@ -19,7 +19,7 @@ from node.kafka_api import api_versions
 from node.kafka_api.repeated_produce import RepeatedProduces
 from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
-from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.net.connection import Answer, CloseConnection, Connection, Pending, Run, Service
 from node.net.connection_info import NO_PEER
 from node.net.file_sender import Piece
 from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
@@ -47,6 +47,7 @@ __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 Result = Any | None | Awaitable[Any] | Delayed | EncodedBody
 Handler = Callable[["Broker", RequestContext, Any], Result]
 
+_RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
 _PREFIX = struct.Struct(">ii")  # size, correlation_id
 
@@ -78,7 +79,7 @@ class Dispatcher:
         # Requests of clients that came before the node serves them; None: it does.
         self._held: list[asyncio.Future[None]] | None = None
         self._lane = ThreadLane()
-        self.service = Service(serve=self.serve, fail=self.fail)
+        self.service = Service(serve=self.serve, serve_run=self.serve_run, fail=self.fail)
 
     def serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
         """The answer to one request; CloseConnection if the frame is not one that this node serves."""
@@ -117,8 +118,18 @@ class Dispatcher:
         context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
         result = route.handle(self._broker, context, request)
         if repeated is not None and isinstance(result, ProduceResponse):
-            repeated.learn(frame, position, context, request, result, route.prefix_bytes)
+            repeated.heads.learn(frame, position, context, request, result, route.prefix_bytes)
         return self._answer(route, correlation_id, result)
+
+    def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:
+        """Serve the first requests in `view` at once, if they are Produce requests of one shape."""
+        if self._held is not None:
+            return None
+        _, api_key, version = _RUN_HEADER.unpack_from(view, position)
+        route = self._routes.get((api_key, version))
+        if route is None or route.repeated is None:
+            return None
+        return route.repeated.serve_run(view, position, end)
 
     def hold_clients(self) -> None:
         """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""

@@ -55,8 +55,23 @@ class Pending(NamedTuple):
     is_carried_out: bool = False
 
 
+class Run(NamedTuple):
+    """Requests that were served at once: where in the buffer they end, how many, and all of their answers."""
+
+    stop: int
+    requests: int
+    answers: Answer | Pending
+
+
+def _no_run(connection: "Connection", view: memoryview, position: int, end: int) -> Run | None:
+    return None
+
+
 class Service(NamedTuple):
     """What serves requests: from a frame (without its length) to the answer.
+
+    `serve_run` may serve several frames at once, from that whose length stands at `position` in `view`, which
+    is filled up to `end`; it serves at least two, or says None.
 
     `fail` gives the answer to a frame whose serving raised, or raises CloseConnection where the protocol
     has no room for an error.
@@ -64,6 +79,7 @@ class Service(NamedTuple):
 
     serve: Callable[["Connection", memoryview], Answer | Pending]
     fail: Callable[["Connection", memoryview, BaseException], Answer]
+    serve_run: Callable[["Connection", memoryview, int, int], Run | None] = _no_run
 
 
 log = logging.getLogger(__name__)
@@ -271,7 +287,11 @@ class Connection(asyncio.BufferedProtocol):
         if end - position > self._peak_bytes:
             self._peak_bytes = end - position
         view = self._view
-        serve, max_frame_bytes = self._service.serve, self._listener.max_frame_bytes
+        serve, serve_run, max_frame_bytes = (
+            self._service.serve,
+            self._service.serve_run,
+            self._listener.max_frame_bytes,
+        )
         out: list[Piece] = []
         served = 0
         self._frame_bytes = 0
@@ -284,13 +304,25 @@ class Connection(asyncio.BufferedProtocol):
             if next_position > end:
                 self._frame_bytes = 4 + frame_bytes
                 break
-            if served == MAX_REQUESTS_PER_TURN:
+            if served >= MAX_REQUESTS_PER_TURN:
                 self._is_busy = True
                 self._listener.loop.call_soon(self._continue)
                 break
             if self._owed and not self._may_pass(view, position + 4, next_position):
                 self._is_held = True
                 break
+            if next_position < end and (run := serve_run(self, view, position, end)) is not None:
+                self._read_position = position = run.stop
+                served += run.requests
+                if type(run.answers) is Pending:
+                    self._flush(out)
+                    out = []
+                    self._owe(run.answers, None)
+                elif self._owed:
+                    self._owed.append(_Owed(None, cast(Answer, run.answers)))
+                else:
+                    out += cast(list[Piece], run.answers)
+                continue
             served += 1
             frame = view[position + 4 : next_position]
             self._read_position = position = next_position
@@ -404,16 +436,17 @@ class Connection(asyncio.BufferedProtocol):
         # Only such as those that wait: their answers are small, and none of them waits in another way.
         return len(self._owed) < MAX_OWED and stop - start >= 2 and view[start : start + 2] == PRODUCE_KEY
 
-    def _owe(self, pending: Pending, frame: memoryview) -> None:
-        """Let the answer come when it can; those to later requests leave after it."""
+    def _owe(self, pending: Pending, frame: memoryview | None) -> None:
+        """Let the answer come when it can; those to later requests leave after it. None for a run."""
         future = cast("asyncio.Future[Any]", pending.awaitable)
         owed = _Owed(future, None)
         self._owed.append(owed)
-        head = memoryview(bytes(frame[:FRAME_HEAD_BYTES]))  # the buffer goes on to be used
+        # The buffer goes on to be used.
+        head = None if frame is None else memoryview(bytes(frame[:FRAME_HEAD_BYTES]))
         future.add_done_callback(lambda done: self._owed_is_there(owed, done, pending, head))
 
     def _owed_is_there(
-        self, owed: _Owed, future: "asyncio.Future[Any]", pending: Pending, head: memoryview
+        self, owed: _Owed, future: "asyncio.Future[Any]", pending: Pending, head: memoryview | None
     ) -> None:
         if self.is_closed:
             return
@@ -427,6 +460,10 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(refusal), [])
             return
         except Exception as error:
+            if head is None:
+                log.error("The answers of %s failed.", self.info.connection_id, exc_info=error)
+                self.abort("its answers failed")
+                return
             answer = self._fail(head, error, [])
         owed.future, owed.answer = None, answer
         if owed is self._owed[0]:

@@ -4,6 +4,7 @@ The promise: what an acks=all produce was told to be safe is below the high wate
 the high watermark is shown to a consumer. A request that names a leader epoch is served in that epoch only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -303,6 +304,21 @@ class Partition:
         if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
             self._advance_high_watermark()
         return result
+
+    def append_run(
+        self, batches: Sequence[memoryview], *, required_acks: int, now_ms: int
+    ) -> list[tuple[int, int]]:
+        """`PartitionLog.append_run`, as far as this replica may take anything."""
+        isr = self.isr
+        if isr is None or (required_acks == -1 and not self._has_enough_replicas()):
+            return []
+        places = self.log.append_run(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if places:
+            if self.watchers:
+                self._tell_watchers()
+            if len(isr.maximal) == 1:
+                self._advance_high_watermark()
+        return places
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start up to `offset` (-1: the high watermark); returns the offset meant.

@@ -1,5 +1,6 @@
 """Produce requests whose head is known are answered as the general way answers them, byte for byte."""
 
+import random
 import struct
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -7,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.record_batch import TRANSACTIONAL_BIT
-from node.kafka_api import repeated_produce
+from node.kafka_api import produce_heads
 from node.kafka_api.dispatch import Dispatcher
 from node.net.connection import CloseConnection, Connection, Pending
 from node.replica.delayed_produce import Place
@@ -30,6 +32,7 @@ class Node:
         self.world = ReplicaWorld()
         self.world.create_topic(partitions=2, **topic)
         self.dispatcher = Dispatcher(cast(Any, self.world))
+        self.runs: list[int] = []  # how many requests were served at once
         self.route = self.dispatcher._load_route(0, version)
         if is_general:
             self.dispatcher._routes[0, version] = self.route._replace(repeated=None)
@@ -37,7 +40,7 @@ class Node:
     @property
     def heads(self) -> dict[bytes, Any]:
         assert self.route.repeated is not None
-        return self.route.repeated._heads
+        return self.route.repeated.heads._heads
 
     def send(self, frame: bytes) -> Any:
         """The answer's bytes, or why the connection is closed."""
@@ -47,6 +50,30 @@ class Node:
             return str(refusal)
         assert not isinstance(answer, Pending)
         return None if answer is None else b"".join(cast(Any, answer))
+
+    def send_together(self, frames: list[bytes]) -> Any:
+        """The answers to frames that lie one behind another in a connection's buffer."""
+        view = memoryview(bytearray(b"".join(struct.pack(">i", len(one)) + one for one in frames)))
+        position, answers = 0, []
+        while position < len(view):
+            run = self.dispatcher.serve_run(PEER, view, position, len(view))
+            if run is not None:
+                self.runs.append(run.requests)
+                position = run.stop
+                assert not isinstance(run.answers, Pending)
+                answers.append(b"".join(cast(Any, run.answers)))
+                continue
+            (size,) = struct.unpack_from(">i", view, position)
+            answers.append(self.send(bytes(view[position + 4 : position + 4 + size])))
+            position += 4 + size
+            if not isinstance(answers[-1], bytes):
+                break  # nothing, or the connection is closed
+        return answers
+
+    def content(self) -> list[bytes]:
+        """What is in the logs of both partitions."""
+        logs = [self.world.partition(index=index).log for index in (0, 1)]
+        return [segment.file.read_at(0, segment.size_bytes) for log in logs for segment in log.segments[-1:]]
 
 
 def batch(count: int = 1, *, timestamp: int = NOW_MS, **fields: Any) -> bytes:
@@ -226,8 +253,8 @@ def test_internal_topics_and_requests_for_several_partitions_are_not_remembered(
 
 
 def test_the_table_of_heads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated_produce, "MAX_HEADS", 2)
-    monkeypatch.setattr(repeated_produce, "LEARN_EVERY_WHEN_FULL", 3)
+    monkeypatch.setattr(produce_heads, "MAX_HEADS", 2)
+    monkeypatch.setattr(produce_heads, "LEARN_EVERY_WHEN_FULL", 3)
     node = Node(8, is_general=False)
     remembered = []
 
@@ -256,3 +283,154 @@ def test_a_known_head_is_not_learned_again() -> None:
     node.send(frame(8, batch()) + b"trailing")
 
     assert [*node.heads.values()] == [known]
+
+
+# ---- requests that are served at once ----------------------------------------------------------------------
+
+
+def together(version: int, frames: list[bytes], **topic: Any) -> Node:
+    """The node that got all frames at once, and answered like one that got them one by one."""
+    quick, general = Node(version, is_general=False, **topic), Node(version, is_general=True, **topic)
+    known = frame(version, batch())
+    for _ in range(2):  # The second finds out how much room there is in the segment.
+        assert quick.send(known) == general.send(known)
+    one_by_one: list[Any] = []
+    for one in frames:
+        one_by_one.append(general.send(one))
+        if not isinstance(one_by_one[-1], bytes):
+            break
+
+    at_once = quick.send_together(frames)
+
+    assert [one for one in at_once if not isinstance(one, bytes)] == [
+        one for one in one_by_one if not isinstance(one, bytes)
+    ]
+    assert b"".join(one for one in at_once if isinstance(one, bytes)) == b"".join(
+        one for one in one_by_one if isinstance(one, bytes)
+    )
+    assert quick.content() == general.content()
+    return quick
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_requests_that_lie_one_behind_another_are_served_at_once(version: int) -> None:
+    frames = [frame(version, batch(count), correlation_id=50 + count) for count in (1, 1, 2, 200, 200, 1, 3)]
+
+    node = together(version, frames)
+
+    assert node.runs == [len(frames)]
+
+
+@pytest.mark.parametrize("version", [5, 9, 13])
+def test_a_run_ends_where_there_is_something_to_say(version: int) -> None:
+    def idempotent(sequence: int) -> bytes:
+        return frame(version, batch(producer_id=5, producer_epoch=0, base_sequence=sequence))
+
+    plain = frame(version, batch())
+    odd = {
+        "damaged": frame(version, batch()[:-1] + b"?"),
+        "transactional": frame(version, with_bits(batch(), TRANSACTIONAL_BIT)),
+        "late": frame(version, batch(timestamp=NOW_MS + 10**9)),
+        "of another partition": frame(version, batch(), index=1),
+        "with trailing bytes": plain + b"trailing",
+        "a gap": idempotent(9),
+        "a duplicate": idempotent(0),
+        "two batches": frame(version, batch() + batch()),
+        "unanswered": frame(version, batch(), acks=0),
+    }
+    begin = [plain, idempotent(0), idempotent(1), plain]
+    for name, one in odd.items():
+        node = together(version, [*begin, one, plain, plain])
+
+        assert node.runs[0] == len(begin), name
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_mixture_is_answered_as_one_by_one(seed: int) -> None:
+    chance = random.Random(seed)
+    version = chance.choice([3, 8, 9, 13])
+    sequences = {5: 0, 6: 0}
+    frames = []
+    for number in range(60):
+        producer_id = chance.choice([-1, -1, 5, 6])
+        fields: dict[str, Any] = {}
+        if producer_id >= 0:
+            count = chance.randint(1, 3)
+            fields = {"producer_id": producer_id, "producer_epoch": 0}
+            fields["base_sequence"] = max(0, sequences[producer_id] - (chance.random() < 0.1))
+            sequences[producer_id] = fields["base_sequence"] + count
+        else:
+            count = chance.choice([1, 1, 1, 50])
+        records = batch(count, **fields)
+        if chance.random() < 0.05:
+            records = records[: chance.randrange(len(records))]
+        index, acks = int(chance.random() < 0.1), chance.choice([1, 1, 1, -1])
+        frames.append(frame(version, records, index=index, acks=acks, correlation_id=number))
+
+    node = together(version, frames, config=LogConfig(segment_bytes=chance.choice([3_000, 10**9])))
+
+    assert node.runs
+
+
+def test_a_run_may_fill_a_segment_and_its_indexes() -> None:
+    frames = [frame(9, batch(10)) for _ in range(30)]
+    settings = [
+        {"segment_bytes": 1000},
+        {"segment_index_bytes": 64, "index_interval_bytes": 100},
+        {"index_interval_bytes": 100},
+        {"max_message_bytes": 50},
+        {"cleanup_policy": "compact"},
+        {"compression_type": "lz4"},
+        {"message_timestamp_type": "LogAppendTime"},
+        {"flush_messages": 3},
+        {"segment_ms": 1},
+    ]
+    for setting in settings:
+        node = together(9, frames, config=LogConfig(**cast(Any, setting)))
+
+        assert setting != {"index_interval_bytes": 100} or node.runs == [30]
+
+
+def test_a_run_that_waits_for_replicas_is_answered_as_a_whole() -> None:
+    node = Node(9, is_general=False)
+    for _ in range(2):
+        node.send(frame(9, batch(), acks=-1))
+    node.world.create_topic(partitions=2, replicas=(NODE_ID, OTHER_ID))
+    waiting: list[Any] = []
+    node.world.replica_manager.delay_produce = (  # type: ignore[method-assign]
+        lambda places, timeout_ms: waiting.append((places, timeout_ms))
+    )
+    frames = [frame(9, batch(), acks=-1, correlation_id=one) for one in (1, 2, 3)]
+    view = memoryview(bytearray(b"".join(struct.pack(">i", len(one)) + one for one in frames)))
+    partition = node.world.partition()
+    leader_epoch = partition.leader_epoch
+
+    run = node.dispatcher.serve_run(PEER, view, 0, len(view))
+
+    assert run is not None and (run.stop, run.requests) == (len(view), 3)
+    assert isinstance(run.answers, Pending) and waiting == [({partition: Place(5, leader_epoch)}, 1000)]
+    for code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+        answers = b"".join(cast(Any, run.answers.encode({partition: code})))
+        size = len(answers) // 3
+        for number in range(3):
+            one = answers[number * size : (number + 1) * size]
+            _, response = codec.decode_response(0, 9, one, 4)
+            partition_response = response.responses[0].partition_responses[0]
+            assert struct.unpack_from(">ii", one) == (size - 4, number + 1)
+            assert partition_response.error_code == code
+            assert partition_response.base_offset == (-1 if code else number + 2)
+
+
+def test_a_disk_that_fails_in_a_run_fails_all_of_it() -> None:
+    node = Node(9, is_general=False)
+    for _ in range(2):
+        node.send(frame(9, batch()))
+    disk = node.world.log_manager.disk
+    disk.fail_at, disk.stays_broken = disk.steps + 1, True
+
+    answers = node.send_together([frame(9, batch()) for _ in range(3)])
+
+    assert not node.runs
+    for one in answers:
+        _, response = codec.decode_response(0, 9, one, 4)
+        assert response.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,0 +1,303 @@
+"""What stands before the batch in Produce requests of one version, and what it means: known by its bytes.
+
+Only requests of the usual shape have a head here: one topic, one partition, no transactional id, acks 1 or
+all, no tags. What a head means was found by the general decoder, the answer to it comes from the general
+encoder.
+"""
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from logstore.errors import ErrorCode
+from logstore.record_batch import HEADER_SIZE, NO_TIMESTAMP
+from logstore.schema import replace
+from logstore.schema_compiler import encoder
+from logstore.schema_decode import read_uvarint
+from logstore.topic_partition import TopicPartition
+from node.kafka_api.internal_topics import is_internal_topic
+from node.kafka_api.produce import NO_OFFSET
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+# What a node remembers of one version at most, 1.3 KB each.
+MAX_HEADS: Final = 2048
+# Where more are in use than there is room for, only every 16th unknown one takes the place of the oldest: to
+# learn a head costs more than a request, and each would be forgotten before it comes again.
+LEARN_EVERY_WHEN_FULL: Final = 16
+MAX_HEAD_BYTES: Final = 512  # a client id may have 32 KB
+MAX_RUN: Final = 32  # requests of one connection that are served at once
+SIZE_BYTES: Final = 4
+_HEAD_AT: Final = 8  # in a frame, behind api key, version and correlation id
+_CLIENT_ID_AT: Final = 10  # behind its length
+_CORRELATION_ID_AT: Final = 4  # in an answer, behind its size
+_PREFIX: Final = struct.Struct(">ihhi")  # size, api key, version, correlation id
+_PREFIX_BYTES: Final = _PREFIX.size
+_prefix = _PREFIX.unpack_from
+_int16 = struct.Struct(">h").unpack_from
+_int32 = struct.Struct(">i").unpack_from
+_put_int32 = struct.Struct(">i").pack_into
+_put_offsets = struct.Struct(">qqq").pack_into
+_put_offsets_before_log_start = struct.Struct(">qq").pack_into
+
+
+class KnownHead:
+    """What a head means, and the answer to it but for correlation id and offsets."""
+
+    __slots__ = (
+        "_offsets_at",
+        "_prefix_bytes",
+        "_version",
+        "answer",
+        "client_id",
+        "request",
+        "topic_partition",
+    )
+
+    def __init__(
+        self, request: ProduceRequest, client_id: str | None, topic: str, *, version: int, prefix_bytes: int
+    ) -> None:
+        """`request` has an empty batch; before an answer's body go `prefix_bytes` for size and header."""
+        self.request = request
+        self.client_id = client_id
+        self.topic_partition = TopicPartition(topic, request.topic_data[0].partition_data[0].index)
+        self._version = version
+        self._prefix_bytes = prefix_bytes
+        self.answer, ones = self._encoded(offset=0), self._encoded(offset=-1)
+        # All bits of the offsets and the time differ, no other byte does.
+        differing = [at for at, (zero, one) in enumerate(zip(self.answer, ones, strict=True)) if zero != one]
+        fields = 3 if version >= 5 else 2
+        assert differing == list(range(differing[0], differing[0] + 8 * fields)), differing
+        self._offsets_at = differing[0]
+
+    def in_words(self, partition_response: PartitionProduceResponse) -> list[TopicProduceResponse]:
+        """The answer for the one partition, as the general encoder takes it."""
+        (topic,) = self.request.topic_data
+        return [
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=[partition_response]
+            )
+        ]
+
+    def _encoded(self, *, offset: int = NO_OFFSET, code: ErrorCode = ErrorCode.NONE) -> bytearray:
+        partition_response = PartitionProduceResponse(
+            index=self.topic_partition.partition,
+            error_code=code,
+            base_offset=offset,
+            log_append_time_ms=offset,
+            log_start_offset=offset,
+        )
+        response = ProduceResponse(responses=self.in_words(partition_response))
+        (answer,) = encoder(ProduceResponse, self._version)(response, bytearray(self._prefix_bytes))
+        assert isinstance(answer, bytearray)
+        _put_int32(answer, 0, len(answer) - SIZE_BYTES)
+        return answer
+
+    def answers(
+        self, correlation_ids: list[int], places: list[tuple[int, int]], log_start_offset: int
+    ) -> bytearray:
+        """One answer behind another to requests whose batches are at `places` (base offset, next offset)."""
+        answers = self.answer * len(places)
+        at, size, has_log_start = 0, len(self.answer), self._version >= 5
+        for correlation_id, (base_offset, _) in zip(correlation_ids, places, strict=False):
+            _put_int32(answers, at + _CORRELATION_ID_AT, correlation_id)
+            if has_log_start:
+                _put_offsets(answers, at + self._offsets_at, base_offset, NO_TIMESTAMP, log_start_offset)
+            else:
+                _put_offsets_before_log_start(answers, at + self._offsets_at, base_offset, NO_TIMESTAMP)
+            at += size
+        return answers
+
+    def answer_with(
+        self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
+    ) -> bytearray:
+        """The answer to one request."""
+        answer = self.answer.copy()
+        _put_int32(answer, _CORRELATION_ID_AT, correlation_id)
+        if self._version >= 5:
+            _put_offsets(answer, self._offsets_at, base_offset, log_append_time_ms, log_start_offset)
+        else:
+            _put_offsets_before_log_start(answer, self._offsets_at, base_offset, log_append_time_ms)
+        return answer
+
+    def refusals(self, correlation_ids: list[int], code: ErrorCode) -> bytearray:
+        """The same error to each of these requests."""
+        answer = self._encoded(code=code)
+        answers = answer * len(correlation_ids)
+        for number, correlation_id in enumerate(correlation_ids):
+            _put_int32(answers, number * len(answer) + _CORRELATION_ID_AT, correlation_id)
+        return answers
+
+
+class ProduceHeads:
+    """The heads of one version that were seen before."""
+
+    __slots__ = ("_broker", "_goes_by_id", "_heads", "_is_flexible", "_tail", "_turned_away", "_version")
+
+    def __init__(self, broker: "Broker", version: int) -> None:
+        self._broker = broker
+        self._version = version
+        self._heads: dict[bytes, KnownHead] = {}
+        self._turned_away = 0  # unknown heads since the table is full
+        self._is_flexible = version >= 9
+        self._goes_by_id = version >= 13
+        # Three empty tagged sections end a flexible request: of the partition, the topic and the whole.
+        self._tail = b"\0\0\0" if self._is_flexible else b""
+
+    def find(self, frame: memoryview) -> tuple[KnownHead, memoryview] | None:
+        """What the head of a request means, and its batch; None where the general way must be taken."""
+        try:
+            head_end = self._head_end(frame)
+            known = self._heads.get(bytes(frame[_HEAD_AT:head_end]))
+            if known is None or not self._is_there(known):
+                return None
+            start, end = self._records_in(frame, head_end)
+        except (IndexError, struct.error, ValueError):
+            return None  # The general way says what is wrong.
+        tail = self._tail
+        if end - start < HEADER_SIZE or end + len(tail) != len(frame) or (tail and frame[end:] != tail):
+            return None
+        return known, frame[start:end]
+
+    def find_run(
+        self, view: memoryview, position: int, end: int
+    ) -> tuple[KnownHead, list[memoryview], list[int], list[int]] | None:
+        """The requests with one head that lie one behind another in `view`, from `position` on.
+
+        There stands the first one's size. What the head means; their batches, correlation ids and ends. None
+        if there are not two of them.
+        """
+        try:
+            frame = view[position + SIZE_BYTES : end]
+            head_end = self._head_end(frame)
+            head = bytes(frame[_HEAD_AT:head_end])
+            known = self._heads.get(head)
+            if known is None or not self._is_there(known):
+                return None
+            batches, correlation_ids, stops = self._run_of(head, view, position, end)
+        except (IndexError, struct.error, ValueError):
+            return None
+        return (known, batches, correlation_ids, stops) if len(batches) > 1 else None
+
+    def _run_of(
+        self, head: bytes, view: memoryview, position: int, end: int
+    ) -> tuple[list[memoryview], list[int], list[int]]:
+        batches: list[memoryview] = []
+        correlation_ids: list[int] = []
+        stops: list[int] = []
+        tail, version = self._tail, self._version
+        known_size, lead, lead_bytes = -1, b"", 0
+        while position + _PREFIX_BYTES < end and len(batches) < MAX_RUN:
+            size, api_key, api_version, correlation_id = _prefix(view, position)
+            stop = position + SIZE_BYTES + size
+            if stop > end or api_key or api_version != version:
+                break
+            start = position + lead_bytes
+            # Of the same size and with the same bytes up to the batch, it is of the same shape.
+            if size != known_size or view[position + _PREFIX_BYTES : start] != lead:
+                head_end = position + _PREFIX_BYTES + len(head)
+                if bytes(view[position + _PREFIX_BYTES : head_end]) != head:
+                    break
+                start, records_end = self._records_in(view, head_end)
+                if records_end + len(tail) != stop or records_end - start < HEADER_SIZE:
+                    break
+                known_size, lead_bytes = size, start - position
+                lead = bytes(view[position + _PREFIX_BYTES : start])
+            records_end = stop - len(tail)
+            if tail and view[records_end:stop] != tail:
+                break
+            batches.append(view[start:records_end])
+            correlation_ids.append(correlation_id)
+            stops.append(stop)
+            position = stop
+        return batches, correlation_ids, stops
+
+    def _is_there(self, known: KnownHead) -> bool:
+        # The name of a deleted topic may be another's by now, its id never.
+        if not self._goes_by_id:
+            return True
+        return known.request.topic_data[0].topic_id in self._broker.metadata.image.topics.by_id
+
+    def _head_end(self, frame: memoryview) -> int:
+        """Where the length of the batch stands in a request of the usual shape; in another, anywhere."""
+        (client_id_bytes,) = _int16(frame, _HEAD_AT)
+        position = _CLIENT_ID_AT + client_id_bytes if client_id_bytes > 0 else _CLIENT_ID_AT
+        if not self._is_flexible:
+            # No transactional id (2), acks (2), timeout (4), one topic (4), its name; one partition, index.
+            (name_bytes,) = _int16(frame, position + 12)
+            return position + 22 + int(name_bytes)
+        # No tags (1), no transactional id (1), acks, timeout, one topic (1); then the same in fewer bytes.
+        if not self._goes_by_id:
+            return position + 14 + frame[position + 9]
+        return position + 30
+
+    def _records_in(self, frame: memoryview, position: int) -> tuple[int, int]:
+        """Start and end of the batch whose length stands at `position`."""
+        if not self._is_flexible:
+            (size_bytes,) = _int32(frame, position)
+            return position + 4, position + 4 + size_bytes
+        size_bytes, position = read_uvarint(frame, position)
+        return position, position + size_bytes - 1
+
+    def learn(
+        self,
+        frame: memoryview,
+        body_at: int,
+        context: RequestContext,
+        request: ProduceRequest,
+        response: ProduceResponse,
+        prefix_bytes: int,
+    ) -> None:
+        """Remember the head of a request that the general way has just served, if it is of the usual shape.
+
+        Its body begins at `body_at`; before the answer go `prefix_bytes` for size and header.
+        """
+        if len(response.responses) != 1 or len(request.topic_data) != 1:
+            return
+        if request.acks == 0 or request.transactional_id is not None:
+            return
+        (topic,), (topic_response,) = request.topic_data, response.responses
+        if len(topic.partition_data) != 1 or topic_response.partition_responses[0].error_code:
+            return
+        name = topic.name
+        if self._goes_by_id:
+            name = self._broker.metadata.image.topics.by_id[topic.topic_id].name
+        head_end = self._head_end(frame)
+        if head_end > MAX_HEAD_BYTES or is_internal_topic(name):
+            return
+        head = bytes(frame[_HEAD_AT:head_end])
+        if head in self._heads:
+            return  # It was what followed that made this request take the general way.
+        if len(self._heads) >= MAX_HEADS:
+            self._turned_away += 1
+            if self._turned_away % LEARN_EVERY_WHEN_FULL:
+                return
+        bare = _without_records(request)
+        body = b"".join(encoder(ProduceRequest, self._version)(bare, bytearray()))
+        null_records_bytes = 1 if self._tail else 4
+        # Not so where the frame is written in an unusual way, with tags or long varints: then the length of
+        # the batch stands elsewhere.
+        if frame[body_at:head_end] != body[: len(body) - null_records_bytes - len(self._tail)]:
+            return
+        if len(self._heads) >= MAX_HEADS:
+            del self._heads[next(iter(self._heads))]
+        self._heads[head] = KnownHead(
+            bare, context.client_id, name, version=self._version, prefix_bytes=prefix_bytes
+        )
+
+
+def _without_records(request: ProduceRequest) -> ProduceRequest:
+    """The same with null for the one batch, whose bytes belong to the connection."""
+    (topic,) = request.topic_data
+    data = PartitionProduceData(index=topic.partition_data[0].index, records=None)
+    bare = TopicProduceData(name=topic.name, topic_id=topic.topic_id, partition_data=[data])
+    return replace(request, topic_data=[bare])
