@@ -19,7 +19,7 @@ from metadata_raft.raft_messages import (
     VoteGranted,
 )
 from metadata_raft.raft_node import MIN_ELECTION_SECONDS, RaftEngine
-from metadata_raft.voters import VoterSet
+from metadata_raft.voters import Voter, VoterSet
 
 COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets it try
 
@@ -30,10 +30,11 @@ class _Round(NamedTuple):
 
 
 class Election:
-    """`voters()` are those that count now; `post(node_id, message)` queues a message."""
+    """`own` is this voter, `voters()` are those that count now; `post(node_id, message)` queues a message."""
 
     def __init__(
         self,
+        own: Voter,
         engine: RaftEngine,
         journal: RaftJournal,
         follower: Follower,
@@ -41,6 +42,7 @@ class Election:
         voters: Callable[[], VoterSet],
         post: Callable[[int, RaftMessage], None],
     ) -> None:
+        self._own = own
         self._engine = engine
         self._journal = journal
         self._follower = follower
@@ -54,7 +56,8 @@ class Election:
         engine, voters = self._engine, self._voters()
         if engine.is_leading or engine.election_deadline >= engine.now():
             return
-        if engine.node_id not in voters:
+        if not voters.has(self._own.node_id, self._own.directory_id):
+            # A disk that came after the one which the log names does not know what that one promised.
             engine.postpone_election()
             return
         if engine.is_handed_leadership or len(voters) == 1:
@@ -126,9 +129,9 @@ class Election:
         )
 
     def handle_vote(self, node_id: int, reply: VoteGranted) -> None:
-        """Count a vote once."""
+        """Count a vote once; a learner has none."""
         engine = self._engine
-        if reply.term != engine.term:
+        if reply.term != engine.term or node_id not in self._voters():
             return
         if self._votes.term != reply.term:
             self._votes = _Round(reply.term, set())

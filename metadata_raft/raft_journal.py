@@ -107,6 +107,11 @@ class RaftJournal:
         """Whether `sync` has anything to do."""
         return self._is_state_dirty or bool(self._unwritten)
 
+    @property
+    def is_state_dirty(self) -> bool:
+        """Whether the term or the vote is not on disk yet."""
+        return self._is_state_dirty
+
     def __len__(self) -> int:
         return len(self._entries)
 

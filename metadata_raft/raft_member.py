@@ -102,7 +102,7 @@ class RaftMember:
         )
         self.follower = Follower(self.engine, journal, self, post=self.guard.post)
         self.election = Election(
-            self.engine, journal, self.follower, voters=lambda: self.voters, post=self.guard.post
+            voter, self.engine, journal, self.follower, voters=lambda: self.voters, post=self.guard.post
         )
         self.guard.engine, self.guard.election = self.engine, self.election
         self.guard.follower, self.guard.replication = self.follower, self.replication
@@ -179,8 +179,8 @@ class RaftMember:
             self._set_peers()
 
     def add_learner(self, voter: Voter) -> None:
-        """Send a node the log, without counting it, until it is made a voter."""
-        if voter.node_id in self.voters:
+        """Let the leader send a node the log, without counting it, until it is made a voter."""
+        if voter.node_id in self.voters or not self.engine.is_leading:
             return
         self._learners[voter.node_id] = voter
         self._set_peers()
@@ -261,8 +261,16 @@ class RaftMember:
             timestamp_ms=self._now_ms(),
         )
 
-    def handle_reign(self) -> None:
+    def begin_reign(self) -> None:
+        # What a learner had in an earlier reign may be cut off since; the engine forgets it of voters alone.
+        self._forget_learners()
         self.replication.begin_reign()
+
+    def _forget_learners(self) -> None:
+        self._learners.clear()
+        self._set_peers()
+
+    def handle_reign(self) -> None:
         if self.journal.voters is None:
             self._append_first_voters()
         self._reign_index = self.journal.last.raft_index
@@ -370,6 +378,10 @@ class RaftMember:
             self.journal.sync()
         engine.tick()
         self._look_at_voters()
+        if self.journal.is_state_dirty:
+            # A lone voter wins as it stands. What leaves in a term that it forgets with its power would be
+            # followed by other entries of the same term.
+            self.journal.sync()
         self.guard.flush_early()
         self.journal.sync()
         self.guard.flush()
@@ -384,8 +396,8 @@ class RaftMember:
         engine = self.engine
         if self._told_term and (not engine.is_leading or engine.term != self._told_term):
             self._told_term = 0
-            self._learners.clear()
-            self._set_peers()
+            if not engine.is_leading:
+                self._forget_learners()
             self._listener.handle_resignation()
         if self._applied:
             entries, self._applied = self._applied, []

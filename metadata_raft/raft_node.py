@@ -46,6 +46,8 @@ class EngineParts(Protocol):
 
     def apply(self, entry: JournalEntry) -> None: ...
 
+    def begin_reign(self) -> None: ...
+
     def handle_reign(self) -> None: ...
 
 
@@ -144,6 +146,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._parts.replicate()
 
     def _SyncObj__onBecomeLeader(self) -> None:
+        self._parts.begin_reign()
         SyncObj._SyncObj__onBecomeLeader(self)
         self._parts.handle_reign()
 

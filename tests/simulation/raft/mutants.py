@@ -10,7 +10,13 @@ from metadata_raft.raft_messages import AppendEntries, AppendReply
 def acks_before_it_syncs(*args: Any, **kwargs: Any) -> RaftMember:
     """Votes and acknowledgements leave at once."""
     member = RaftMember(*args, **kwargs)
-    member.guard.flush_early = member.guard.flush  # type: ignore[method-assign]
+    tick = member.engine.tick
+
+    def tick_and_tell() -> None:
+        tick()
+        member.guard.flush()
+
+    member.engine.tick = tick_and_tell  # type: ignore[method-assign]
     return member
 
 

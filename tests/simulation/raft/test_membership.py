@@ -1,11 +1,16 @@
 """Voters that come and go: one at a time, each with the whole log, none with a disk that forgot."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.quorum_state import read_quorum_state
+from metadata_raft.raft_messages import decode_message
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.voters import VoterSet, record_of_voters
-from tests.simulation.raft.world import Node, World
+from tests.simulation.raft.fuzz import LIMITS
+from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
 def change(leader: Node, voters: VoterSet) -> None:
@@ -204,3 +209,95 @@ def test_a_removed_node_disturbs_nobody() -> None:
     world.run(30)
 
     assert world.leaders == [leader] and leader.leading_term == term
+
+
+def test_a_lone_voter_tells_nobody_of_a_term_that_is_not_on_its_disk() -> None:
+    """It wins at once; a term that it forgot with its power it would begin again, with other entries."""
+    world = World(1, spares=1)
+    lone, spare = world.nodes[1], world.nodes[2]
+    world.leader()
+    lone.propose("x")
+    assert world.run(5, until=lambda: "x" in world.settings(spare))
+    terms: list[tuple[int, int]] = []
+    send = lone.send
+
+    def send_and_look(node_id: int, frame: bytes) -> None:
+        on_disk = read_quorum_state(lone.disk, DIRECTORY)
+        assert on_disk is not None
+        terms.append((decode_message(frame).term, on_disk.term))
+        send(node_id, frame)
+
+    lone.send = send_and_look  # type: ignore[method-assign]
+
+    world.run(3)  # so that it stands again in the very cycle in which it steps down
+    lone.member.engine.adopt_term(lone.member.engine.term + 1)
+    world.leader().propose("y")
+    assert world.run(5, until=lambda: "y" in world.settings(spare))
+
+    assert terms and all(told <= on_disk for told, on_disk in terms)
+
+
+def test_a_disk_that_the_log_does_not_name_elects_itself_as_little_as_others() -> None:
+    """It has a copy of the log, but not the promises of the disk before it."""
+    world = World(3, limits=LIMITS._replace(message_entries=1, messages_at_once=1))
+    leader = world.leader()
+    lost, other = (node for node in world.nodes.values() if node is not leader)
+    for number in range(5):
+        leader.propose(f"n{number}")
+    world.run(1)
+    world.crash(lost)
+    lost.wipe()
+    world.start(lost)
+    world.run(1)
+    for node in (leader, lost):
+        world.network.cut(node.node_id, other.node_id)
+        world.network.cut(other.node_id, node.node_id)
+    change(leader, leader.member.voters.without(lost.node_id))  # which nobody else hears of
+    removal = leader.member.journal.last.raft_index
+
+    world.run(0.7, until=lambda: lost.member.journal.last.raft_index == removal - 1)
+    assert lost.member.voters.is_settled and lost.node_id in lost.member.voters
+    world.crash(leader)
+    world.network.rejoin(other.node_id)
+    world.run(20)
+
+    assert not world.leaders
+
+
+def test_a_leader_knows_nothing_of_a_learner_from_an_earlier_reign() -> None:
+    """Two reigns in which nothing could be committed end at a log that is shorter than the learner's was."""
+    world = World(3, spares=1)
+    network, old, spare = world.network, world.leader(), world.nodes[4]
+    world.run(1)
+    network.isolate(old.node_id)
+    others = [node for node in world.nodes.values() if node not in (old, spare)]
+    assert world.run(10, until=lambda: any(node.member.engine.is_leading for node in others))
+    cut_off = next(node for node in others if node.member.engine.is_leading)
+    third = next(node for node in others if node is not cut_off)
+    for _ in range(3):
+        assert world.run(10, until=lambda: cut_off.member.engine.is_leading)
+        network.cut(cut_off.node_id, third.node_id)
+        network.cut(third.node_id, cut_off.node_id)
+        world.run(2)
+        assert not cut_off.leading_term and spare.member.journal.last == cut_off.member.journal.last
+        network.heal(cut_off.node_id, third.node_id)
+        network.heal(third.node_id, cut_off.node_id)
+    network.isolate(cut_off.node_id)
+    network.heal(old.node_id, third.node_id)
+    network.heal(third.node_id, old.node_id)
+    second = new_leader(world, (old, third))
+    network.rejoin(cut_off.node_id)
+    world.run(2)
+
+    network.isolate(second.node_id)
+    cut_off.member.engine.is_handed_leadership = True
+    cut_off.member.engine.stand_for_election()
+
+    assert world.run(2, until=lambda: cut_off.leading_term)
+    assert world.run(2, until=lambda: spare.image.version == cut_off.image.version)
+
+
+def new_leader(world: World, nodes: Sequence[Node]) -> Node:
+    """The one of these that leads, soon."""
+    assert world.run(10, until=lambda: any(node.leading_term for node in nodes))
+    return next(node for node in nodes if node.leading_term)
