@@ -27,6 +27,7 @@ COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets i
 class _Round(NamedTuple):
     term: int
     granted: set[int]
+    began_at: float = NEVER
 
 
 class Election:
@@ -69,7 +70,7 @@ class Election:
 
     def _begin_round(self, voters: VoterSet) -> None:
         engine, last = self._engine, self._journal.last
-        self._round = _Round(engine.term + 1, {engine.node_id})
+        self._round = _Round(engine.term + 1, {engine.node_id}, engine.now())
         if self._follower.heard_at == NEVER:
             engine.wait_briefly()
         else:
@@ -85,7 +86,9 @@ class Election:
         """A majority; of a new quorum everybody, because an empty disk may be one that was lost."""
         voters = self._voters()
         needed = len(voters) // 2 + 1 if voters.is_settled else len(voters)
-        return asked.term == self._engine.term + 1 and len(asked.granted & set(voters.by_id)) >= needed
+        # What was promised before a leader was heard does not depose that leader.
+        is_current = asked.term == self._engine.term + 1 and asked.began_at > self._follower.heard_at
+        return is_current and len(asked.granted & set(voters.by_id)) >= needed
 
     def handle_lost_leader(self) -> None:
         """The link to the leader broke: most likely it is dead, and others that lost it too will say so."""
