@@ -11,6 +11,7 @@ owner.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -395,33 +396,61 @@ class PartitionLog:
         headers = check_follower_batches(view, self.log_end_offset, self.topic_partition)
         if not headers:
             return AppendResult(UNKNOWN_OFFSET, UNKNOWN_OFFSET, NO_TIMESTAMP, self.log_start_offset)
+        first, last = headers[0][1].base_offset, headers[-1][1].last_offset
         try:
-            for position, header in headers:
-                self._append_placed(header, view[position : position + header.size_bytes], now_ms)
+            done = 0
+            while done < len(headers):
+                done += self._append_placed(view, headers, done, now_ms)
         except OSError as error:
             raise self._fail(error) from error
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush(now_ms=now_ms)
-        first, last = headers[0][1].base_offset, headers[-1][1].last_offset
         return AppendResult(first, last, NO_TIMESTAMP, self.log_start_offset)
 
-    def _append_placed(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
-        size_bytes = header.size_bytes
+    def _append_placed(
+        self, view: memoryview, headers: Sequence[tuple[int, BatchHeader]], begin: int, now_ms: int
+    ) -> int:
+        """Write the batch that is number `begin` of these, and those behind it that go with it, at once.
+
+        Returns how many.
+        """
+        (start, first), config = headers[begin], self.config
         segment = self._segment_for(
-            size_bytes, header.base_offset, header.last_offset, header.max_timestamp, max(now_ms, 0)
+            first.size_bytes, first.base_offset, first.last_offset, first.max_timestamp, max(now_ms, 0)
         )
-        if header.partition_leader_epoch > self._epochs.latest_epoch:
-            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-        position = segment.size_bytes
-        segment.append([batch], size_bytes)
-        if segment.index_batch(
-            header.last_offset, header.max_timestamp, position, self.config.index_interval_bytes
-        ) and segment.is_full(self.config):
+        if first.partition_leader_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(first.partition_leader_epoch, first.base_offset)
+        stop, end = begin + 1, start + first.size_bytes
+        room = self._room
+        if room is not None and not segment.is_full(config, len(headers)):
+            space = room.end_position - segment.size_bytes + start
+            for position, header in islice(headers, stop, None):
+                if (
+                    position + header.size_bytes > space
+                    or header.last_offset > room.last_offset
+                    or header.max_timestamp > room.last_timestamp
+                    or header.partition_leader_epoch != first.partition_leader_epoch
+                ):
+                    break
+                stop, end = stop + 1, position + header.size_bytes
+        at = segment.size_bytes
+        segment.append([view[start:end]], end - start)
+        for position, header in islice(headers, begin, stop):
+            segment.index_batch(
+                header.last_offset,
+                header.max_timestamp,
+                at + position - start,
+                config.index_interval_bytes,
+            )
+            self.log_end_offset = header.next_offset
+            if header.producer_id >= 0:
+                batch = view[position : position + header.size_bytes]
+                seen_ms = now_ms if now_ms >= 0 else header.max_timestamp
+                self._add_to_producers(segment, header, batch, seen_ms)
+        if segment.is_full(config):
             self._room = None
-        self.log_end_offset = header.next_offset
-        if header.producer_id >= 0:
-            self._add_to_producers(segment, header, batch, now_ms if now_ms >= 0 else header.max_timestamp)
-        self._producers.map_end_offset = header.next_offset
+        self._producers.map_end_offset = self.log_end_offset
+        return stop - begin
 
     def _add_to_producers(
         self, segment: Segment, header: BatchHeader, batch: ByteSource | None, now_ms: int

@@ -16,6 +16,7 @@ from logstore.schema import Buffer, schema_of
 from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
 from logstore.schema_decode import TooManyElements
 from node.kafka_api import api_versions
+from node.kafka_api.produce_heads import was_taken
 from node.kafka_api.repeated_produce import RepeatedProduces
 from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
@@ -35,7 +36,6 @@ from node.wire.messages.peer_handshake import (
     PeerHandshakeRequest,
     PeerHandshakeResponse,
 )
-from node.wire.messages.produce import ProduceResponse
 from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ class Dispatcher:
             return self._answer(route, correlation_id, self._shake_hands(connection, request))
         context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
         result = route.handle(self._broker, context, request)
-        if repeated is not None and isinstance(result, ProduceResponse):
-            repeated.heads.learn(frame, position, context, request, result, route.prefix_bytes)
+        if repeated is not None and was_taken(request, result):
+            repeated.heads.learn(frame, position, context, request, route.prefix_bytes)
         return self._answer(route, correlation_id, result)
 
     def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:

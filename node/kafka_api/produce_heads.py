@@ -6,7 +6,7 @@ encoder.
 """
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from logstore.errors import ErrorCode
 from logstore.record_batch import HEADER_SIZE, NO_TIMESTAMP
@@ -16,7 +16,7 @@ from logstore.schema_decode import read_uvarint
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.internal_topics import is_internal_topic
 from node.kafka_api.produce import NO_OFFSET
-from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_context import Delayed, RequestContext
 from node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -254,20 +254,13 @@ class ProduceHeads:
         body_at: int,
         context: RequestContext,
         request: ProduceRequest,
-        response: ProduceResponse,
         prefix_bytes: int,
     ) -> None:
-        """Remember the head of a request that the general way has just served, if it is of the usual shape.
+        """Remember the head of a request that the general way has just served, for which `was_taken`.
 
         Its body begins at `body_at`; before the answer go `prefix_bytes` for size and header.
         """
-        if len(response.responses) != 1 or len(request.topic_data) != 1:
-            return
-        if request.acks == 0 or request.transactional_id is not None:
-            return
-        (topic,), (topic_response,) = request.topic_data, response.responses
-        if len(topic.partition_data) != 1 or topic_response.partition_responses[0].error_code:
-            return
+        (topic,) = request.topic_data
         name = topic.name
         if self._goes_by_id:
             name = self._broker.metadata.image.topics.by_id[topic.topic_id].name
@@ -293,6 +286,17 @@ class ProduceHeads:
         self._heads[head] = KnownHead(
             bare, context.client_id, name, version=self._version, prefix_bytes=prefix_bytes
         )
+
+
+def was_taken(request: ProduceRequest, result: Any) -> bool:
+    """Whether a request is of the usual shape and its one batch was appended, whoever is still waited for."""
+    if request.acks == 0 or request.transactional_id is not None:
+        return False
+    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+        return False
+    if isinstance(result, ProduceResponse):
+        return not result.responses[0].partition_responses[0].error_code
+    return type(result) is Delayed
 
 
 def _without_records(request: ProduceRequest) -> ProduceRequest:

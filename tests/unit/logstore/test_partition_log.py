@@ -284,6 +284,41 @@ def test_a_follower_holds_the_leaders_bytes(log: PartitionLog) -> None:
     follower.check_invariants()
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"segment_bytes": 700},
+        {"segment_ms": 1000},
+        {"index_interval_bytes": 0, "segment_index_bytes": 80},
+        {"index_interval_bytes": 150},
+        {"flush_messages": 4},
+    ],
+)
+def test_batches_that_come_together_are_written_as_one_by_one(settings: dict[str, int]) -> None:
+    """Among them producers, a transaction, new leaders and a gap, as a compacted leader has them."""
+    leader = open_log(MemoryDisk())
+    for number in range(40):
+        append(leader, 1 + number % 3, epoch=number // 15, timestamp=NOW_MS + 50 * number)
+        send(leader, 7, number, is_transactional=True, epoch=number // 15)
+    end_transaction(leader, 7, ControlType.ABORT)
+    leader.append_as_follower(batch_of(2, base_offset=leader.log_end_offset + 9))
+    fetched = leader.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice.read()
+    config = LogConfig(**settings)  # type: ignore[arg-type]
+    together, single = open_log(MemoryDisk(), config=config), open_log(MemoryDisk(), config=config)
+
+    together.append_as_follower(fetched, now_ms=NOW_MS)
+    for position, header in iterate_headers(fetched):
+        single.append_as_follower(fetched[position : position + header.size_bytes], now_ms=NOW_MS)
+
+    together.check_invariants()
+    for log in (together, single):
+        log.close(now_ms=NOW_MS)
+    assert together._disk.files.keys() == single._disk.files.keys()  # type: ignore[attr-defined]
+    for path, inode in single._disk.files.items():  # type: ignore[attr-defined]
+        assert together._disk.files[path].content == inode.content, path  # type: ignore[attr-defined]
+
+
 def test_a_follower_refuses_what_does_not_follow(log: PartitionLog) -> None:
     log.append_as_follower(batch_of(2, base_offset=0))
 
