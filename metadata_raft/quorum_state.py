@@ -15,6 +15,7 @@ from logstore.errors import ErrorCode, KafkaError
 QUORUM_STATE: Final = "quorum-state"
 MAX_QUORUM_STATE_BYTES: Final = 4096
 NOBODY: Final = -1
+MAX_TERM: Final = 2**31 - 1  # it is an epoch to Kafka's clients, an int32
 _DATA_VERSION: Final = 1
 
 
@@ -39,7 +40,7 @@ def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
         if (
             type(term) is not int
             or type(voted_id) is not int
-            or term < 0
+            or not 0 <= term <= MAX_TERM
             or values["data_version"] != _DATA_VERSION
         ):
             raise ValueError

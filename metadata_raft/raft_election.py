@@ -5,9 +5,11 @@ from a leader, so a voter that was cut off comes back without deposing anybody. 
 only from the very disk that the log names: one that was lost has forgotten what it promised.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from metadata_raft.quorum_state import MAX_TERM
 from metadata_raft.raft_follower import NEVER, Follower
 from metadata_raft.raft_journal import RaftJournal
 from metadata_raft.raft_messages import (
@@ -20,6 +22,8 @@ from metadata_raft.raft_messages import (
 )
 from metadata_raft.raft_node import MIN_ELECTION_SECONDS, RaftEngine
 from metadata_raft.voters import Voter, VoterSet
+
+log = logging.getLogger(__name__)
 
 COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets it try
 
@@ -59,6 +63,10 @@ class Election:
             return
         if not voters.has(self._own.node_id, self._own.directory_id):
             # A disk that came after the one which the log names does not know what that one promised.
+            engine.postpone_election()
+            return
+        if engine.term >= MAX_TERM:
+            log.error("The terms of the metadata quorum are used up: this node stands for election no more.")
             engine.postpone_election()
             return
         if engine.is_handed_leadership or len(voters) == 1:

@@ -127,6 +127,8 @@ class Follower:
 
     def handle_chunk(self, node_id: int, chunk: SnapshotChunk) -> None:
         """Take a piece of a snapshot."""
+        if chunk.last_term > chunk.term:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot is of a term that has not begun.")
         if not self._follow(node_id, chunk.term):
             return
         if chunk.last_index <= self._engine.commit_index:

@@ -33,6 +33,11 @@ from metadata_raft.raft_replication import Replication
 
 log = logging.getLogger(__name__)
 
+# By how much peers may raise the term of this voter: at once, and a second. A term needs an election, and an
+# election a tenth of a second, so that a voter may have been away for twenty days of nothing but elections.
+TERM_RISE_BURST: Final = 2**24
+TERM_RISE_PER_S: Final = 100
+
 # Sent without waiting for the sync: they promise nothing that is not on disk already.
 _EARLY: Final = (AppendEntries, SnapshotChunk)
 
@@ -60,6 +65,25 @@ class Membership(Protocol):
     def counts(self, peer: Peer) -> bool: ...
 
 
+class _TermAllowance:
+    """How far peers may raise the term; without a limit one that is mad could use them all up in an instant."""
+
+    def __init__(self) -> None:
+        self._left = TERM_RISE_BURST
+        self._counted_at = 0.0
+
+    def left(self, now: float) -> int:
+        """At this moment, in the engine's seconds."""
+        grown = int((now - self._counted_at) * TERM_RISE_PER_S)
+        if grown > 0:
+            self._left, self._counted_at = min(self._left + grown, TERM_RISE_BURST), now
+        return self._left
+
+    def use(self, rise: int) -> None:
+        """So much of it is gone."""
+        self._left -= rise
+
+
 class Guard:
     """Queues what leaves, judges what arrives."""
 
@@ -67,6 +91,7 @@ class Guard:
         self._links = links
         self._membership = membership
         self._waiting: list[tuple[int, RaftMessage]] = []
+        self._allowance = _TermAllowance()
         self.refused: Counter[str] = Counter()  # why messages were not heard
         self.engine: RaftEngine
         self.election: Election
@@ -117,9 +142,18 @@ class Guard:
 
     def receive(self, peer: Peer, frame: bytes) -> None:
         """Hear one message; CORRUPT_MESSAGE if no voter would send it, and its link should end."""
-        message = decode_message(frame)
-        if message.term < 0:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A message is of a term below 0.")
+        message, term = decode_message(frame), self.engine.term
+        if not 0 <= message.term <= term + self._allowance.left(self.engine.now()):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A message is of the term {message.term}, which cannot have begun: this one is {term}.",
+            )
+        try:
+            self._hear(peer, message)
+        finally:
+            self._allowance.use(self.engine.term - term)
+
+    def _hear(self, peer: Peer, message: RaftMessage) -> None:
         match message:
             case PreVote():
                 self.election.handle_pre_vote(peer.node_id, message)

@@ -1,8 +1,28 @@
 """Elections that nobody needs, and terms that nobody can have begun."""
 
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_messages import AppendEntries, PreVoteGranted, RaftMessage, encode_message
-from tests.simulation.raft.world import Node, World
+from collections.abc import Callable
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.quorum_state import MAX_TERM, QuorumState, read_quorum_state, write_quorum_state
+from metadata_raft.raft_guard import TERM_RISE_BURST, Peer
+from metadata_raft.raft_messages import (
+    AppendEntries,
+    AppendReply,
+    PreVote,
+    PreVoteGranted,
+    RaftMessage,
+    RequestVote,
+    SnapshotChunk,
+    SnapshotReply,
+    TermHint,
+    TimeoutNow,
+    VoteGranted,
+    encode_message,
+)
+from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
 def tell(target: Node, source: Node, message: RaftMessage) -> None:
@@ -27,3 +47,121 @@ def test_a_vote_that_was_promised_before_the_leader_was_heard_again_elects_nobod
     world.run(3)
 
     assert world.leaders == [leader] and leader.leading_term == term
+
+
+# ---- terms -------------------------------------------------------------------------------------------------
+
+AHEAD = 2**40  # of any log here
+MESSAGES: tuple[Callable[[int], RaftMessage], ...] = (
+    lambda term: PreVote(term=term, last_index=AHEAD, last_term=term),
+    lambda term: PreVoteGranted(term=term),
+    lambda term: RequestVote(term=term, last_index=AHEAD, last_term=term),
+    lambda term: VoteGranted(term=term),
+    lambda term: TermHint(term=term),
+    lambda term: TimeoutNow(term=term),
+    lambda term: AppendEntries(term=term, commit_index=AHEAD, previous_index=1, previous_term=1),
+    lambda term: AppendReply(term=term, previous_index=1, success=True, next_index=2),
+    lambda term: SnapshotReply(term=term, last_index=1, position=0, wanted_position=0, is_installed=True),
+    lambda term: SnapshotChunk(
+        term=term, last_index=AHEAD, last_term=1, end_offset=9, total_bytes=9, position=0, chunk=b"x"
+    ),
+)
+
+
+def refuses(target: Node, source: Node, message: RaftMessage) -> bool:
+    """Whether the link would end."""
+    try:
+        tell(target, source, message)
+    except KafkaError as refused:
+        assert refused.code is ErrorCode.CORRUPT_MESSAGE
+        return True
+    return False
+
+
+@pytest.mark.parametrize("make", MESSAGES, ids=lambda make: type(make(1)).__name__)
+def test_a_term_that_nobody_can_have_begun_is_refused(make: Callable[[int], RaftMessage]) -> None:
+    """The highest that a message can say (int32) would be the last one, and nobody could be elected again."""
+    world = World(3)
+    leader = world.leader()
+    term = leader.leading_term
+    other, third = (node for node in world.nodes.values() if node is not leader)
+
+    assert all(refuses(target, other, make(MAX_TERM)) for target in (leader, third))
+
+    world.run(5)
+    leader.propose("x")
+    world.run(1)
+    assert leader.leading_term == term and world.history.acked == {"x"}
+
+
+def test_a_voter_that_was_away_for_a_million_elections_is_let_in() -> None:
+    world = World(3)
+    leader = world.leader()
+    late = next(node for node in world.nodes.values() if node is not leader)
+    world.network.isolate(late.node_id)
+    world.run(2)
+    for node in world.nodes.values():
+        if node is not late:
+            node.member.engine.adopt_term(1_000_000)
+    world.leader()
+
+    world.network.rejoin(late.node_id)
+    world.run(3)
+
+    assert late.member.engine.term == world.leader().leading_term > 1_000_000
+
+
+def test_terms_that_rise_and_rise_are_refused_before_they_run_out() -> None:
+    """A peer that is mad, or was sent its own words: the others elect leaders for years to come."""
+    world = World(3)
+    leader = world.leader()
+    mad = next(node for node in world.nodes.values() if node is not leader)
+    rest = [node for node in world.nodes.values() if node is not mad]
+
+    for _ in range(1_000):
+        world.step()
+        for node in rest:
+            refuses(node, mad, TermHint(term=node.member.engine.term + TERM_RISE_BURST // 4))
+    world.crash(mad)
+
+    assert world.leader().leading_term < 2 * TERM_RISE_BURST < MAX_TERM // 10
+
+
+def test_a_voter_at_the_end_of_the_terms_lives_on_without_an_election() -> None:
+    world = World(3)
+    late = next(node for node in world.nodes.values() if node is not world.leader())
+    world.network.isolate(late.node_id)
+    late.member.engine.adopt_term(MAX_TERM)
+
+    world.run(10)
+
+    assert late.is_up and late.member.engine.term == MAX_TERM
+    world.leader().propose("x")
+    world.run(1)
+    assert world.history.acked == {"x"}
+
+
+def test_a_snapshot_of_a_term_that_has_not_begun_is_refused() -> None:
+    world = World(3)
+    leader = world.leader()
+    follower = next(node for node in world.nodes.values() if node is not leader)
+    chunk = SnapshotChunk(
+        term=leader.leading_term,
+        last_index=AHEAD,
+        last_term=leader.leading_term + 1,
+        end_offset=9,
+        total_bytes=9,
+        position=0,
+        chunk=b"x",
+    )
+
+    assert refuses(follower, leader, chunk)
+
+
+def test_a_file_with_a_term_that_no_message_could_say_is_damaged() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(DIRECTORY)
+    write_quorum_state(disk, DIRECTORY, QuorumState(MAX_TERM + 1, 1))
+
+    with pytest.raises(KafkaError, match="quorum-state is damaged"):
+        read_quorum_state(disk, DIRECTORY)
