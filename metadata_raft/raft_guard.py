@@ -66,7 +66,7 @@ class Membership(Protocol):
 
 
 class _TermAllowance:
-    """How far peers may raise the term; without a limit one that is mad could use them all up in an instant."""
+    """How far peers may raise the term: one that is mad could use all of them up in an instant."""
 
     def __init__(self) -> None:
         self._left = TERM_RISE_BURST
