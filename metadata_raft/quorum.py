@@ -76,6 +76,10 @@ class Quorum(Protocol):
     def epoch(self) -> int:
         """The reign in which this member appends, or which it knows."""
 
+    @property
+    def hears_all(self) -> bool:
+        """Whether all that is committed comes to this member: it has a vote, and a leader to follow."""
+
     def attach(self, listener: QuorumListener) -> None:
         """Name the listener, before anything else; one that already leads tells it so at once."""
 

@@ -65,6 +65,10 @@ class MemoryQuorum:
         self.is_leader, self.epoch = True, self.epoch + 1
         self._listener.handle_leadership(self.epoch)
 
+    @property
+    def hears_all(self) -> bool:
+        return self.leader_id >= 0
+
     async def teach(self, voter: Voter, timeout_seconds: float) -> None:
         return
 

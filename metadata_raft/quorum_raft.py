@@ -170,6 +170,10 @@ class RaftQuorum:
     def epoch(self) -> int:
         return self._leading_epoch or self._view.epoch
 
+    @property
+    def hears_all(self) -> bool:
+        return self.leader_id >= 0
+
     def status(self) -> QuorumStatus:
         return self._view.status
 

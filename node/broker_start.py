@@ -180,6 +180,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
             image,
             leader=lambda: (broker.metadata.controller_id, broker.metadata.controller_epoch),
             voters=lambda: _voter_addresses(broker),
+            hears_all=lambda: broker.quorum.hears_all,
         )
         broker.metadata.add_commit_listener(broker.metadata_feed.add)
     broker.lifecycle = BrokerLifecycle(
@@ -214,10 +215,10 @@ def _voter_ids(broker: "Broker") -> Sequence[int]:
 def _voter_addresses(broker: "Broker") -> list[VoterAddress]:
     """Where nodes that are no voters find those that are."""
     own = registered_listeners(broker)[broker.config.inter_broker_listener_name]
-    found = [VoterAddress(node_id=broker.config.node_id, host=own.host, port=own.port)]
+    found: list[VoterAddress] = []
     for node_id in _voter_ids(broker):
-        endpoint = broker.peer_endpoint(node_id)
-        if node_id != broker.config.node_id and endpoint is not None:
+        endpoint = own if node_id == broker.config.node_id else broker.peer_endpoint(node_id)
+        if endpoint is not None:
             found.append(VoterAddress(node_id=node_id, host=endpoint.host, port=endpoint.port))
     return found
 

@@ -66,6 +66,10 @@ class MemberQuorum:
     def epoch(self) -> int:
         return max(self._raft.epoch, self._observer.epoch)
 
+    @property
+    def hears_all(self) -> bool:
+        return self._has_vote() and self._raft.hears_all
+
     def attach(self, listener: QuorumListener) -> None:
         self._listener, self._image = listener, listener.committed_image
         self._raft.attach(self)

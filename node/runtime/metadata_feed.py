@@ -31,6 +31,7 @@ MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have 
 # Between two answers to the same nodes, for each of them: a hundred nodes hear at most every 100 ms.
 GAP_S_FOR_EACH: Final = 0.001
 SNAPSHOTS_KEPT: Final = 2
+LOOK_S: Final = 0.5  # how often it is looked whether those who wait here would learn more elsewhere
 
 
 class _Entry:
@@ -66,15 +67,18 @@ class MetadataFeed:
         *,
         leader: Callable[[], tuple[int, int]],
         voters: Callable[[], Sequence[VoterAddress]],
+        hears_all: Callable[[], bool],
     ) -> None:
         self._image = image
         self._leader = leader  # its id and epoch
         self._voters = voters
+        self._hears_all = hears_all  # whether this node has a vote and a leader to follow
         self._entries: list[_Entry] = []
         self._records = 0
         self._waiting: dict[asyncio.Future[None], asyncio.TimerHandle] = {}
         self._told_at = 0.0
         self._telling: asyncio.TimerHandle | None = None
+        self._looking: asyncio.TimerHandle | None = None
         # The last answer: mostly everybody asks for what follows the same offset.
         self._answered_key: tuple[int, ...] = ()
         self._answered: list[Buffer] = []
@@ -117,14 +121,31 @@ class MetadataFeed:
 
     def close(self) -> None:
         """Answer all that wait with what there is."""
-        if self._telling is not None:
-            self._telling.cancel()
+        for timer in (self._telling, self._looking):
+            if timer is not None:
+                timer.cancel()
         self._tell()
+
+    def _look(self) -> None:
+        """Send those who wait away from a voter that is cut off, or that is none any more."""
+        self._looking = None
+        if not self._waiting:
+            return
+        if self._hears_all():
+            self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        else:
+            self._tell()
 
     # ---- what is asked for ---------------------------------------------------------------------------------
 
-    def fetch(self, request: FetchMetadataRequest, version: int) -> EncodedBody | Delayed | Awaitable[object]:
-        """What follows an offset, now or when there is something, as a handler answers."""
+    def fetch(
+        self, request: FetchMetadataRequest, version: int
+    ) -> EncodedBody | Delayed | Awaitable[object] | FetchMetadataResponse:
+        """What follows an offset, now or when there is something, as a handler answers.
+
+        NOT_LEADER_OR_FOLLOWER, with the voters that are known, where this node itself may miss what is
+        committed: nodes without a vote that learned from each other would never hear of anything again.
+        """
         if request.fetch_offset > self._image.version and request.max_wait_ms > 0:
             return Delayed(self._wait(request.max_wait_ms), lambda _: self._answer(request, version))
         return self._answer(request, version)
@@ -135,6 +156,8 @@ class MetadataFeed:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting[future] = loop.call_later(min(timeout_ms, MAX_WAIT_MS) / 1000, self._give_up, future)
+        if self._looking is None:
+            self._looking = loop.call_later(LOOK_S, self._look)
         return future
 
     def _give_up(self, future: "asyncio.Future[None]") -> None:
@@ -142,7 +165,13 @@ class MetadataFeed:
         if not future.done():
             future.set_result(None)
 
-    def _answer(self, request: FetchMetadataRequest, version: int) -> EncodedBody | Awaitable[object]:
+    def _answer(
+        self, request: FetchMetadataRequest, version: int
+    ) -> EncodedBody | Awaitable[object] | FetchMetadataResponse:
+        if not self._hears_all():
+            return FetchMetadataResponse(
+                error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, voters=list(self._voters())
+            )
         asked = (request.fetch_offset, request.last_epoch, request.max_bytes, version)
         key = (*asked, self._image.version, *self._leader())
         if key == self._answered_key:

@@ -43,6 +43,7 @@ class MetadataObserver:
     """A member of the quorum that has no vote. All of it runs on the node's event loop."""
 
     is_leader: Final = False
+    hears_all: Final = False  # what it fetches may be old
 
     def __init__(
         self,
@@ -138,12 +139,15 @@ class MetadataObserver:
             FetchMetadataResponse,
             timeout_s=FETCH_WAIT_MS / 1000 + 5,
         )
+        told = {one.node_id: Endpoint(one.host, one.port) for one in response.voters}
         if response.error_code:
+            # It has no vote any more; of those who have, it knew more than was known here, or less.
+            self._voters |= told
             raise KafkaError(ErrorCode(response.error_code), f"node {voter_id} refused to give metadata")
         if response.epoch >= self.epoch:
             self.leader_id, self.epoch = response.leader_id, response.epoch
-        if response.voters:
-            self._voters = {one.node_id: Endpoint(one.host, one.port) for one in response.voters}
+        if told:
+            self._voters = told
         if response.snapshot_offset >= 0:
             await self._take_snapshot(client, response)
         self._apply(response.batches)

@@ -50,10 +50,15 @@ class PeerNode(MetadataNode):
         self, node_id: int = 0, *, own_gate: PeerGate | None = None, listener: str = "PLAINTEXT"
     ) -> None:
         super().__init__({"node.id": str(node_id)})
+        self.voters = [self]
         self.metadata_feed = MetadataFeed(
             self.metadata.image,
             leader=lambda: (self.metadata.controller_id, self.metadata.controller_epoch),
-            voters=lambda: [VoterAddress(node_id=node_id, host="127.0.0.1", port=self.listener.port)],
+            voters=lambda: [
+                VoterAddress(node_id=one.config.node_id, host="127.0.0.1", port=one.listener.port)
+                for one in self.voters
+            ],
+            hears_all=lambda: self.quorum.hears_all,
         )
         self.metadata.add_commit_listener(self.metadata_feed.add)
         self.peer_gate = own_gate if own_gate is not None else gate(node_id)
@@ -114,10 +119,11 @@ async def serving(node: PeerNode) -> AsyncIterator[PeerNode]:
 class ObserverNode:
     """A node that is no voter: it learns the metadata from `voter` and sends it commands."""
 
-    def __init__(self, node_id: int, voter: PeerNode) -> None:
+    def __init__(self, node_id: int, voter: PeerNode, *others: PeerNode) -> None:
+        """`others` can be reached, too, but are not known as voters."""
         chance = random.Random(node_id)
         voter_id = voter.config.node_id
-        self.peers = network(node_id, voter)
+        self.peers = network(node_id, voter, *others)
         self.observer = MetadataObserver(
             MetadataImage(cluster_id=voter.metadata.image.cluster_id),
             voters={voter_id: voter.endpoint},

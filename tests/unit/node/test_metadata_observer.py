@@ -105,6 +105,24 @@ def test_many_observers_share_the_bytes_of_a_batch() -> None:
     asyncio.run(scene())
 
 
+def test_nobody_learns_from_a_node_that_may_miss_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_feed, "LOOK_S", 0.02)
+
+    async def scene() -> None:
+        left, voter = await started(PeerNode(0)), await started(PeerNode(1))
+        async with serving(left), serving(voter), observing(ObserverNode(2, left, voter)) as node:
+            await node.reaches(left.metadata.image.version)
+            await voter.metadata.submit(create("a"))
+
+            left.voters = [voter]
+            left.quorum.lose_leadership()  # what is asked of it waits there by now
+
+            await node.reaches(voter.metadata.image.version)
+            assert node.metadata.controller_id == voter.metadata.controller_id
+
+    asyncio.run(scene())
+
+
 def test_a_command_of_an_observer_is_decided_by_the_leader_and_seen_here_when_it_is_answered() -> None:
     async def scene() -> None:
         async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
