@@ -76,20 +76,19 @@ def find_range(
     last = len(segments) - 1
     for number in range(max(0, bisect_right(base_offsets, offset) - 1), last + 1):
         segment = segments[number]
-        start = segment.position_of(offset)
-        if start is None:  # Compaction left no batch from here to the next segment.
+        batch = segment.find_batch(offset)
+        if batch is None:  # Compaction left no batch from here to the next segment.
             continue
+        start, first_size = batch
         end = segment.size_bytes
         if upper_offset < (log_end_offset if number == last else base_offsets[number + 1]):
             upper_position = segment.position_of(upper_offset)
             end = end if upper_position is None else upper_position
         size = min(end - start, max_bytes)
-        if size < end - start:
-            first_size = segment.size_of_batch_at(start)
-            if size < first_size:
-                if not minimum_one_batch:
-                    return Range(EMPTY_SLICE, number, True)
-                size = first_size
+        if size < min(first_size, end - start):
+            if not minimum_one_batch:
+                return Range(EMPTY_SLICE, number, True)
+            size = first_size
         return Range(segment.slice(start, size) if size > 0 else EMPTY_SLICE, number)
     return Range(EMPTY_SLICE, last)
 

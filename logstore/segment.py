@@ -376,25 +376,26 @@ class Segment:
 
         CORRUPT_MESSAGE when that cannot be known, as a length in between is wrong.
         """
+        found = self.find_batch(offset)
+        return None if found is None else found[0]
+
+    def find_batch(self, offset: int) -> tuple[int, int] | None:
+        """Where that batch starts and how large it is."""
         if offset >= self._recent_start_offset and self._file is not None:
-            found = bisect_left(self._recent_last_offsets, offset)
-            return self._recent_positions[found] if found < len(self._recent_positions) else None
+            positions = self._recent_positions
+            number = bisect_left(self._recent_last_offsets, offset)
+            if number >= len(positions):
+                return None
+            end = positions[number + 1] if number + 1 < len(positions) else self.size_bytes
+            return positions[number], end - positions[number]
         end = self.offset_index.lookup(offset).position
         for position, header in self.headers(end):
             if header.base_offset + header.last_offset_delta >= offset:
-                return position
+                return position, header.size_bytes
             end = position + header.size_bytes
         if end != self.size_bytes:  # A reader would be led past the rest to the next segment.
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no whole batch at position {end}.")
         return None
-
-    def size_of_batch_at(self, position: int) -> int:
-        """The size of the batch at `position`."""
-        found = bisect_left(self._recent_positions, position)
-        if found + 1 < len(self._recent_positions) and self._recent_positions[found] == position:
-            return self._recent_positions[found + 1] - position
-        header = self.header_at(position)
-        return header.size_bytes if header is not None else 0
 
     def slice(self, position: int, size: int) -> FileSlice:
         """A range of the `.log` file."""
