@@ -26,7 +26,7 @@ from node.replica.partition import Partition
 from node.runtime.group_shard import GroupShard
 from node.wire.messages.fetch import FetchPartition
 from tests.simulation import stories
-from tests.simulation.raft import fuzz
+from tests.simulation.raft import fuzz, schedules
 from tests.simulation.raft import mutants as raft_mutants
 from tests.simulation.simulation import Options, Simulation, run_seed
 from tests.simulation.stories import Story
@@ -111,7 +111,24 @@ def quorum_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[
 
 
 def _storm(seed: int) -> object:
-    return fuzz.run(seed, make_member=lambda *args, **kwargs: raft_core.RaftMember(*args, **kwargs))
+    return fuzz.run(seed, make_member=_make_member)
+
+
+def schedule_mutant(
+    schedule: Callable[..., None],
+) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """The same, looked for in one schedule of the quorum."""
+
+    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        run = partial(schedule, make_member=_make_member)
+        MUTANTS.append(Mutant(plant=plant, run=run, seeds=range(MAX_SEEDS)))
+        return plant
+
+    return enter
+
+
+def _make_member(*args: Any, **kwargs: Any) -> raft_core.RaftMember:
+    return raft_core.RaftMember(*args, **kwargs)
 
 
 # ---- the quorum --------------------------------------------------------------------------------------------
@@ -153,6 +170,16 @@ def the_commit_moves_over_what_was_not_compared(patch: Patch) -> None:
 @quorum_mutant(8)
 def a_follower_cuts_off_what_agrees(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.cuts_off_what_agrees)
+
+
+@schedule_mutant(schedules.figure_8)
+def entries_of_old_terms_are_committed_by_count(patch: Patch) -> None:
+    patch.setattr(raft_core, "RaftMember", raft_mutants.commits_old_terms_by_count)
+
+
+@schedule_mutant(schedules.a_voter_is_asked_again_after_a_crash)
+def term_and_vote_are_on_no_disk(patch: Patch) -> None:
+    patch.setattr(raft_core, "RaftMember", raft_mutants.forgets_its_vote)
 
 
 @mutant(KILLS)

@@ -94,3 +94,19 @@ def counts_any_disk(*args: Any, **kwargs: Any) -> RaftMember:
     member.counts = lambda peer: peer.node_id in member.voters  # type: ignore[method-assign]
     member.election._has_won = lambda asked: len(asked.granted) > len(member.voters) // 2  # type: ignore[method-assign]
     return member
+
+
+def commits_old_terms_by_count(*args: Any, **kwargs: Any) -> RaftMember:
+    """What a majority has is committed, of whichever term it is (Raft paper, 5.4.2 and figure 8)."""
+    member = RaftMember(*args, **kwargs)
+    engine, tick = member.engine, member.engine.tick
+
+    def count_and_tick() -> None:
+        if engine.is_leading:
+            others = [one.node_id for one in member.voters if one.node_id != engine.node_id]
+            had = sorted([member.journal.last.raft_index, *map(engine.match_of, others)], reverse=True)
+            engine.commit_index = max(engine.commit_index, had[len(had) // 2])
+        tick()
+
+    engine.tick = count_and_tick  # type: ignore[method-assign]
+    return member

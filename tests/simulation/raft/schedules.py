@@ -1,0 +1,135 @@
+"""Schedules that chance hardly finds: every step is given, and the world judges what is applied.
+
+Each takes the maker of its voters, so that a mutant can play it too, and raises AssertionError if what was
+applied is contradicted or two lead in one term.
+"""
+
+from collections.abc import Callable, Collection
+
+from metadata_raft.raft_guard import Peer
+from metadata_raft.raft_member import RaftMember
+from metadata_raft.raft_messages import AppendEntries, TermHint, decode_message, encode_message
+from metadata_raft.raft_replication import ReplicationLimits
+from tests.simulation.raft.world import Node, World
+
+ONE_AT_A_TIME = ReplicationLimits(message_entries=1, messages_at_once=1)
+SHORT = 0.001
+RESIGNED = 1.0  # seconds after which a leader that hears nobody leads no more
+
+
+def figure_8(seed: int, make_member: Callable[..., RaftMember] = RaftMember) -> None:
+    """Raft paper, figure 8: an entry of an old term is on a majority, and yet another takes its place.
+
+    (a) S1 leads and has given its entry to S2 alone; (b) S5 is elected by S3 and S4 and takes another entry
+    at the same index; (c) S1 leads again and gives its old entry to S3: three of five have it, but nothing of
+    S1's new term; (d) S5 is elected by S2, S3 and S4, and replaces it.
+    """
+    world = World(5, seed, make_member=make_member, limits=ONE_AT_A_TIME)
+    s1 = world.leader()
+    s2, s3, s4, s5 = (node for node in world.nodes.values() if node is not s1)
+    world.run(1)
+    place = s1.member.journal.last.raft_index + 1
+
+    _let_talk(world, (s1, s2))  # (a)
+    s1.propose("old")
+    assert world.run(0.5, until=lambda: s2.member.journal.last.raft_index == place)
+    _let_talk(world, ())
+    world.run(RESIGNED)
+
+    _elect(world, s5, (s3, s4))  # (b)
+    _let_talk(world, ())
+    world.run(RESIGNED)
+    assert s5.member.journal.last.raft_index == place > s3.member.journal.last.raft_index
+
+    _keep_back_new_entries(s1)  # (c)
+    _elect(world, s1, (s2, s3))
+    assert world.run(0.5, until=lambda: s1.member.engine.match_of(s3.node_id) == place)
+    world.run(0.1)
+    old = s1.member.journal.at(place)
+    assert old == s2.member.journal.last == s3.member.journal.last
+    assert s1.member.engine.is_leading and s1.member.engine.match_of(s2.node_id) == place
+    _let_talk(world, ())
+    world.run(RESIGNED)
+
+    _elect(world, s5, (s2, s3, s4))  # (d)
+    assert world.run(1, until=lambda: s5.leading_term)
+    assert s2.member.journal.at(place) != old
+    _let_talk(world, world.nodes.values())
+    assert world.run(10, until=world.has_settled)
+    assert not world.history.acked
+
+
+def a_voter_is_asked_again_after_a_crash(
+    seed: int, make_member: Callable[..., RaftMember] = RaftMember
+) -> None:
+    """A voter elects a leader, loses its power, and is asked by another candidate of the same term."""
+    world = World(3, seed, make_member=make_member)
+    former = world.leader()
+    voter, first = (node for node in world.nodes.values() if node is not former)
+    world.run(1)
+    _let_talk(world, ())
+    world.run(RESIGNED)
+
+    _elect(world, first, (voter,))
+    _let_talk(world, ())
+    world.crash(voter)
+    world.start(voter)
+    _ask_for_votes(world, former, (voter,))
+    world.run(0.2)
+    assert former.member.engine.term == first.member.engine.term
+    _let_talk(world, (first, voter))
+    world.run(0.5)
+
+    _let_talk(world, world.nodes.values())
+    assert world.run(10, until=lambda: len(world.leaders) == 1 and world.has_settled())
+
+
+# ---- the hand that moves the pieces ------------------------------------------------------------------------
+
+
+def _let_talk(world: World, nodes: Collection[Node]) -> None:
+    """These with each other, and nobody else with anybody."""
+    for one in world.nodes.values():
+        for other in world.nodes.values():
+            if one is not other:
+                is_open = one in nodes and other in nodes
+                (world.network.heal if is_open else world.network.cut)(one.node_id, other.node_id)
+
+
+def _ask_for_votes(world: World, candidate: Node, voters: Collection[Node]) -> None:
+    """Let one stand, heard by these alone, as if its leader had asked it to: without PreVote."""
+    _let_talk(world, (candidate, *voters))
+    for voter in voters:
+        voter.member.engine.postpone_election()
+    candidate.member.engine.is_handed_leadership = True
+    candidate.member.engine.stand_for_election()
+
+
+def _elect(world: World, candidate: Node, voters: Collection[Node]) -> None:
+    """Let one be elected in a term that is new to these, and stop before it has told anybody of its entry."""
+    for voter in voters:
+        hint = encode_message(TermHint(term=voter.member.engine.term))
+        candidate.member.guard.receive(Peer(voter.node_id, voter.directory_id), hint)
+    _ask_for_votes(world, candidate, voters)
+    for _ in range(100):
+        world.step(SHORT)
+        if candidate.member.engine.is_leading:
+            return
+    raise AssertionError("nobody was elected")
+
+
+def _keep_back_new_entries(node: Node) -> None:
+    """From now on what a node appends in its own term is lost on its way; older entries are not."""
+    send = node.send
+
+    def send_old(node_id: int, frame: bytes) -> None:
+        message = decode_message(frame)
+        is_new = (
+            isinstance(message, AppendEntries)
+            and message.entries
+            and message.previous_index >= node.member.journal.last.raft_index - 1
+        )
+        if not is_new:
+            send(node_id, frame)
+
+    node.send = send_old  # type: ignore[method-assign]

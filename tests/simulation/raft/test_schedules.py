@@ -1,0 +1,28 @@
+"""Schedules of the Raft paper: ours takes no harm from them, and a voter without the protection does."""
+
+from collections.abc import Callable
+
+import pytest
+
+from metadata_raft.raft_member import RaftMember
+from tests.simulation.raft import mutants, schedules
+
+CASES = [
+    (schedules.figure_8, mutants.commits_old_terms_by_count),
+    (schedules.a_voter_is_asked_again_after_a_crash, mutants.forgets_its_vote),
+]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("schedule", [schedule for schedule, _ in CASES])
+def test_what_is_applied_stays(schedule: Callable[..., None], seed: int) -> None:
+    schedule(seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("schedule", "mutant"), CASES)
+def test_a_voter_without_the_protection_is_found_out(
+    schedule: Callable[..., None], mutant: Callable[..., RaftMember], seed: int
+) -> None:
+    with pytest.raises(AssertionError, match=r"two entries|contradicts a committed|lead in term"):
+        schedule(seed, mutant)
