@@ -161,7 +161,10 @@ def client_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
     return run
 
 
-def small_requests(server: Server, plan: Plan, in_flight: int = load.IN_FLIGHT) -> Figures:
+def small_requests(
+    server: Server, plan: Plan, *, in_flight: int = load.IN_FLIGHT, warm_up_s: float = SMALL_WARM_UP_S
+) -> Figures:
+    """One record a request, answered; `warm_up_s` 0 for a server that has just started."""
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
 
     def replay(seconds: float) -> load.Done:
@@ -175,7 +178,8 @@ def small_requests(server: Server, plan: Plan, in_flight: int = load.IN_FLIGHT) 
         )
 
     # A JVM compiles this path while it runs: Kafka's first seconds cost 136 us a request, later ones 19.
-    replay(SMALL_WARM_UP_S)
+    if warm_up_s:
+        replay(warm_up_s)
     before = server.cpu_seconds()
     figures = per_request(server, before, replay(plan.seconds))
     clients.delete_topic(server.bootstrap, topic)
@@ -313,8 +317,8 @@ WORKLOADS = [
         run=client_produce(1000, B64, acks="all", compression_type="zstd"),
     ),
     Workload(name="wire consume 1 KB", run=wire_consume(1000), goals=CONSUME_GOALS),
-    Workload(name="client consume 1 KB", run=client_consume(1000)),
-    Workload(name="client consume 100 B", run=client_consume(100)),
+    Workload(name="client consume 1 KB", run=client_consume(1000), goals=CONSUME_GOALS),
+    Workload(name="client consume 100 B", run=client_consume(100), goals=CONSUME_GOALS),
     Workload(name="small requests", run=small_requests, goals=SMALL_GOALS),
     Workload(name="small requests, one in flight", run=small_requests_one_by_one, goals=SMALL_GOALS),
     Workload(name="small requests, 200 idle clients", run=idle_clients, goals={"requests/s": 2.0}),
