@@ -1,11 +1,13 @@
 """A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
 
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.compat.servers import ROOT, Server, StartNode, free_port
 from tests.compat.wire_client import WireClient, only
@@ -33,6 +35,19 @@ def test_ready_names_the_port_that_was_free(tmp_path: Path, start_node: StartNod
     server = start_node(tmp_path, "listeners=PLAINTEXT://127.0.0.1:0")
 
     assert metadata_of(server)
+
+
+def test_it_listens_on_ipv6_alone_or_on_every_address(tmp_path: Path, start_node: StartNode) -> None:
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").read_text().strip():
+        pytest.skip("this machine has no IPv6")
+    for number, (listener, hosts) in enumerate((("[::1]:0", ["::1"]), (":0", ["::1", "127.0.0.1"]))):
+        server = start_node(tmp_path / str(number), f"listeners=PLAINTEXT://{listener}")
+        port = int(server.words.split("bootstrap=")[1].split()[0].rpartition(":")[2])
+        for host in hosts:
+            name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            (broker,) = AdminClient({"bootstrap.servers": name}).list_topics(timeout=20).brokers.values()
+            assert (broker.host, broker.port) == (host, port), "a client is told what it reached"
+        assert server.stop() == 0
 
 
 def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start_node: StartNode) -> None:
