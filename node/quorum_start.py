@@ -208,4 +208,12 @@ def _tls(config: BrokerConfig) -> LinkTls | None:
     uses_tls = any(one.security_protocol == "SSL" for one in config.controller_listeners)
     if not uses_tls or config.ssl_keystore_location is None or config.ssl_truststore_location is None:
         return None
-    return link_tls(config.ssl_keystore_location, config.ssl_key_password, config.ssl_truststore_location)
+    keystore, truststore = config.ssl_keystore_location, config.ssl_truststore_location
+    try:
+        return link_tls(keystore, config.ssl_key_password, truststore)
+    except OSError as error:  # Python's errors of TLS are such, too.
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"ssl.keystore.location {keystore} and ssl.truststore.location {truststore} cannot be used:"
+            f" {error.strerror or error}.",
+        ) from error

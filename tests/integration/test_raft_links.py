@@ -7,11 +7,9 @@ votes, frames without end, descriptors used up.
 import asyncio
 import os
 import resource
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -26,6 +24,7 @@ from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_handshake import LINK, LinkIdentity, hello, prove
 from metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum, link_tls
 from metadata_raft.voters import Voter, VoterSet
+from tests.integration.certificates import write_certificates, write_forged
 
 CLUSTER_ID = b"a cluster of 16!"
 SECRET = b"a secret of enough bytes"
@@ -314,29 +313,8 @@ def test_a_peer_that_moved_is_looked_up_anew(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """ca.pem, and NAME.pem with chain and key for some names."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl makes the certificates")
-    home = tmp_path_factory.mktemp("certificates")
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=home)
-
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30")
-    for authority in ("ca", "other-ca"):
-        openssl(
-            "req", "-x509", *key, "-keyout", f"{authority}.key", "-out", f"{authority}.pem", "-subj", "/CN=ca"
-        )
-    for name, authority in (("node-1", "ca"), ("node-2", "ca"), ("node-9", "ca"), ("forged", "other-ca")):
-        subject = "node-2" if name == "forged" else name
-        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={subject}")
-        openssl(
-            *("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key"),
-            *("-CAcreateserial", "-out", f"{name}.crt", "-days", "30"),
-        )
-        (home / f"{name}.pem").write_bytes(
-            (home / f"{name}.crt").read_bytes() + (home / f"{name}.key").read_bytes()
-        )
-    return home
+    home = write_certificates(tmp_path_factory.mktemp("certificates"), "node-1", "node-2", "node-9")
+    return write_forged(home, forged="node-2")
 
 
 def tls(home: Path, name: str) -> LinkTls:

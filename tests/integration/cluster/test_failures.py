@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from node.cli.failure import CommandError
-from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
+from tests.integration.cluster.conftest import READY_TIMEOUT_S, Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import consume, create, produce
 
 pytestmark = pytest.mark.slow
@@ -169,6 +169,7 @@ def refused(cluster: Cluster, *changed: str) -> str:
     home.properties.write_text("\n".join([*lines, *settings]) + "\n")
     with pytest.raises(CommandError, match="did not start"):
         cluster.start(2)
+    assert cluster.nodes[2].process.wait(READY_TIMEOUT_S) == 1
     assert "Traceback" not in cluster.output(2), cluster.output(2)
     others = cluster.admin(0).describe_cluster().result(10).nodes
     assert cluster.running() == [0, 1] and len(others) == 2
