@@ -69,12 +69,15 @@ def test_the_readme_shows_every_face() -> None:
 
 
 def test_the_settings_of_the_readme_start_a_node() -> None:
-    [block] = re.findall(r"```properties\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    plain, with_tls = re.findall(r"```properties\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
 
     # The secret comes from the environment.
-    config = parse_config({**parse_properties(block.encode()), "cluster.secret": "0123456789abcdef"})
+    secret = {"cluster.secret": "0123456789abcdef"}
+    config = parse_config({**parse_properties(plain.encode()), **secret})
+    tls = parse_config({**parse_properties((plain + with_tls).encode()), **secret})
 
     assert config.is_voter and len(config.controller_quorum_voters) == 3
+    assert [one.security_protocol for one in tls.controller_listeners] == ["SSL"] and tls.warnings == ()
     assert config.warnings == ()
 
 
