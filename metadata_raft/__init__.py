@@ -48,6 +48,7 @@ raft_guard             which message is heard, and when one leaves
 raft_member            one voter, whole, driven by its cycle
 raft_handshake         how voters prove to each other who they are
 raft_wire              one connection: frames with a limit (door)
+raft_strangers         who must go when too many have not proven themselves
 raft_link              the links among voters (door)
 raft_core              a voter on its event loop: commits become images (door)
 raft_thread            a thread with an event loop (door)

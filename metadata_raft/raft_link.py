@@ -33,17 +33,18 @@ from metadata_raft.raft_handshake import (
     refusal,
     welcome,
 )
+from metadata_raft.raft_strangers import Strangers
 from metadata_raft.raft_wire import LinkWire
 from metadata_raft.voters import Voter, VoterSet
 
 HANDSHAKE_SECONDS: Final = 5.0
+STRANGER_SECONDS: Final = 3.0  # for which a connection may prove nothing
 DIAL_SECONDS: Final = 3.0  # a name that is not found, a host that does not answer
 FIRST_PAUSE_SECONDS: Final = 0.05
 MAX_PAUSE_SECONDS: Final = 2.0
 PING_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 6.0
-# Connections that have not proven anything yet; voters are at most 15, and brokers ask rarely.
-MAX_STRANGERS: Final = 64
+REFUSAL_LOG_SECONDS: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,8 @@ class RaftLinks:
         self._on_link = on_link
         self._voters = VoterSet.of([])
         self._wires: dict[int, list[tuple[Peer, LinkWire]]] = {}  # by node, the one to write to first
-        self._strangers = 0
+        self._strangers = Strangers()
+        self._refusal_logged_at = float("-inf")
         self._dialers: dict[Voter, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._server: asyncio.Server | None = None
@@ -110,10 +112,10 @@ class RaftLinks:
     async def listen(self) -> None:
         """Bind the controller listener; OSError if the address is taken."""
         host, port = self._settings.listen
-        tls: dict[str, Any] = {"ssl": self._settings.tls.server} if self._settings.tls is not None else {}
         make: Any = partial(LinkWire, self._meet)  # a protocol, though none by inheritance
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(make, host or None, port, **tls)
+        # TLS begins later: who does not go through with it is a stranger like any other.
+        self._server = await loop.create_server(make, host or None, port)
 
     async def run(self) -> None:
         """Keep the links up until cancelled."""
@@ -140,6 +142,7 @@ class RaftLinks:
     def dial(self, voters: VoterSet) -> None:
         """Keep links to these nodes from now on, and to no others."""
         self._voters = voters
+        self._strangers.keep_voters(set(voters.by_id))
         if self._tasks is None:
             return
         own_id = self._settings.identity.peer.node_id
@@ -212,6 +215,7 @@ class RaftLinks:
     async def _dial_once(self, voter: Voter) -> None:
         """One connection, from its dial to its end."""
         wire = await _connect(voter.host, voter.port, self._settings.tls)
+        self._strangers.note_voter(voter.node_id, wire.peer_host)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 told, _ = await self._introduce(wire, voter)
@@ -242,36 +246,52 @@ class RaftLinks:
     # ---- being dialled ---------------------------------------------------------------------------------
 
     def _meet(self, wire: LinkWire) -> None:
-        if self._strangers >= MAX_STRANGERS or self._tasks is None:
-            self.refused += 1
+        if self._tasks is None:
             wire.abort()
             return
-        self._strangers += 1
+        if self._settings.tls is not None:
+            wire.hold()
+        pushed_out = self._strangers.enter(wire)
+        if pushed_out is not None:
+            pushed_out.abort()
         self._tasks.create_task(self._serve(wire))
 
     async def _serve(self, wire: LinkWire) -> None:
         peer: Peer | None = None
         try:
             try:
-                async with asyncio.timeout(HANDSHAKE_SECONDS):
+                async with asyncio.timeout(STRANGER_SECONDS):
+                    if self._settings.tls is not None:
+                        await wire.begin_tls(self._settings.tls.server, STRANGER_SECONDS)
                     told = await self._let_in(wire)
             finally:
-                self._strangers -= 1
+                self._strangers.leave(wire)
             if told.purpose == QUESTION:
                 wire.close()
                 return
             peer = Peer(told.node_id, told.directory_id)
+            if told.node_id in self._voters:
+                self._strangers.note_voter(told.node_id, wire.peer_host)
             self._note_endpoint(told)
             self._add(peer, wire, is_dialled=False)
             await wire.closed
         except (KafkaError, OSError, TimeoutError) as error:
-            self.refused += 1
-            log.info("A connection to the controller listener was refused: %s", error)
+            self._note_refusal(error)
         finally:
             if peer is not None:
                 self._drop(peer, wire)
             if peer is not None or not wire.is_closed:
                 wire.close()
+
+    def _note_refusal(self, error: Exception) -> None:
+        """Say why, but not as often as strangers come."""
+        self.refused += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._refusal_logged_at >= REFUSAL_LOG_SECONDS:
+            self._refusal_logged_at = now
+            log.info(
+                "A connection to the controller listener was refused (%d so far): %s", self.refused, error
+            )
 
     async def _let_in(self, wire: LinkWire) -> LinkHello:
         settings = self._settings

@@ -5,6 +5,7 @@ the handshake frames are small; who sends a larger one, or is silent for too lon
 """
 
 import asyncio
+import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -35,12 +36,15 @@ class LinkWire:
         self.is_closed = False
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_at = 0.0
+        self.peer_host = ""  # the address of the other end
 
     # ---- what asyncio tells ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.heard_at = asyncio.get_running_loop().time()
+        name = transport.get_extra_info("peername")
+        self.peer_host = str(name[0]) if name else ""
         if self._on_made is not None:
             self._on_made(self)
 
@@ -90,6 +94,27 @@ class LinkWire:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    # ---- TLS -------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Read nothing until TLS begins; called when the connection is made."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+
+    async def begin_tls(self, context: ssl.SSLContext, timeout_seconds: float) -> None:
+        """Be the server of a TLS handshake; OSError or NETWORK_EXCEPTION if the client does not succeed."""
+        assert self._transport is not None
+        made: asyncio.Transport | None = await asyncio.get_running_loop().start_tls(
+            self._transport,
+            cast(asyncio.Protocol, self),
+            context,
+            server_side=True,
+            ssl_handshake_timeout=timeout_seconds,
+        )
+        if made is None or self.is_closed:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
+        self._transport = made
 
     # ---- use -------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from metadata_raft.image import Endpoint
 from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_handshake import LINK, LinkIdentity, hello, prove
 from metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum, link_tls
+from metadata_raft.raft_strangers import MAX_STRANGERS
 from metadata_raft.voters import Voter, VoterSet
 from tests.integration.certificates import write_certificates, write_forged
 
@@ -225,22 +226,94 @@ def test_a_peer_that_sends_nonsense_loses_its_link_and_may_come_again() -> None:
     play(scene)
 
 
+class Crowd:
+    """Hostile sockets: they keep connections to a listener open and say little or nothing."""
+
+    def __init__(self, address: tuple[str, int], count: int, first_words: bytes = b"") -> None:
+        self.address = address
+        self.count = count
+        self.first_words = first_words
+        self.opened = 0
+        self.open: set[socket.socket] = set()
+
+    async def run(self, tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        return [tasks.create_task(self._come_again(number)) for number in range(self.count)]
+
+    async def _come_again(self, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            with socket.socket() as one:
+                one.setblocking(False)
+                one.bind((f"127.0.{number % 3}.{1 + number % 7}", 0))
+                try:
+                    await loop.sock_connect(one, self.address)
+                    self.opened += 1
+                    self.open.add(one)
+                    await loop.sock_sendall(one, self.first_words)
+                    while await loop.sock_recv(one, 100):
+                        continue
+                except OSError:
+                    pass
+                finally:
+                    self.open.discard(one)
+            await asyncio.sleep(0.01)
+
+
+HALF_A_HELLO = struct.pack(">I", 100) + b"x" * 50
+
+
 @pytest.mark.slow
-def test_silent_strangers_take_few_places_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raft_link, "HANDSHAKE_SECONDS", 0.5)
+@pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize("first_words", [b"", HALF_A_HELLO], ids=["silent", "slow"])
+def test_strangers_without_end_keep_no_voter_out(
+    with_tls: bool, first_words: bytes, request: pytest.FixtureRequest
+) -> None:
+    """Both listeners are full of them before the voters meet, and stay so."""
+    certificates = request.getfixturevalue("certificates") if with_tls else None
 
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         ports = {1: free_port(), 2: free_port()}
-        one, two = End(1, ports), End(2, ports)
+        settings = [{"tls": tls(certificates, f"node-{one}") if certificates else None} for one in ports]
+        ends = [End(one, ports, **told) for one, told in zip(ports, settings, strict=True)]
+        for end in ends:
+            await end.links.listen()
+        running = [tasks.create_task(end.links.run()) for end in ends]
+        crowds = [Crowd(end.settings.listen, 3 * MAX_STRANGERS, first_words) for end in ends]
+        for crowd in crowds:
+            running += await crowd.run(tasks)
+        await until(lambda: all(len(end.links._strangers) == MAX_STRANGERS for end in ends))
+        await until(lambda: all(crowd.opened > 5 * MAX_STRANGERS for crowd in crowds), 30)
+
+        for end in ends:
+            end.links.dial(end.voters)
+
+        await until(lambda: all(end.links.has_room(3 - one) for one, end in enumerate(ends, 1)), 30)
+        # They are few to the operating system too.
+        await until(lambda: all(len(crowd.open) < 2 * MAX_STRANGERS for crowd in crowds), 30)
+        assert all(len(end.links._strangers) <= MAX_STRANGERS for end in ends)
+        return running
+
+    play(scene)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
+def test_a_stranger_waits_for_a_short_time_only(
+    with_tls: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(raft_link, "STRANGER_SECONDS", 0.3)
+    certificates = request.getfixturevalue("certificates") if with_tls else None
+
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        ports = {1: free_port(), 2: free_port()}
+        one = End(1, ports, tls=tls(certificates, "node-1") if certificates else None)
         running = [await one.start(tasks)]
-        strangers = [await asyncio.open_connection(*one.settings.listen) for _ in range(100)]
-        await until(lambda: one.links._strangers == raft_link.MAX_STRANGERS)
+        reader, writer = await asyncio.open_connection(*one.settings.listen)
+        writer.write(HALF_A_HELLO[:3])
 
-        running.append(await two.start(tasks))
-
-        await until(lambda: one.links._strangers <= 1 and one.links.has_room(2))
-        for _, writer in strangers:
-            writer.close()
+        assert not await asyncio.wait_for(reader.read(), 30)
+        assert not len(one.links._strangers)
+        writer.close()
         return running
 
     play(scene)

@@ -1,0 +1,86 @@
+"""Who must go when too many connections have proven nothing yet."""
+
+from typing import NamedTuple
+
+import pytest
+
+from metadata_raft.raft_strangers import VOTER_ROOM, Strangers, place_of
+
+
+class Wire(NamedTuple):
+    name: str
+    peer_host: str
+
+    def abort(self) -> None:
+        raise AssertionError("it is the caller's to end")
+
+
+CROWD = "203.0.113.9"
+
+
+def test_a_crowd_from_one_place_pushes_out_itself() -> None:
+    strangers = Strangers(4)
+    strangers.enter(Wire("honest", "192.0.2.1"))
+
+    pushed_out = [strangers.enter(Wire(f"c{number}", CROWD)) for number in range(100)]
+
+    assert pushed_out == [None] * 3 + [Wire(f"c{number}", CROWD) for number in range(97)]
+    assert len(strangers) == 4
+
+
+def test_who_comes_when_a_crowd_is_there_is_let_in() -> None:
+    strangers = Strangers(4)
+    for number in range(4):
+        strangers.enter(Wire(f"c{number}", CROWD))
+
+    assert strangers.enter(Wire("honest", "192.0.2.1")) == Wire("c0", CROWD)
+    pushed_out = [strangers.enter(Wire(f"d{number}", CROWD)) for number in range(3)]
+    assert pushed_out == [Wire(f"c{number}", CROWD) for number in (1, 2, 3)]
+
+
+def test_a_crowd_from_everywhere_does_not_push_out_who_comes_from_a_voters_place() -> None:
+    strangers = Strangers(8)
+    strangers.note_voter(2, "192.0.2.1")
+    voters = [Wire(f"v{number}", "192.0.2.1") for number in range(VOTER_ROOM)]
+    for one in voters:
+        strangers.enter(one)
+
+    pushed_out = {strangers.enter(Wire(f"c{number}", f"203.0.113.{number}")) for number in range(200)}
+
+    assert not pushed_out & set(voters) and len(strangers) == 8
+
+
+def test_a_place_counts_no_more_as_a_voters_when_the_voter_is_gone() -> None:
+    strangers = Strangers(2)
+    strangers.note_voter(2, "192.0.2.1")
+    strangers.keep_voters({1, 3})
+    former = Wire("former", "192.0.2.1")
+    strangers.enter(former)
+
+    pushed_out = {strangers.enter(Wire(f"c{number}", f"203.0.113.{number}")) for number in range(3)}
+
+    assert former in pushed_out
+
+
+def test_who_left_takes_no_room_and_may_leave_twice() -> None:
+    strangers = Strangers(2)
+    for number in range(50):
+        assert strangers.enter(Wire(f"c{number}", CROWD)) is None
+        strangers.leave(Wire(f"c{number}", CROWD))
+        strangers.leave(Wire(f"c{number}", CROWD))
+
+    assert len(strangers) == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "place"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_a_place_is_what_one_host_may_choose_from(host: str, place: str) -> None:
+    assert place_of(host) == place
