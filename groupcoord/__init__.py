@@ -4,12 +4,21 @@ The map, bottom-up; a module imports only from lines above its own:
 
 coordinator_config  the settings that a coordinator obeys, and its limits
 group_state         five states and the table of their moves
-commands            what a shard can be asked
-group_records       keys and values of __consumer_offsets
+request_token       names a request until it is answered
+member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+offset_commands     what is asked of committed offsets
+admin_commands      what administrators ask of groups
+timer_commands      what timers bring
+commands            all that a shard can be asked
+group_records       offsets and classic groups in __consumer_offsets
+record_codec        records to bytes and back
 record_fold         a log folded to the last record of each key
-effects             what a shard asks of the world, and its answers
-member              a member of a group
-group               a group, and the changes that keep its parts in step
+member_results      what members are answered
+offset_results      what is answered about offsets
+admin_results       what administrators are answered
+effects             what a shard asks of the world
+classic_member      a member of a classic group
+classic_group       a classic group, and the changes that keep its parts in step
 offset_store        the committed offsets of a shard
 shard               groups and offsets of one partition; replay
 rebalance           from the first join of a generation to the last sync

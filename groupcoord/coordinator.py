@@ -12,32 +12,16 @@ about to append. If an append fails, the caller drops the coordinator and loads 
 
 from collections.abc import Callable
 
-from groupcoord.commands import (
-    Command,
-    DeleteGroups,
-    DescribeGroups,
-    ExpireJoin,
-    ExpireOffsets,
-    ExpireSession,
-    ExpireSync,
-    ExtendInitialRebalance,
-    ForgetTopics,
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    ListGroups,
-    OffsetCommit,
-    OffsetDelete,
-    OffsetFetch,
-    SyncGroup,
-)
+from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
+from groupcoord.commands import Command
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.describe_groups import describe_groups, list_groups
 from groupcoord.effects import Append, Effect, Refuse, StartTimer
-from groupcoord.group_records import GroupRecord
 from groupcoord.heartbeat import heartbeat
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
+from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from groupcoord.offset_commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
 from groupcoord.offset_commit import commit_offsets
 from groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, delete_offsets, expire_offsets, forget_topics
 from groupcoord.offset_fetch import fetch_offsets
@@ -49,8 +33,16 @@ from groupcoord.rebalance import (
     prepare_rebalance,
     start_session,
 )
+from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
 from groupcoord.sync_group import sync_group
+from groupcoord.timer_commands import (
+    ExpireJoin,
+    ExpireOffsets,
+    ExpireSession,
+    ExpireSync,
+    ExtendInitialRebalance,
+)
 from logstore.errors import ErrorCode, KafkaError
 
 

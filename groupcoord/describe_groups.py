@@ -1,16 +1,15 @@
 """DescribeGroups and ListGroups: what the shard knows, for administrators."""
 
-from groupcoord.commands import DescribeGroups, ListGroups
-from groupcoord.effects import (
+from groupcoord.admin_commands import DescribeGroups, ListGroups
+from groupcoord.admin_results import (
     DescribeGroupsResult,
-    Effect,
     GroupDescription,
     ListedGroup,
     ListGroupsResult,
     MemberDescription,
-    Reply,
 )
-from groupcoord.group import Group
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.effects import Effect, Reply
 from groupcoord.group_state import GroupState
 from groupcoord.shard import Shard
 from logstore.errors import ErrorCode
@@ -19,7 +18,7 @@ CLASSIC_TYPE = "classic"
 
 
 def describe_groups(shard: Shard, command: DescribeGroups) -> list[Effect]:
-    groups = [_describe(group_id, shard.group(group_id)) for group_id in command.group_ids]
+    groups = [_describe(group_id, shard.classic_group(group_id)) for group_id in command.group_ids]
     return [Reply(command.token, DescribeGroupsResult(groups=groups), shows_state=True)]
 
 
@@ -33,7 +32,7 @@ def list_groups(shard: Shard, command: ListGroups) -> list[Effect]:
     return [Reply(command.token, ListGroupsResult(groups=groups), shows_state=True)]
 
 
-def _describe(group_id: str, group: Group | None) -> GroupDescription:
+def _describe(group_id: str, group: ClassicGroup | None) -> GroupDescription:
     if group is None:
         return GroupDescription(
             group_id=group_id, error=ErrorCode.GROUP_ID_NOT_FOUND, state=GroupState.DEAD.value

@@ -9,120 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from groupcoord.commands import TimerCommand, Token
-from groupcoord.group_records import GroupRecord
+from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
+from groupcoord.commands import TimerCommand
+from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
+from groupcoord.record_codec import GroupRecord
+from groupcoord.request_token import Token
 from logstore.errors import ErrorCode
-
-# ---- results -----------------------------------------------------------------------------------------------
-
-
-class JoinedMember(NamedTuple):
-    """What the leader learns of a member."""
-
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResult:
-    error: ErrorCode = ErrorCode.NONE
-    generation_id: int = -1
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader: str = ""
-    skip_assignment: bool = False
-    member_id: str = ""
-    members: Sequence[JoinedMember] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupResult:
-    error: ErrorCode = ErrorCode.NONE
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignment: bytes = b""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResult:
-    error: ErrorCode = ErrorCode.NONE
-
-
-class LeftMember(NamedTuple):
-    member_id: str
-    group_instance_id: str | None
-    error: ErrorCode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupResult:
-    members: Sequence[LeftMember]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResult:
-    errors: Sequence[ErrorCode]  # one for each offset of the command, in its order
-
-
-class FetchedOffset(NamedTuple):
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str
-    error: ErrorCode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResult:
-    topics: Sequence[tuple[str, Sequence[FetchedOffset]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteResult:
-    topics: Sequence[tuple[str, Sequence[tuple[int, ErrorCode]]]]
-
-
-class MemberDescription(NamedTuple):
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    metadata: bytes
-    assignment: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDescription:
-    group_id: str
-    error: ErrorCode = ErrorCode.NONE
-    state: str = ""
-    protocol_type: str = ""
-    protocol_name: str = ""
-    members: Sequence[MemberDescription] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsResult:
-    groups: Sequence[GroupDescription]
-
-
-class ListedGroup(NamedTuple):
-    group_id: str
-    protocol_type: str
-    state: str
-    group_type: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroupsResult:
-    groups: Sequence[ListedGroup]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupsResult:
-    errors: Sequence[tuple[str, ErrorCode]]  # one for each group of the command, in its order
-
 
 Result: TypeAlias = (
     JoinGroupResult
@@ -136,8 +29,6 @@ Result: TypeAlias = (
     | ListGroupsResult
     | DeleteGroupsResult
 )
-
-# ---- effects -----------------------------------------------------------------------------------------------
 
 
 class TimerKey(NamedTuple):

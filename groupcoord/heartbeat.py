@@ -1,8 +1,9 @@
 """Heartbeat: a member is alive, and learns whether it has to join again."""
 
-from groupcoord.commands import Heartbeat
-from groupcoord.effects import Effect, HeartbeatResult, Reply
+from groupcoord.effects import Effect, Reply
 from groupcoord.group_state import GroupState
+from groupcoord.member_commands import Heartbeat
+from groupcoord.member_results import HeartbeatResult
 from groupcoord.rebalance import start_session
 from groupcoord.shard import Shard, check_group_id
 from logstore.errors import ErrorCode, KafkaError
@@ -13,7 +14,7 @@ _JOIN_AGAIN = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
 
 def heartbeat(shard: Shard, command: Heartbeat) -> list[Effect]:
     check_group_id(command.group_id)
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "there is no such group")
     member = group.validate_member(command.member_id, command.group_instance_id)

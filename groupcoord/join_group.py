@@ -8,21 +8,13 @@ stable.
 
 from collections.abc import Sequence
 
-from groupcoord.commands import JoinGroup, Protocol
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_member import ClassicMember
 from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
-from groupcoord.effects import (
-    Append,
-    CancelTimer,
-    Effect,
-    JoinGroupResult,
-    Reply,
-    StartTimer,
-    SyncGroupResult,
-)
-from groupcoord.group import Group
-from groupcoord.group_records import record_size_bytes
+from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
 from groupcoord.group_state import GroupState
-from groupcoord.member import Member
+from groupcoord.member_commands import JoinGroup, Protocol
+from groupcoord.member_results import JoinGroupResult, SyncGroupResult
 from groupcoord.rebalance import (
     joined,
     maybe_complete_join,
@@ -32,6 +24,7 @@ from groupcoord.rebalance import (
     start_session,
     supersede,
 )
+from groupcoord.record_codec import record_size_bytes
 from groupcoord.shard import Shard, check_group_id
 from logstore.errors import ErrorCode, KafkaError
 
@@ -43,7 +36,7 @@ def join_group(shard: Shard, command: JoinGroup, now_ms: int) -> list[Effect]:
     if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
         return _refused(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
     protocols = _checked_protocols(command, config)
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if group is None:
         if command.member_id:
             return _refused(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
@@ -80,7 +73,7 @@ def _checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequenc
     return protocols
 
 
-def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     if not member_id and len(group.pending_join_members) >= MAX_PENDING_MEMBERS:
         return False
     if group.state is GroupState.EMPTY:
@@ -93,7 +86,7 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     return member is not None or len(group.members) < max_size
 
 
-def _turn_away(group: Group, command: JoinGroup, now_ms: int) -> list[Effect]:
+def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Effect]:
     effects = _refused(command, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if command.member_id in group.members or command.member_id in group.pending_join_members:
         group.remove(command.member_id)
@@ -102,14 +95,19 @@ def _turn_away(group: Group, command: JoinGroup, now_ms: int) -> list[Effect]:
     return effects
 
 
-def _require_member_id(group: Group, command: JoinGroup, new_member_id: str) -> list[Effect]:
+def _require_member_id(group: ClassicGroup, command: JoinGroup, new_member_id: str) -> list[Effect]:
     group.pending_join_members.add(new_member_id)
     session = start_session(group, _new_member(command, (), new_member_id))
     return [session, *_refused(command, ErrorCode.MEMBER_ID_REQUIRED, new_member_id)]
 
 
 def _add_member(
-    shard: Shard, group: Group, command: JoinGroup, protocols: Sequence[Protocol], member_id: str, now_ms: int
+    shard: Shard,
+    group: ClassicGroup,
+    command: JoinGroup,
+    protocols: Sequence[Protocol],
+    member_id: str,
+    now_ms: int,
 ) -> list[Effect]:
     member = _new_member(command, protocols, member_id)
     member.join_token, member.is_new = command.token, True
@@ -123,7 +121,7 @@ def _add_member(
 
 
 def _rejoin(
-    shard: Shard, group: Group, command: JoinGroup, protocols: Sequence[Protocol], now_ms: int
+    shard: Shard, group: ClassicGroup, command: JoinGroup, protocols: Sequence[Protocol], now_ms: int
 ) -> list[Effect]:
     if command.member_id in group.pending_join_members:
         if command.group_instance_id is not None:
@@ -148,7 +146,7 @@ def _rejoin(
 
 def _replace_static_member(
     shard: Shard,
-    group: Group,
+    group: ClassicGroup,
     command: JoinGroup,
     protocols: Sequence[Protocol],
     new_member_id: str,
@@ -182,8 +180,8 @@ def _replace_static_member(
 
 def _replace_in_stable_group(
     shard: Shard,
-    group: Group,
-    member: Member,
+    group: ClassicGroup,
+    member: ClassicMember,
     command: JoinGroup,
     protocols: Sequence[Protocol],
     leader_before: str,
@@ -214,14 +212,16 @@ def _replace_in_stable_group(
     return [Append([record]), session, Reply(command.token, result)]
 
 
-def _take_over(group: Group, member: Member, command: JoinGroup, protocols: Sequence[Protocol]) -> None:
+def _take_over(
+    group: ClassicGroup, member: ClassicMember, command: JoinGroup, protocols: Sequence[Protocol]
+) -> None:
     """The member is as its newest JoinGroup says, and that one waits."""
     group.update(member, protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
     group.wait_for_join(member, command.token)
 
 
-def _new_member(command: JoinGroup, protocols: Sequence[Protocol], member_id: str) -> Member:
-    return Member(
+def _new_member(command: JoinGroup, protocols: Sequence[Protocol], member_id: str) -> ClassicMember:
+    return ClassicMember(
         member_id=member_id,
         group_instance_id=command.group_instance_id,
         client_id=command.client_id,

@@ -1,9 +1,10 @@
 """LeaveGroup: members go, one or several at once (KIP-345); the rest rebalances once."""
 
-from groupcoord.commands import LeaveGroup, MemberIdentity
-from groupcoord.effects import CancelTimer, Effect, LeaveGroupResult, LeftMember, Reply
-from groupcoord.group import Group
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.effects import CancelTimer, Effect, Reply
 from groupcoord.group_state import GroupState
+from groupcoord.member_commands import LeaveGroup, MemberIdentity
+from groupcoord.member_results import LeaveGroupResult, LeftMember
 from groupcoord.rebalance import answer_removed, maybe_complete_join, prepare_rebalance, session_key
 from groupcoord.shard import Shard, check_group_id
 from logstore.errors import ErrorCode, KafkaError
@@ -11,7 +12,7 @@ from logstore.errors import ErrorCode, KafkaError
 
 def leave_group(shard: Shard, command: LeaveGroup, now_ms: int) -> list[Effect]:
     check_group_id(command.group_id)
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     effects: list[Effect] = []
     left: list[LeftMember] = []
     for identity in command.members:
@@ -28,7 +29,7 @@ def leave_group(shard: Shard, command: LeaveGroup, now_ms: int) -> list[Effect]:
     return [*effects, Reply(command.token, LeaveGroupResult(members=left))]
 
 
-def _remove(group: Group | None, identity: MemberIdentity) -> list[Effect]:
+def _remove(group: ClassicGroup | None, identity: MemberIdentity) -> list[Effect]:
     if group is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "there is no such group")
     member_id = identity.member_id
@@ -47,7 +48,7 @@ def _remove(group: Group | None, identity: MemberIdentity) -> list[Effect]:
     return effects
 
 
-def _after_leaving(shard: Shard, group: Group, now_ms: int) -> list[Effect]:
+def _after_leaving(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         return prepare_rebalance(shard, group, now_ms)
     return maybe_complete_join(group, now_ms)

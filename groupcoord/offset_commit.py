@@ -5,12 +5,14 @@ members. Members may commit while a rebalance is being prepared, so that they ca
 while it completes.
 """
 
-from groupcoord.commands import OffsetCommit, OffsetToCommit
-from groupcoord.effects import Append, Effect, OffsetCommitResult, Reply
-from groupcoord.group import Group
-from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord, record_size_bytes
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.effects import Append, Effect, Reply
+from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
 from groupcoord.group_state import GroupState
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.offset_results import OffsetCommitResult
 from groupcoord.rebalance import start_session
+from groupcoord.record_codec import record_size_bytes
 from groupcoord.shard import Shard
 from logstore.errors import ErrorCode, KafkaError
 
@@ -18,7 +20,7 @@ DEFAULT_RETENTION = -1
 
 
 def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Effect]:
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     effects: list[Effect] = []
     if group is None:
         _check_unknown_group(command)
@@ -56,7 +58,7 @@ def _check_unknown_group(command: OffsetCommit) -> None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
 
 
-def _check_committer(group: Group, command: OffsetCommit) -> None:
+def _check_committer(group: ClassicGroup, command: OffsetCommit) -> None:
     if command.generation_id < 0 and group.state is GroupState.EMPTY:
         return
     if command.generation_id >= 0 or command.member_id or command.group_instance_id is not None:

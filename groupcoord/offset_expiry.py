@@ -15,28 +15,19 @@ An empty group without offsets goes at the next look.
 
 from collections.abc import Sequence
 
-from groupcoord.commands import DeleteGroups, ExpireOffsets, ForgetTopics, OffsetDelete
+from groupcoord.admin_commands import DeleteGroups
+from groupcoord.admin_results import DeleteGroupsResult
+from groupcoord.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS
-from groupcoord.effects import (
-    CancelTimer,
-    DeleteGroupsResult,
-    Effect,
-    OffsetDeleteResult,
-    Reply,
-    StartTimer,
-    TimerKey,
-)
-from groupcoord.group import CONSUMER_PROTOCOL_TYPE, Group
-from groupcoord.group_records import (
-    NO_TIMESTAMP_MS,
-    GroupMetadataRecord,
-    GroupRecord,
-    OffsetCommitValue,
-    OffsetRecord,
-)
+from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
+from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord, OffsetCommitValue, OffsetRecord
 from groupcoord.group_state import GroupState
+from groupcoord.offset_commands import ForgetTopics, OffsetDelete
+from groupcoord.offset_results import OffsetDeleteResult
 from groupcoord.rebalance import session_key
+from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard, appends
+from groupcoord.timer_commands import ExpireOffsets
 from logstore.errors import ErrorCode, KafkaError
 
 EXPIRY_KEY = TimerKey("offsets")
@@ -51,7 +42,7 @@ def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
     records: list[GroupRecord] = []
     seen = 0
     while shard.expiry_queue and seen < EXPIRY_SLICE_OFFSETS:
-        group = shard.group(shard.expiry_queue.pop())
+        group = shard.classic_group(shard.expiry_queue.pop())
         if group is not None:
             seen += 1 + _expire_group(shard, group, now_ms, records)
     delay_ms = 0 if shard.expiry_queue else shard.config.offsets_retention_check_interval_ms
@@ -59,7 +50,7 @@ def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
     return [*appends(records, shard.config.max_batch_bytes), timer]
 
 
-def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRecord]) -> int:
+def _expire_group(shard: Shard, group: ClassicGroup, now_ms: int, records: list[GroupRecord]) -> int:
     """Add the tombstones that are due for one group; how many offsets it has."""
     group_id = group.group_id
     seen = 0
@@ -77,7 +68,7 @@ def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRe
     return seen
 
 
-def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+def _is_expired(group: ClassicGroup, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
     since_ms = value.commit_timestamp
     if group.protocol_type is not None:
         if group.state is GroupState.EMPTY:
@@ -98,7 +89,7 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
     """OffsetDelete (KIP-496): not those of a topic that the group's consumers read."""
     if not command.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
     if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -124,7 +115,7 @@ def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
     errors: list[tuple[str, ErrorCode]] = []
     deleted: set[str] = set()
     for group_id in command.group_ids:
-        group = shard.group(group_id)
+        group = shard.classic_group(group_id)
         if group is None or group_id in deleted:
             errors.append((group_id, ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.state is not GroupState.EMPTY:

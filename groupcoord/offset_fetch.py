@@ -4,9 +4,10 @@ offset -1.
 
 from collections.abc import Mapping
 
-from groupcoord.commands import OffsetFetch
-from groupcoord.effects import Effect, FetchedOffset, OffsetFetchResult, Reply
+from groupcoord.effects import Effect, Reply
 from groupcoord.group_records import OffsetCommitValue
+from groupcoord.offset_commands import OffsetFetch
+from groupcoord.offset_results import FetchedOffset, OffsetFetchResult
 from groupcoord.shard import Shard
 from logstore.errors import ErrorCode
 

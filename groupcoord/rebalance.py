@@ -8,51 +8,44 @@
 Functions here return effects and change soft state; what they decide for good goes into a record.
 """
 
-from groupcoord.commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance, Token
-from groupcoord.effects import (
-    Append,
-    CancelTimer,
-    Effect,
-    JoinGroupResult,
-    Reply,
-    StartTimer,
-    SyncGroupResult,
-    TimerKey,
-)
-from groupcoord.group import Group
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_member import ClassicMember
+from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer, TimerKey
 from groupcoord.group_state import MOVES, GroupState
-from groupcoord.member import Member
+from groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from groupcoord.request_token import Token
 from groupcoord.shard import Shard
+from groupcoord.timer_commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance
 from logstore.errors import ErrorCode
 
 
-def session_key(group: Group, member_id: str) -> TimerKey:
+def session_key(group: ClassicGroup, member_id: str) -> TimerKey:
     return TimerKey("session", group.group_id, member_id)
 
 
-def join_key(group: Group) -> TimerKey:
+def join_key(group: ClassicGroup) -> TimerKey:
     return TimerKey("join", group.group_id)
 
 
-def sync_key(group: Group) -> TimerKey:
+def sync_key(group: ClassicGroup) -> TimerKey:
     return TimerKey("sync", group.group_id)
 
 
-def start_session(group: Group, member: Member, timeout_ms: int | None = None) -> StartTimer:
+def start_session(group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> StartTimer:
     """Give the member its session timeout, or the stated time, from now on."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     command = ExpireSession(group_id=group.group_id, member_id=member.member_id)
     return StartTimer(session_key(group, member.member_id), delay_ms, command)
 
 
-def rebalance_or_complete(shard: Shard, group: Group, now_ms: int) -> list[Effect]:
+def rebalance_or_complete(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     """After the members changed: start a rebalance, or go on with the one that is under way."""
     if GroupState.PREPARING_REBALANCE in MOVES[group.state]:
         return prepare_rebalance(shard, group, now_ms)
     return maybe_complete_join(group, now_ms)
 
 
-def prepare_rebalance(shard: Shard, group: Group, now_ms: int) -> list[Effect]:
+def prepare_rebalance(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     """Start a rebalance: all members have to join again, within the rebalance timeout."""
     effects: list[Effect] = []
     if group.state is GroupState.COMPLETING_REBALANCE:
@@ -74,7 +67,7 @@ def prepare_rebalance(shard: Shard, group: Group, now_ms: int) -> list[Effect]:
 
 
 def extend_initial_rebalance(shard: Shard, command: ExtendInitialRebalance, now_ms: int) -> list[Effect]:
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if group is None or group.state is not GroupState.PREPARING_REBALANCE:
         return []  # the timer was in flight when the group went on
     if not group.new_member_added or command.remaining_ms == 0:
@@ -85,13 +78,13 @@ def extend_initial_rebalance(shard: Shard, command: ExtendInitialRebalance, now_
 
 
 def expire_join(shard: Shard, command: ExpireJoin, now_ms: int) -> list[Effect]:
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if group is None or group.state is not GroupState.PREPARING_REBALANCE:
         return []
     return complete_join(group, now_ms)
 
 
-def maybe_complete_join(group: Group, now_ms: int) -> list[Effect]:
+def maybe_complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
     """Complete the join phase if everybody is there; an initial rebalance waits for its delay all the
     same.
     """
@@ -104,7 +97,7 @@ def maybe_complete_join(group: Group, now_ms: int) -> list[Effect]:
     return complete_join(group, now_ms)
 
 
-def complete_join(group: Group, now_ms: int) -> list[Effect]:
+def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
     """End the join phase: who has not joined is out (static members stay), and the rest is the next
     generation.
     """
@@ -135,7 +128,7 @@ def complete_join(group: Group, now_ms: int) -> list[Effect]:
     return effects
 
 
-def joined(group: Group, member: Member) -> JoinGroupResult:
+def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResult:
     """What a member is told of the generation that it is in."""
     return JoinGroupResult(
         generation_id=group.generation_id,
@@ -147,7 +140,7 @@ def joined(group: Group, member: Member) -> JoinGroupResult:
     )
 
 
-def sync_received(group: Group, member: Member) -> list[Effect]:
+def sync_received(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
     """A member of this generation asked for its assignment; with the last one the sync timeout is met."""
     group.pending_sync_members.discard(member.member_id)
     return [] if group.pending_sync_members else [CancelTimer(sync_key(group))]
@@ -155,7 +148,7 @@ def sync_received(group: Group, member: Member) -> list[Effect]:
 
 def expire_sync(shard: Shard, command: ExpireSync, now_ms: int) -> list[Effect]:
     """Members that joined but never asked for their assignment are out, and the others join again."""
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if (
         group is None
         or group.generation_id != command.generation_id
@@ -170,7 +163,7 @@ def expire_sync(shard: Shard, command: ExpireSync, now_ms: int) -> list[Effect]:
     return effects + prepare_rebalance(shard, group, now_ms)
 
 
-def fail_waiting_syncs(group: Group, error: ErrorCode) -> list[Effect]:
+def fail_waiting_syncs(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
     """Nobody gets an assignment in this generation."""
     assert group.state is GroupState.COMPLETING_REBALANCE
     effects: list[Effect] = []
@@ -185,7 +178,7 @@ def fail_waiting_syncs(group: Group, error: ErrorCode) -> list[Effect]:
 
 def expire_session(shard: Shard, command: ExpireSession, now_ms: int) -> list[Effect]:
     """A member was silent for too long: it is out, unless it waits for others (then they are to blame)."""
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if group is None:
         return []
     if command.member_id in group.pending_join_members:
@@ -204,7 +197,7 @@ def expire_session(shard: Shard, command: ExpireSession, now_ms: int) -> list[Ef
     return effects + after_removal(shard, group, now_ms)
 
 
-def answer_removed(group: Group, member: Member) -> list[Effect]:
+def answer_removed(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
     """Tell a member that is about to be removed, if it waits, so that it can join anew."""
     effects: list[Effect] = []
     join_token = group.take_join_token(member)
@@ -216,7 +209,7 @@ def answer_removed(group: Group, member: Member) -> list[Effect]:
     return effects
 
 
-def after_removal(shard: Shard, group: Group, now_ms: int) -> list[Effect]:
+def after_removal(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         return prepare_rebalance(shard, group, now_ms)
     return _complete_if_all_joined(group, now_ms)
@@ -227,16 +220,16 @@ def supersede(token: Token | None, result: JoinGroupResult | SyncGroupResult) ->
     return [] if token is None else [Reply(token, result)]
 
 
-def _complete_if_all_joined(group: Group, now_ms: int) -> list[Effect]:
+def _complete_if_all_joined(group: ClassicGroup, now_ms: int) -> list[Effect]:
     if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined():
         return complete_join(group, now_ms)
     return []
 
 
-def _initial_delay(group: Group, delay_ms: int, remaining_ms: int) -> StartTimer:
+def _initial_delay(group: ClassicGroup, delay_ms: int, remaining_ms: int) -> StartTimer:
     command = ExtendInitialRebalance(group_id=group.group_id, delay_ms=delay_ms, remaining_ms=remaining_ms)
     return StartTimer(join_key(group), delay_ms, command)
 
 
-def _join_timeout(group: Group) -> StartTimer:
+def _join_timeout(group: ClassicGroup) -> StartTimer:
     return StartTimer(join_key(group), group.rebalance_timeout_ms(), ExpireJoin(group_id=group.group_id))

@@ -10,7 +10,7 @@ Offsets that a transaction committed count from its commit marker on, in the pla
 
 from collections.abc import Iterator
 
-from groupcoord.group_records import GroupRecord, decode_record
+from groupcoord.record_codec import GroupRecord, decode_record
 from logstore.errors import KafkaError
 
 _Entry = tuple[int, bytes | None]  # offset in the log, value

@@ -4,14 +4,18 @@ The request modules decide over it; `replay` is what the log does to it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
+from groupcoord.classic_group import ClassicGroup
 from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD, CoordinatorConfig
 from groupcoord.effects import Append
-from groupcoord.group import Group
-from groupcoord.group_records import GroupMetadataRecord, GroupRecord, OffsetRecord, record_size_bytes
+from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.group_state import GroupState
 from groupcoord.offset_store import OffsetStore
+from groupcoord.record_codec import GroupRecord, record_size_bytes
 from logstore.errors import ErrorCode, KafkaError
+
+Group: TypeAlias = ClassicGroup
 
 
 class Shard:
@@ -29,14 +33,18 @@ class Shard:
     def group(self, group_id: str) -> Group | None:
         return self.groups.get(group_id)
 
-    def create_group(self, group_id: str, now_ms: int) -> Group:
+    def classic_group(self, group_id: str) -> ClassicGroup | None:
+        """The group, if there is one and it is of the classic protocol."""
+        return self.groups.get(group_id)
+
+    def create_group(self, group_id: str, now_ms: int) -> ClassicGroup:
         """A new empty group; soft until a record of it, or an offset, is replayed."""
         if len(self.groups) >= MAX_GROUPS_PER_SHARD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
-        group = self.groups[group_id] = Group(group_id, now_ms)
+        group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
         return group
 
-    def drop_if_hollow(self, group: Group) -> None:
+    def drop_if_hollow(self, group: ClassicGroup) -> None:
         """Forget a group that nobody joined in the end, so that failing clients leave nothing behind."""
         if group.is_hollow() and not self.offsets.topics_of(group.group_id):
             self.groups.pop(group.group_id, None)
@@ -49,14 +57,14 @@ class Shard:
                 if record.value is not None and record.group_id not in self.groups:
                     # Whoever commits without ever joining has a group all the same, one without a protocol
                     # type.
-                    self.groups[record.group_id] = Group(record.group_id)
+                    self.groups[record.group_id] = ClassicGroup(record.group_id)
             case GroupMetadataRecord(group_id, None):
                 group = self.groups.pop(group_id, None)
                 if group is not None:
                     group.state = GroupState.DEAD
             case GroupMetadataRecord(group_id, value):
                 assert value is not None
-                self.groups.setdefault(group_id, Group(group_id)).load(value)
+                self.groups.setdefault(group_id, ClassicGroup(group_id)).load(value)
 
     def check_invariants(self) -> None:
         for group_id, group in self.groups.items():

@@ -3,11 +3,11 @@
 What is assigned is bytes between the members; a member that the leader forgot gets none, and is told so.
 """
 
-from groupcoord.commands import SyncGroup
-from groupcoord.effects import Append, Effect, Reply, SyncGroupResult
-from groupcoord.group import Group
-from groupcoord.group_records import record_size_bytes
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.effects import Append, Effect, Reply
 from groupcoord.group_state import GroupState
+from groupcoord.member_commands import SyncGroup
+from groupcoord.member_results import SyncGroupResult
 from groupcoord.rebalance import (
     fail_waiting_syncs,
     prepare_rebalance,
@@ -15,13 +15,14 @@ from groupcoord.rebalance import (
     supersede,
     sync_received,
 )
+from groupcoord.record_codec import record_size_bytes
 from groupcoord.shard import Shard, check_group_id
 from logstore.errors import ErrorCode, KafkaError
 
 
 def sync_group(shard: Shard, command: SyncGroup, now_ms: int) -> list[Effect]:
     check_group_id(command.group_id)
-    group = shard.group(command.group_id)
+    group = shard.classic_group(command.group_id)
     if group is None or group.state is GroupState.EMPTY:
         return _refused(command, ErrorCode.UNKNOWN_MEMBER_ID)
     try:
@@ -52,7 +53,7 @@ def sync_group(shard: Shard, command: SyncGroup, now_ms: int) -> list[Effect]:
             raise AssertionError("a dead group is not kept")
 
 
-def _assign(shard: Shard, group: Group, command: SyncGroup, now_ms: int) -> list[Effect]:
+def _assign(shard: Shard, group: ClassicGroup, command: SyncGroup, now_ms: int) -> list[Effect]:
     """Put the new generation down in the log; with that the group is stable, and all who wait are
     answered.
     """
@@ -72,7 +73,7 @@ def _assign(shard: Shard, group: Group, command: SyncGroup, now_ms: int) -> list
     return effects
 
 
-def _assigned(group: Group, assignment: bytes) -> SyncGroupResult:
+def _assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResult:
     return SyncGroupResult(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=assignment
     )

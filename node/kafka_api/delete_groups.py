@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import DeleteGroups
-from groupcoord.effects import DeleteGroupsResult
+from groupcoord.admin_commands import DeleteGroups
+from groupcoord.admin_results import DeleteGroupsResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.runtime.group_runtime import Make

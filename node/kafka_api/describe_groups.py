@@ -7,8 +7,8 @@ GROUP_ID_NOT_FOUND with a message (KIP-1043), before that a group in state Dead 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import DescribeGroups
-from groupcoord.effects import DescribeGroupsResult, GroupDescription
+from groupcoord.admin_commands import DescribeGroups
+from groupcoord.admin_results import DescribeGroupsResult, GroupDescription
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.runtime.group_runtime import Make

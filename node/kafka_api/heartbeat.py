@@ -4,8 +4,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import Heartbeat
-from groupcoord.effects import HeartbeatResult
+from groupcoord.member_commands import Heartbeat
+from groupcoord.member_results import HeartbeatResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

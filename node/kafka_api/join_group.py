@@ -7,8 +7,8 @@ Since 1 the rebalance timeout stands beside the session timeout; since 4 a new m
 
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import JoinGroup, Protocol
-from groupcoord.effects import JoinGroupResult
+from groupcoord.member_commands import JoinGroup, Protocol
+from groupcoord.member_results import JoinGroupResult
 from logstore.errors import KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

@@ -4,8 +4,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import LeaveGroup, MemberIdentity
-from groupcoord.effects import LeaveGroupResult
+from groupcoord.member_commands import LeaveGroup, MemberIdentity
+from groupcoord.member_results import LeaveGroupResult
 from logstore.errors import KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse

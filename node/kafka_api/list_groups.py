@@ -5,8 +5,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import ListGroups
-from groupcoord.effects import ListGroupsResult
+from groupcoord.admin_commands import ListGroups
+from groupcoord.admin_results import ListGroupsResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse

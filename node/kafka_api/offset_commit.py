@@ -8,8 +8,8 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import OffsetCommit, OffsetToCommit
-from groupcoord.effects import OffsetCommitResult
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.offset_results import OffsetCommitResult
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import MetadataImage, TopicImage
 from node.kafka_api.request_context import RequestContext

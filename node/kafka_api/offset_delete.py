@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import OffsetDelete
-from groupcoord.effects import OffsetDeleteResult
+from groupcoord.offset_commands import OffsetDelete
+from groupcoord.offset_results import OffsetDeleteResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import RequestContext

@@ -8,9 +8,9 @@ named by id alone.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import OffsetFetch
-from groupcoord.effects import FetchedOffset, OffsetFetchResult
+from groupcoord.offset_commands import OffsetFetch
 from groupcoord.offset_fetch import NO_OFFSET
+from groupcoord.offset_results import FetchedOffset, OffsetFetchResult
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import MetadataImage
 from node.kafka_api.request_context import RequestContext

@@ -5,8 +5,8 @@ Since 3 members may be static (KIP-345); since 5 protocol type and name are chec
 
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.commands import SyncGroup
-from groupcoord.effects import SyncGroupResult
+from groupcoord.member_commands import SyncGroup
+from groupcoord.member_results import SyncGroupResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse

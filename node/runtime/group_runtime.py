@@ -12,10 +12,12 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from groupcoord.commands import ClientCommand, ForgetTopics, Token
+from groupcoord.commands import ClientCommand
 from groupcoord.coordinator import Coordinator
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.offset_commands import ForgetTopics
+from groupcoord.request_token import Token
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
-from groupcoord.commands import Command, Token
+from groupcoord.commands import Command
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
-from groupcoord.group_records import encode_key, encode_value
+from groupcoord.record_codec import encode_key, encode_value
 from groupcoord.record_fold import RecordFold
+from groupcoord.request_token import Token
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import AppendOrigin, FetchIsolation

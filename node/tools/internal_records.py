@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable
 
-from groupcoord import group_records
+from groupcoord import record_codec as group_record_codec
+from groupcoord.group_records import OFFSETS_TOPIC
 from logstore.errors import KafkaError
 from logstore.record import Record
 from metadata_raft import record_codec
@@ -40,7 +41,7 @@ def group(record: Record) -> tuple[str | None, str | None]:
     if record.key is None:
         return plain(record)
     try:
-        decoded = group_records.decode_record(record.key, record.value)
+        decoded = group_record_codec.decode_record(record.key, record.value)
     except KafkaError:
         return plain(record)
     if decoded is None:
@@ -53,6 +54,6 @@ def wording_for(directory: str) -> Wording:
     """How to word the records of a partition, by the name of its directory."""
     if directory.startswith("__cluster_metadata-"):
         return metadata
-    if directory.startswith(f"{group_records.OFFSETS_TOPIC}-"):
+    if directory.startswith(f"{OFFSETS_TOPIC}-"):
         return group
     return plain

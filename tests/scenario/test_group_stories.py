@@ -19,18 +19,14 @@ from typing import Any
 
 import pytest
 
-from groupcoord.commands import MemberIdentity, OffsetCommit, OffsetFetch, OffsetToCommit
 from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import (
-    HeartbeatResult,
-    JoinGroupResult,
-    LeaveGroupResult,
-    OffsetCommitResult,
-    OffsetFetchResult,
-    Refuse,
-    SyncGroupResult,
-)
-from groupcoord.group_records import GroupRecord, OffsetRecord
+from groupcoord.effects import Refuse
+from groupcoord.group_records import OffsetRecord
+from groupcoord.member_commands import MemberIdentity
+from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from groupcoord.record_codec import GroupRecord
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 

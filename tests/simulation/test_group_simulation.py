@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from groupcoord.commands import MemberIdentity, OffsetCommit, OffsetFetch, OffsetToCommit
 from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import JoinGroupResult, OffsetFetchResult, Refuse, SyncGroupResult
+from groupcoord.effects import Refuse
 from groupcoord.group_state import GroupState
+from groupcoord.member_commands import MemberIdentity
+from groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from groupcoord.offset_results import OffsetFetchResult
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 

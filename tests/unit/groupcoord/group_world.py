@@ -7,25 +7,14 @@ the state that the live shard has, too.
 import itertools
 from collections.abc import Sequence
 
-from groupcoord.commands import Command, Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
+from groupcoord.commands import Command
 from groupcoord.coordinator import Coordinator
 from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import (
-    Append,
-    CancelTimer,
-    Effect,
-    HeartbeatResult,
-    JoinGroupResult,
-    LeaveGroupResult,
-    Refuse,
-    Reply,
-    Result,
-    StartTimer,
-    SyncGroupResult,
-    TimerKey,
-)
-from groupcoord.group_records import GroupRecord, decode_record, encode_key, encode_value
+from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
 from groupcoord.group_state import GroupState
+from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
+from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value
 from logstore.errors import ErrorCode
 
 START_MS = 1_700_000_000_000
@@ -206,7 +195,7 @@ class GroupWorld:
         return self.answers[command.token]  # type: ignore[union-attr]
 
     def state(self, group_id: str = "g") -> GroupState:
-        group = self.coordinator.shard.group(group_id)
+        group = self.coordinator.shard.classic_group(group_id)
         return group.state if group is not None else GroupState.DEAD
 
     def stable_group(self, size: int = 2, **how: object) -> list[str]:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from groupcoord.commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
+from groupcoord.classic_group import ClassicGroup
 from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
 from groupcoord.effects import Refuse, Reply
-from groupcoord.group import Group
 from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import GroupState
+from groupcoord.member_commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
@@ -32,11 +32,11 @@ def test_a_new_dynamic_member_is_first_told_its_id_kip_394() -> None:
 def test_a_pending_member_that_does_not_come_back_is_forgotten_with_its_group() -> None:
     world = GroupWorld()
     world.join(member_id_required=True, session_ms=10_000)
-    assert world.coordinator.shard.group("g") is not None
+    assert world.coordinator.shard.classic_group("g") is not None
 
     world.advance(10_000)
 
-    assert world.coordinator.shard.group("g") is None
+    assert world.coordinator.shard.classic_group("g") is None
     assert world.log == []
 
 
@@ -728,7 +728,7 @@ def test_a_record_that_contradicts_itself_is_loaded_as_far_as_it_makes_sense() -
 
 def test_members_without_a_protocol_type_are_loaded_from_several_records() -> None:
     """No client can write them, but a log may be anybody's, and must not end the node that leads it."""
-    group = Group("g")
+    group = ClassicGroup("g")
     a, b = (
         MemberMetadata(member_id=member_id, session_timeout=10_000, rebalance_timeout=10_000)
         for member_id in "ab"

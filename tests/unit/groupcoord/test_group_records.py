@@ -5,15 +5,11 @@ import pytest
 from groupcoord.group_records import (
     GroupMetadataRecord,
     GroupMetadataValue,
-    GroupRecord,
     MemberMetadata,
     OffsetCommitValue,
     OffsetRecord,
-    decode_record,
-    encode_key,
-    encode_value,
-    record_size_bytes,
 )
+from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, record_size_bytes
 from logstore.errors import ErrorCode, KafkaError
 
 COMMITTED_MS = 1_700_000_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupcoord.group import Group
+from groupcoord.classic_group import ClassicGroup
 from groupcoord.group_state import MOVES, GroupState
 
 E, P, C, S, D = GroupState
@@ -16,7 +16,7 @@ def test_the_table_is_kafkas() -> None:
 @pytest.mark.parametrize("before", GroupState)
 @pytest.mark.parametrize("after", GroupState)
 def test_a_group_moves_only_as_the_table_says(before: GroupState, after: GroupState) -> None:
-    group = Group("g")
+    group = ClassicGroup("g")
     group.state = before
 
     if (before, after) in LEGAL:

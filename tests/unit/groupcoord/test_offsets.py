@@ -4,32 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from groupcoord.commands import (
-    DeleteGroups,
-    DescribeGroups,
-    ForgetTopics,
-    ListGroups,
-    OffsetCommit,
-    OffsetDelete,
-    OffsetFetch,
-    OffsetToCommit,
-)
+from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
+from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListedGroup, ListGroupsResult
+from groupcoord.classic_group import subscribed_topics
 from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import (
-    Append,
-    DeleteGroupsResult,
-    DescribeGroupsResult,
-    ListedGroup,
-    ListGroupsResult,
-    OffsetCommitResult,
-    OffsetDeleteResult,
-    OffsetFetchResult,
-    Refuse,
-    Reply,
-)
-from groupcoord.group import subscribed_topics
+from groupcoord.effects import Append, Refuse, Reply
 from groupcoord.group_records import GroupMetadataRecord
 from groupcoord.group_state import GroupState
+from groupcoord.offset_commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit
+from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 

@@ -7,27 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from groupcoord.commands import (
-    DescribeGroups,
-    Heartbeat,
-    JoinGroup,
-    ListGroups,
-    OffsetCommit,
-    OffsetFetch,
-    OffsetToCommit,
-    Protocol,
-    SyncGroup,
-)
+from groupcoord.admin_commands import DescribeGroups, ListGroups
+from groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
 from groupcoord.coordinator import Coordinator
-from groupcoord.effects import (
-    DescribeGroupsResult,
-    JoinGroupResult,
-    ListGroupsResult,
-    OffsetCommitResult,
-    OffsetFetchResult,
-    SyncGroupResult,
-)
 from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
+from groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from logstore.compression import Compression
 from logstore.disk import FileSlice
 from logstore.errors import ErrorCode, KafkaError

@@ -7,17 +7,18 @@ then a restart falls back to the generation before.
 
 from collections.abc import Mapping, Sequence
 
-from groupcoord.commands import Protocol, Token
-from groupcoord.effects import JoinedMember
+from groupcoord.classic_member import ClassicMember
 from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import MOVES, GroupState
-from groupcoord.member import Member
+from groupcoord.member_commands import Protocol
+from groupcoord.member_results import JoinedMember
+from groupcoord.request_token import Token
 from logstore.errors import ErrorCode, KafkaError
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
-class Group:
+class ClassicGroup:
     """One group; changed by the request modules of this package only."""
 
     def __init__(self, group_id: str, now_ms: int = NO_TIMESTAMP_MS) -> None:
@@ -29,7 +30,7 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
         # What the consumers read, if they are consumers and their metadata is readable; else None.
         self.subscribed_topics: frozenset[str] | None = None
@@ -75,7 +76,7 @@ class Group:
             votes[choice] = votes.get(choice, 0) + 1
         return max(votes, key=votes.__getitem__)
 
-    def validate_member(self, member_id: str, group_instance_id: str | None) -> Member:
+    def validate_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
         """The member that a request names; UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance came back
         elsewhere.
         """
@@ -152,7 +153,7 @@ class Group:
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
@@ -168,7 +169,7 @@ class Group:
             self.leader_id = member.member_id
         self.pending_join_members.discard(member.member_id)
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicMember | None:
         """Forget a member or a pending one. The caller has answered what it waited for."""
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -183,7 +184,7 @@ class Group:
         self.pending_sync_members.discard(member_id)
         return member
 
-    def rename_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
+    def rename_static_member(self, group_instance_id: str, new_member_id: str) -> ClassicMember:
         """Give the static member the id of its new incarnation; it keeps place, assignment and leadership."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members[old_member_id]
@@ -199,7 +200,7 @@ class Group:
 
     def update(
         self,
-        member: Member,
+        member: ClassicMember,
         protocols: Sequence[Protocol],
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
@@ -210,12 +211,12 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
         member.rebalance_timeout_ms = rebalance_timeout_ms
 
-    def wait_for_join(self, member: Member, token: Token) -> None:
+    def wait_for_join(self, member: ClassicMember, token: Token) -> None:
         if member.join_token is None:
             self.awaiting_join_count += 1
         member.join_token = token
 
-    def take_join_token(self, member: Member) -> Token | None:
+    def take_join_token(self, member: ClassicMember) -> Token | None:
         token, member.join_token = member.join_token, None
         if token is not None:
             self.awaiting_join_count -= 1
@@ -286,7 +287,7 @@ class Group:
         self.leader_id = value.leader if value.leader in self.members else next(iter(self.members), None)
         self.read_subscriptions()
 
-    def _is_as_recorded(self, member: Member, recorded: MemberMetadata) -> bool:
+    def _is_as_recorded(self, member: ClassicMember, recorded: MemberMetadata) -> bool:
         """Whether the record was made of this very member; else it is of an older record in the log."""
         offered = Protocol(self.protocol_name or "", recorded.subscription)
         return offered in member.protocols and (
@@ -305,7 +306,7 @@ class Group:
 
     def _add_recorded(self, recorded: MemberMetadata) -> None:
         rebalance_timeout_ms = recorded.rebalance_timeout
-        member = Member(
+        member = ClassicMember(
             member_id=recorded.member_id,
             group_instance_id=recorded.group_instance_id,
             client_id=recorded.client_id,
@@ -322,7 +323,7 @@ class Group:
             self.remove(twin)
         self.add(member, self.protocol_type or "")
 
-    def _count_protocols(self, member: Member, change: int) -> None:
+    def _count_protocols(self, member: ClassicMember, change: int) -> None:
         for protocol in member.protocols:
             count = self._supporters.get(protocol.name, 0) + change
             if count:

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from groupcoord.commands import Protocol, Token
+from groupcoord.member_commands import Protocol
+from groupcoord.request_token import Token
 
 
 @dataclass(slots=True, kw_only=True)
-class Member:
+class ClassicMember:
     """A member as it joined.
 
     Soft state: `protocols` but for the chosen one, the tokens and `is_new` are not in the log; a restart

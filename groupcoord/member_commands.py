@@ -1,0 +1,73 @@
+"""What members of a classic group ask: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from groupcoord.request_token import Token
+
+
+class Protocol(NamedTuple):
+    """One protocol (for consumers: an assignor) that a member offers, and what it says to the leader under
+    it.
+    """
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup:
+    token: Token
+    group_id: str
+    member_id: str  # empty for a member that has none yet
+    group_instance_id: str | None = None  # KIP-345: a static member
+    client_id: str = ""
+    client_host: str = ""
+    protocol_type: str
+    protocols: Sequence[Protocol]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    reason: str | None = None
+    member_id_required: bool = True  # KIP-394: since version 4 a new member is first only told its id
+    can_skip_assignment: bool = (
+        True  # KIP-814: since version 9 a returning leader may be told to assign nothing
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroup:
+    token: Token
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None  # None: not to be checked
+    protocol_name: str | None = None
+    assignments: Sequence[tuple[str, bytes]] = ()  # member id, assignment; from the leader only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    token: Token
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class MemberIdentity(NamedTuple):
+    """Who is to leave: by member id, or by instance id alone (an administrator's way to remove a static
+    member).
+    """
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroup:
+    token: Token
+    group_id: str
+    members: Sequence[MemberIdentity]

@@ -1,0 +1,51 @@
+"""What members of a classic group are answered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logstore.errors import ErrorCode
+
+
+class JoinedMember(NamedTuple):
+    """What the leader learns of a member."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResult:
+    error: ErrorCode = ErrorCode.NONE
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    member_id: str = ""
+    members: Sequence[JoinedMember] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupResult:
+    error: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResult:
+    error: ErrorCode = ErrorCode.NONE
+
+
+class LeftMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupResult:
+    members: Sequence[LeftMember]

@@ -1,0 +1,52 @@
+"""What is asked of committed offsets, and that a topic is gone: OffsetCommit, OffsetFetch, OffsetDelete."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from groupcoord.request_token import Token
+
+
+class OffsetToCommit(NamedTuple):
+    """One partition's position, as a member or an administrator wants it kept."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    topic_id: bytes = bytes(16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    token: Token
+    group_id: str
+    generation_id: int  # -1 from outside the group's management
+    member_id: str
+    group_instance_id: str | None = None
+    retention_time_ms: int = -1  # versions 2 to 4: the offset's own retention
+    offsets: Sequence[OffsetToCommit]
+    unknown_group_is_illegal_generation: bool = False  # before version 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetch:
+    token: Token
+    group_id: str
+    topics: Sequence[tuple[str, Sequence[int]]] | None  # topic, partitions; None: all that the group has
+    require_stable: bool = False  # KIP-447: not while a transaction may still change the offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDelete:
+    token: Token
+    group_id: str
+    topics: Sequence[tuple[str, Sequence[int]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetTopics:
+    """These topics were deleted: their offsets go too."""
+
+    topics: frozenset[str]

@@ -1,0 +1,110 @@
+"""Keys and values of `__consumer_offsets`: the group coordinator's durable state, in Apache Kafka's own
+schemas.
+
+A record's key begins with an int16 that says what the record is (0 and 1 an offset, 2 a classic group; 3 and
+above belong to the newer protocols), its value with the int16 version of its schema; a null value is a
+tombstone.
+"""
+
+from typing import TypeAlias
+
+from groupcoord.group_records import (
+    GROUP_METADATA_KEY,
+    NO_TIMESTAMP_MS,
+    OFFSET_KEY,
+    OFFSETS_TOPIC,
+    OLDEST_OFFSET_KEY,
+    GroupMetadataKey,
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    OffsetRecord,
+)
+from logstore import schema, schema_compiler
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer
+
+GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord
+
+# Versions that Kafka 4.3 writes. An offset with a retention of its own needs version 1, which alone can carry
+# that.
+_OFFSET_VALUE_VERSION = 4
+_OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+_GROUP_METADATA_VALUE_VERSION = 3
+
+
+def encode_key(record: GroupRecord) -> bytes:
+    match record:
+        case OffsetRecord(group_id, topic, partition, _):
+            key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+            return b"\x00\x01" + schema_compiler.encode(key, 0)
+        case GroupMetadataRecord(group_id, _):
+            return b"\x00\x02" + schema_compiler.encode(GroupMetadataKey(group=group_id), 0)
+
+
+def encode_value(record: GroupRecord) -> bytes | None:
+    if record.value is None:
+        return None
+    if isinstance(record.value, GroupMetadataValue):
+        version = _GROUP_METADATA_VALUE_VERSION
+    elif record.value.expire_timestamp != NO_TIMESTAMP_MS:
+        version = _OFFSET_VALUE_VERSION_WITH_EXPIRY
+    else:
+        version = _OFFSET_VALUE_VERSION
+    return version.to_bytes(2) + schema_compiler.encode(record.value, version)
+
+
+def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
+    """A record of the log, or None for one of a kind that this version does not know.
+
+    KafkaError(CORRUPT_MESSAGE) for bytes that are neither.
+    """
+    kind = int.from_bytes(key[:2]) if len(key) >= 2 else -1
+    try:
+        if kind in (OFFSET_KEY, OLDEST_OFFSET_KEY):
+            offset_key, _ = schema_compiler.decoder(OffsetCommitKey, 0)(key, 2)
+            committed = None if value is None else _decode_value(OffsetCommitValue, value)
+            return OffsetRecord(offset_key.group, offset_key.topic, offset_key.partition, committed)
+        if kind == GROUP_METADATA_KEY:
+            group_key, _ = schema_compiler.decoder(GroupMetadataKey, 0)(key, 2)
+            metadata = None if value is None else _decode_value(GroupMetadataValue, value)
+            return GroupMetadataRecord(group_key.group, metadata)
+    except KafkaError as error:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"a record of {OFFSETS_TOPIC} is not readable: {error.detail}"
+        ) from error
+    if kind < 0 or kind >= 0x8000:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a key of {OFFSETS_TOPIC} is {len(key)} bytes long")
+    return None
+
+
+def record_size_bytes(record: GroupRecord) -> int:
+    """No less than what a record will take in a batch; cheap, since it is asked before each append."""
+    overhead = 64  # record header, key and value prefixes, and the numbers
+    match record:
+        case OffsetRecord(group_id, topic, _, value):
+            metadata = value.metadata if value is not None else ""
+            return overhead + 3 * (len(group_id) + len(topic) + len(metadata))
+        case GroupMetadataRecord(group_id, value):
+            size = overhead + 3 * len(group_id)
+            if value is not None:
+                size += 3 * (len(value.protocol_type) + len(value.protocol or "") + len(value.leader or ""))
+                for member in value.members:
+                    names = (
+                        len(member.member_id) + len(member.group_instance_id or "") + len(member.client_id)
+                    )
+                    size += overhead + 3 * (names + len(member.client_host))
+                    size += len(member.subscription) + len(member.assignment)
+            return size
+
+
+def _decode_value(cls: type[schema.T], value: Buffer) -> schema.T:
+    if len(value) < 2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a value is {len(value)} bytes long")
+    version = int.from_bytes(value[:2])
+    declared = schema.schema_of(cls)
+    if not declared.min_version <= version <= declared.max_version:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a {cls.__name__} has the unknown version {version}")
+    decoded, _ = schema_compiler.decoder(cls, version)(value, 2)
+    return decoded
