@@ -11,6 +11,7 @@ admin_commands      what administrators ask of groups
 timer_commands      what timers bring
 commands            all that a shard can be asked
 group_records       offsets and classic groups in __consumer_offsets
+consumer_records    consumer groups (KIP-848) in __consumer_offsets
 record_codec        records to bytes and back
 record_fold         a log folded to the last record of each key
 member_results      what members are answered

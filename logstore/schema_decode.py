@@ -169,7 +169,9 @@ class _DecoderWriter:
             self._write_array(depth, field, out)
         elif field.kind is Kind.STRUCT and field.is_nullable(self.version):
             self.source.line(depth, "p += 1")
-            self.source.line(depth, "if b[p - 1] > 127:")  # a negative int8 says: none
+            # A negative int8 says: none; in a tagged section the number is unsigned, and 0 says so.
+            is_none = "b[p - 1] == 0" if field.is_tagged(self.version) else "b[p - 1] > 127"
+            self.source.line(depth, f"if {is_none}:")
             self.source.line(depth + 1, f"{out} = None")
             self.source.line(depth, "else:")
             self._write_one(depth + 1, field, out)

@@ -193,7 +193,7 @@ class _EncoderWriter:
 
     def _null(self, field: Field) -> str:
         if field.kind is Kind.STRUCT and not field.is_array:
-            return "w.append(255)"
+            return f"w.append({0 if field.is_tagged(self.version) else 255})"
         if self.flexible:
             return "w.append(0)"
         length = b"\xff\xff" if field.kind is Kind.STRING and not field.is_array else b"\xff\xff\xff\xff"
@@ -294,7 +294,7 @@ class _EncoderWriter:
         if field.default is None:
             return f"{value} is not None"
         if field.is_array:
-            return value
+            return f"({value} is None or {value})" if field.is_nullable(self.version) else value
         default = self.source.bind(f"default_{field.name}", field.default)
         if field.kind is Kind.STRUCT:  # most have the very default; comparing two structs is slow
             return f"({value} is not {default} and {value} != {default})"

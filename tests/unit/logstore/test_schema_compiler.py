@@ -116,6 +116,30 @@ def test_tagged_fields_go_out_only_where_they_differ_from_their_default() -> Non
     assert tagged.endswith(bytes.fromhex("02 00 04 00000008 04 01 01"))
 
 
+@message(versions=(0, 0), flexible_since=0)
+class NullTags:
+    """As some of Kafka's records: null is allowed, and is not what an absent tag stands for."""
+
+    cursor: Cursor | None = schema.struct_(Cursor, tag=0, nullable_since=0)
+    numbers: Sequence[int] | None = schema.array(schema.int32, tag=1, nullable_since=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "wire"),
+    [
+        (NullTags(), "00"),
+        (NullTags(cursor=None), "01" + "000100"),
+        (NullTags(cursor=Cursor(offset=1)), "01" + "000a01" + "0000000000000001" + "00"),
+        (NullTags(numbers=None), "01" + "010100"),
+    ],
+)
+def test_null_in_a_tagged_section_is_an_unsigned_zero(value: NullTags, wire: str) -> None:
+    encoded = encode(value, 0)
+
+    assert encoded.hex() == wire
+    assert decode(NullTags, 0, encoded) == value
+
+
 @pytest.mark.parametrize("version", range(5))
 def test_what_a_version_has_comes_back(version: int) -> None:
     sent = encode(FULL, version)

@@ -1,0 +1,85 @@
+"""Java as judge of the records of __consumer_offsets: Kafka's own serde rereads ours, byte by byte."""
+
+import struct
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from groupcoord.consumer_records import (
+    LAYOUTS,
+    ConsumerGroupRecord,
+    encode_consumer_key,
+    encode_consumer_value,
+)
+from logstore.schema import schema_of
+from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.property.random_messages import random_message
+
+COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
+JUDGE = Path(__file__).parent / "GroupRecordJudge.java"
+JUDGE_TIMEOUT_S = 120
+ROUNDS = 40
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+
+def test_java_rereads_records_of_the_consumer_protocol_to_the_same_bytes() -> None:
+    asked = [(encode_consumer_key(record), encode_consumer_value(record)) for record in random_records()]
+
+    answered = ask_java(asked)
+
+    assert answered == asked
+
+
+def random_records() -> list[ConsumerGroupRecord]:
+    """Every kind: what nobody set, a tombstone, and many with random fields."""
+    random = Random(848)
+    records: list[Any] = []
+    for record, layout in LAYOUTS.items():
+        values = [layout.value(), None]
+        values += [random_message(layout.value, 0, random) for _ in range(ROUNDS)]
+        for value in values:
+            key = random_message(layout.key, 0, random)
+            records.append(
+                record(*(getattr(key, field.name) for field in schema_of(layout.key).fields), value)
+            )
+    return records
+
+
+def ask_java(questions: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+    reason = why_no_java()
+    if reason is not None:
+        pytest.skip(reason)
+    classpath = kafka_classpath(COORDINATOR)
+    if classpath is None:
+        pytest.skip(f"Maven does not resolve {COORDINATOR}")
+    asked = b"".join(_with_length(key) + _with_length(value) for key, value in questions)
+    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    answers: list[tuple[bytes, bytes | None]] = []
+    position = 0
+    while position < len(done.stdout):
+        key, position = _read(done.stdout, position)
+        assert key is not None
+        value, position = _read(done.stdout, position)
+        answers.append((key, value))
+    return answers
+
+
+def _with_length(content: bytes | None) -> bytes:
+    return struct.pack(">i", -1) if content is None else struct.pack(">i", len(content)) + content
+
+
+def _read(output: bytes, position: int) -> tuple[bytes | None, int]:
+    (length,) = struct.unpack_from(">i", output, position)
+    position += 4
+    if length == -2:
+        text, _ = _read(output, position)
+        pytest.fail(f"Java: {(text or b'').decode()}")
+    if length < 0:
+        return None, position
+    return output[position : position + length], position + length
