@@ -21,7 +21,7 @@ from metadata_raft.voters import record_of_voters
 from tests.simulation.raft.world import Node, World
 
 STORM_SECONDS = 15.0
-CALM_SECONDS = 30.0
+CALM_SECONDS = 90.0  # a snapshot of 110 kB takes 15 of them in chunks of 300 bytes, and another may follow
 DELAYS = (0.0, 0.0, 0.02, 0.1, 0.3, 1.0)
 STEPS = (0.005, 0.02, 0.05)
 # Little at a time: entries take many messages, snapshots many chunks, and voters need snapshots often.

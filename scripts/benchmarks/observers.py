@@ -1,0 +1,205 @@
+"""What nodes without a vote cost the voter that they follow: its CPU beside a hundred of them.
+
+The node is a real one in its own process. The others are a crowd in another process: each is registered, has
+heartbeats, and follows the metadata over its own connections, but does nothing with what it hears.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from logstore.errors import KafkaError
+from metadata_raft.commands import (
+    AlterConfigs,
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerHeartbeat,
+    ConfigChange,
+    RegisterBroker,
+    RegisterBrokerReply,
+    ResourceChanges,
+)
+from metadata_raft.image import Endpoint
+from metadata_raft.metadata_version import SUPPORTED_FEATURES
+from metadata_raft.records import ConfigResourceType
+from node.cli.local_cluster import HOST, NodeHome, NodeProcess, wait_until_ready, write_homes
+from node.net.peer_handshake import PeerGate, PeerIdentity
+from node.net.peer_network import PeerNetwork
+from node.properties_file import parse_properties
+from node.runtime.command_sender import CommandSender
+from node.runtime.metadata_observer import FETCH_BYTES, FETCH_WAIT_MS
+from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+
+HEARTBEAT_S = 2.0
+SETTLE_S = 4.0
+MEASURED_S = 15.0
+FIRST_ID = 100
+
+
+class Follower:
+    """One node of the crowd."""
+
+    def __init__(self, node_id: int, endpoint: Endpoint, secret: bytes) -> None:
+        identity = PeerIdentity(node_id, bytes(16), os.urandom(16))
+        self.node_id = node_id
+        self.peers = PeerNetwork(
+            gate=PeerGate(secret, lambda: identity, os.urandom),
+            node_id=node_id,
+            endpoint_of=lambda _: endpoint,
+            chance=random.Random(node_id),
+        )
+        self.sender = CommandSender(self.peers.client)
+        self.next_offset = 0
+        self.last_epoch = 0
+        self.fetches = 0
+        self.batches_bytes = 0
+
+    async def register(self) -> None:
+        command = RegisterBroker(
+            broker_id=self.node_id,
+            incarnation_id=os.urandom(16),
+            listeners=[BrokerEndpoint(name="PLAINTEXT", host=HOST, port=1)],
+            features=[
+                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+            log_dirs=[os.urandom(16)],
+        )
+        reply = (await self.sender.send(0, command, None, 30)).reply
+        assert isinstance(reply, RegisterBrokerReply)
+        self.epoch = reply.broker_epoch
+
+    async def live(self) -> None:
+        await asyncio.sleep(random.random() * HEARTBEAT_S)
+        while True:
+            beat = BrokerHeartbeat(
+                broker_id=self.node_id,
+                broker_epoch=self.epoch,
+                current_metadata_offset=self.next_offset - 1,
+            )
+            await self.sender.send(0, beat, None, 30)
+            await asyncio.sleep(HEARTBEAT_S)
+
+    async def follow(self) -> None:
+        client = await self.peers.client(0, "metadata")
+        while True:
+            asked = FetchMetadataRequest(
+                fetch_offset=self.next_offset,
+                last_epoch=self.last_epoch,
+                max_bytes=FETCH_BYTES,
+                max_wait_ms=FETCH_WAIT_MS,
+            )
+            told = await client.request(asked, FetchMetadataResponse, timeout_s=30)
+            # Whatever came, a snapshot too, is taken for known: to apply it is not the question here.
+            self.next_offset, self.last_epoch = told.end_offset, told.epoch
+            self.fetches += 1
+            self.batches_bytes += len(told.batches)
+
+
+async def _crowd(port: int, secret: bytes, count: int, rate_per_s: float) -> None:
+    """Follow, change something `rate_per_s` times a second, and say once a second how often all were told."""
+    endpoint = Endpoint(HOST, port)
+    followers = [Follower(FIRST_ID + number, endpoint, secret) for number in range(count)]
+    changer = Follower(99, endpoint, secret)
+    async with asyncio.TaskGroup() as tasks:
+        for one in followers:
+            await one.register()
+            tasks.create_task(one.live())
+            tasks.create_task(one.follow())
+        print("READY", flush=True)
+        if rate_per_s:
+            tasks.create_task(_change(changer, rate_per_s))
+        while True:
+            before = sum(one.fetches for one in followers)
+            await asyncio.sleep(1)
+            print(sum(one.fetches for one in followers) - before, flush=True)
+
+
+async def _change(changer: Follower, rate_per_s: float) -> None:
+    loop, number = asyncio.get_running_loop(), 0
+    began = loop.time()
+    while True:
+        number += 1
+        change = ConfigChange(name="consumer.session.timeout.ms", value=str(45_000 + number % 1_000))
+        resource = ResourceChanges(
+            resource_type=ConfigResourceType.GROUP, resource_name="bench", changes=[change]
+        )
+        try:
+            await changer.sender.send(0, AlterConfigs(resources=[resource]), None, 30)
+        except KafkaError as error:
+            print(f"a change failed: {error}", file=sys.stderr, flush=True)
+        await asyncio.sleep(max(0.0, began + number / rate_per_s - loop.time()))
+
+
+def measure(brokers: int, rates: Sequence[float]) -> None:
+    """Print the CPU of the node, in percent of a core, with `brokers` others and without."""
+    print(f"{brokers} nodes that follow one voter, {MEASURED_S:.0f} s each, percent of a core:")
+    for rate_per_s in rates:
+        figures = []
+        for count in (0, brokers):
+            cpu, told = _measure_once(count, rate_per_s)
+            figures.append(cpu)
+            print(f"  {rate_per_s:g} changes a second, {count} nodes: {cpu:.1f} % ({told:.0f} answers/s)")
+        print(
+            f"  {rate_per_s:g} changes a second: the {brokers} cost {figures[1] - figures[0]:.1f} %",
+            flush=True,
+        )
+
+
+def _measure_once(count: int, rate_per_s: float) -> tuple[float, float]:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        base_port = probe.getsockname()[1] // 2  # below the ports that the system gives away
+    with tempfile.TemporaryDirectory(prefix="observers-bench-") as home:
+        homes: Sequence[NodeHome] = write_homes(1, base_port=base_port, data=Path(home), overrides=[])
+        node = NodeProcess(homes[0])
+        crowd = None
+        try:
+            wait_until_ready([node], [])
+            secret = parse_properties(homes[0].properties.read_bytes())["cluster.secret"]
+            words = [sys.executable, "-m", "scripts.benchmarks.observers", str(base_port), str(count)]
+            crowd = subprocess.Popen(
+                [*words, str(rate_per_s)],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "OTTLA_BENCH_SECRET": secret},
+            )
+            assert crowd.stdout is not None
+            assert crowd.stdout.readline().strip() == "READY"
+            time.sleep(SETTLE_S)
+            pid = node.process.pid
+            before, began = _cpu_s(pid), time.monotonic()
+            time.sleep(MEASURED_S)
+            used, passed = _cpu_s(pid) - before, time.monotonic() - began
+            crowd.terminate()
+            told = [int(line) for line in crowd.stdout.read().split()]
+            return 100 * used / passed, sum(told) / max(1, len(told))
+        finally:
+            for process in [one for one in (crowd, node.process) if one is not None]:
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+            node.close()
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    asyncio.run(
+        _crowd(
+            int(sys.argv[1]),
+            os.environ["OTTLA_BENCH_SECRET"].encode(),
+            int(sys.argv[2]),
+            float(sys.argv[3]),
+        )
+    )
