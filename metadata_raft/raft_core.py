@@ -215,7 +215,8 @@ class RaftCore:
             self._end(error)
             return
         engine = self.member.engine
-        if self._is_closing and (not engine.is_leading or self.member.has_committed_all):
+        waits = engine.is_leading and self.member.may_commit and not self.member.has_committed_all
+        if self._is_closing and not waits:
             self._end()
 
     # ---- what the node asks ----------------------------------------------------------------------------

@@ -192,6 +192,12 @@ class RaftMember:
         return self.journal.last.raft_index <= self.engine.commit_index
 
     @property
+    def may_commit(self) -> bool:
+        """Whether there are links to a majority of the voters."""
+        linked = sum(one.node_id in self._linked or one.node_id == self.voter.node_id for one in self.voters)
+        return linked > len(self.voters) // 2
+
+    @property
     def is_told_to_lead(self) -> bool:
         """Whether the listener knows that this member leads."""
         return self._told_term > 0

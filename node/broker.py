@@ -13,7 +13,7 @@ import random
 import resource
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import uvloop
@@ -90,6 +90,7 @@ class Broker:
         self.unique = unique
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.cluster_id = ZERO_UUID
+        self.is_hurried = False  # it ends without waiting for others to take over
         self.is_cut_off = False  # others may lead by now what this node believes to lead
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.disk: Disk = disk if disk is not None else OsDisk()
@@ -232,6 +233,16 @@ class Broker:
                 return
             await asyncio.sleep(GONE_PROBE_PAUSE_S)
 
+    async def is_quorum_gone(self, voter_ids: Sequence[int]) -> bool:
+        """Whether nobody can lead these voters any more: too many of their processes have ended."""
+        left = len(voter_ids)
+        for voter_id in voter_ids:
+            if voter_id != self.config.node_id and await self.peers.is_refused(voter_id):
+                left -= 1
+            if left <= len(voter_ids) // 2:
+                return True
+        return False
+
     def _peer_connection_lost(self, purpose: str) -> None:
         """A connection to a peer ended; the controller may take the end of that for heartbeats for ours."""
         if purpose == HEARTBEAT_PURPOSE and self.tasks is not None:
@@ -298,8 +309,9 @@ class Broker:
     async def _hand_over(self) -> None:
         """Have others lead what this node leads while it still serves, so that no request fails."""
         others = [one for one in self.metadata.image.active_brokers() if one.broker_id != self.config.node_id]
-        if others and self.config.controlled_shutdown_enable and sys.exc_info()[0] is None:
-            await self.lifecycle.shut_down()
+        may_wait = self.config.controlled_shutdown_enable and not self.is_hurried
+        if others and may_wait and sys.exc_info()[0] is None:
+            await self.lifecycle.shut_down(gives_up=lambda: self.is_hurried)
             if self.quorum.is_leader:
                 self.quorum.hand_over()
 
@@ -444,6 +456,8 @@ def raise_open_file_limit() -> None:
 def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) -> None:
     """Run a node until SIGTERM or SIGINT; `ready` is called when it serves. Blocks.
 
+    It hands over what it leads before it ends; a second signal has it end without.
+
     KafkaError or OSError with one sentence if it cannot start.
     """
     uvloop.run(_run(config, ready))
@@ -453,8 +467,14 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     broker = Broker(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop_asked() -> None:
+        """Who asks a second time does not want to wait until others have taken over."""
+        broker.is_hurried = stop.is_set()
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop_asked)
     await broker.start()
     # What is there now stays: the collector need not look at it again and again.
     gc.collect()

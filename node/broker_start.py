@@ -199,6 +199,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         session_timeout_ms=config.broker_session_timeout_ms,
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
         on_cut_off=broker.set_cut_off,
+        is_quorum_gone=lambda: broker.is_quorum_gone(_voter_ids(broker)),
     )
     broker.metadata.add_controller_listener(broker.lifecycle.controller_changed)
     broker.metadata.add_controller_listener(broker.look_for_peers)

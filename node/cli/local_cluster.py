@@ -261,12 +261,16 @@ def _how_it_ended(returncode: int) -> str:
 
 
 def stop_all(nodes: Sequence[NodeProcess]) -> bool:
-    """SIGTERM to all that run, those that were started again among them; whether all of them obeyed."""
+    """End all that run, those that were started again among them; whether all of them obeyed.
+
+    Each is asked twice, by two signals that cannot become one: nobody is left to take over what it leads.
+    """
     ours = [node for node in nodes if node.process.poll() is None]
     restarted = [(node.home, pid) for node in nodes if (pid := node.home.running_pid()) is not None]
     restarted = [(home, pid) for home, pid in restarted if all(pid != node.process.pid for node in ours)]
     for pid in [*(node.process.pid for node in ours), *(pid for _, pid in restarted)]:
         _signal(pid, signal.SIGTERM)
+        _signal(pid, signal.SIGINT)
     deadline_s = time.monotonic() + STOP_TIMEOUT_S
     ended_well = True
     for node in ours:

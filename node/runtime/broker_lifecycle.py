@@ -8,7 +8,7 @@ that its leaders move, and goes when they have.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -25,8 +25,10 @@ IMPATIENT_S: Final = 0.05
 REGISTRATION_RETRY_S: Final = 0.1
 # Leaders move within a second; a controller that cannot be reached must not keep a node from stopping.
 SHUTDOWN_TIMEOUT_S: Final = 10.0
-# An election takes less. When the whole cluster stops, the last nodes have nobody left to hand over to.
+# An election takes less.
 CONTROLLER_SILENCE_S: Final = 2.0
+# A controller that is there answers sooner; after it one looks whether enough voters are left to have one.
+QUORUM_LOOK_S: Final = 0.15
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +103,9 @@ class BrokerLifecycle:
         session_timeout_ms: int,
         registration_timeout_ms: int,
         on_cut_off: Callable[[bool], None] = lambda _: None,
+        is_quorum_gone: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        """`is_quorum_gone`: whether so many voters have ended that nobody can lead the metadata any more."""
         self.state = BrokerState.STARTING
         self._metadata = metadata
         self._registration = registration
@@ -112,6 +116,7 @@ class BrokerLifecycle:
         self._unfenced = asyncio.Event()
         self._may_stop = asyncio.Event()
         self._on_cut_off = on_cut_off
+        self._is_quorum_gone = is_quorum_gone
         self._session_end: asyncio.TimerHandle | None = None
         self._heard_at = 0.0  # when the controller answered last, on the loop's clock
         self.is_cut_off = False  # whether others may lead this broker's partitions without its knowledge
@@ -174,19 +179,23 @@ class BrokerLifecycle:
         """Wait until this broker may lead; `run` must be at work."""
         await self._unfenced.wait()
 
-    async def shut_down(self) -> None:
+    async def shut_down(self, gives_up: Callable[[], bool] = lambda: False) -> None:
         """Have others lead what this broker leads; returns when they do, or it takes too long."""
         if self.state not in (BrokerState.WAITING, BrokerState.RUNNING):
             return
         self._move(BrokerState.SHUTTING_DOWN)
         loop = asyncio.get_running_loop()
         began = self._heard_at = loop.time()
-        while not self._may_stop.is_set():
+        while not (self._may_stop.is_set() or gives_up()):
             if loop.time() - began > SHUTDOWN_TIMEOUT_S:
                 log.warning("The leaders of this broker did not all move within %g s.", SHUTDOWN_TIMEOUT_S)
                 return
-            if loop.time() - self._heard_at > CONTROLLER_SILENCE_S:
+            silence_s = loop.time() - self._heard_at
+            if silence_s > CONTROLLER_SILENCE_S:
                 log.warning("No controller has been heard for %g s: nothing moves.", CONTROLLER_SILENCE_S)
+                return
+            if silence_s > QUORUM_LOOK_S and self._is_quorum_gone and await self._is_quorum_gone():
+                log.info("Most voters have ended: nobody is left to hand over to.")
                 return
             try:
                 async with asyncio.timeout(IMPATIENT_S):

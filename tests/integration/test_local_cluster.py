@@ -141,15 +141,19 @@ def test_what_a_killed_node_led_is_led_by_others_and_it_catches_up(up: Up, tmp_p
 
 def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_path: Path) -> None:
     first = up()
-    wait_until_ready(first)
+    wrote = ottla("produce", "kept", "--bootstrap", wait_until_ready(first))
+    _, errors = wrote.communicate("kept\n", timeout=TIMEOUT_S)
     before = (tmp_path / "node-0" / "data" / "meta.properties").read_text()
     pids = [pid_of(tmp_path, index) for index in range(NODES)]
 
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=TIMEOUT_S)
     left = [path.name for path in tmp_path.glob("node-*/pid")]
-    wait_until_ready(up())
+    read = ottla("consume", "kept", "--until-end", "--bootstrap", wait_until_ready(up()))
+    out, _ = read.communicate(timeout=TIMEOUT_S)
 
+    assert wrote.returncode == 0, errors
+    assert out == "kept\n"
     assert first.returncode == 0 and left == [] and not any(map(is_running, pids))
     assert (tmp_path / "node-0" / "data" / "meta.properties").read_text() == before
 

@@ -1,7 +1,7 @@
 """A broker's life as the controller sees it: what it says, what it is told, and what it makes of silence."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -42,6 +42,7 @@ def lifecycle(
     session_timeout_ms: int = 9_000,
     heartbeat_interval_ms: int = 2,
     on_cut_off: Callable[[bool], None] = print,
+    is_quorum_gone: Callable[[], Awaitable[bool]] | None = None,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         metadata=cast(MetadataRuntime, cluster),
@@ -52,6 +53,7 @@ def lifecycle(
         session_timeout_ms=session_timeout_ms,
         registration_timeout_ms=500,
         on_cut_off=on_cut_off,
+        is_quorum_gone=is_quorum_gone,
     )
 
 
@@ -236,6 +238,41 @@ def test_nobody_who_can_take_over_does_not_keep_a_node_from_stopping(monkeypatch
         await running
 
     asyncio.run(scene())
+
+
+def silent(command: Any) -> Any:
+    """A controller that ends when it is told of a shutdown."""
+    if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
+    return friendly(command)
+
+
+async def stopped(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda: False) -> None:
+    """Serve, then stop."""
+    await broker.register()
+    broker.logs_are_open()
+    running = asyncio.ensure_future(broker.run())
+    await broker.until_unfenced()
+    async with asyncio.timeout(1.5):
+        await broker.shut_down(gives_up)
+    broker.stop()
+    await running
+
+
+def test_one_whose_fellow_voters_have_ended_waits_for_no_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_lifecycle, "QUORUM_LOOK_S", 0.01)
+    answers = iter([False, True])
+
+    async def is_gone() -> bool:
+        return next(answers)
+
+    asyncio.run(stopped(lifecycle(Cluster(silent), is_quorum_gone=is_gone)))
+
+    assert next(answers, None) is None, "it looked until enough of them were gone"
+
+
+def test_who_is_asked_twice_to_stop_waits_for_nobody() -> None:
+    asyncio.run(stopped(lifecycle(Cluster(silent)), gives_up=lambda: True))
 
 
 def test_every_state_has_its_moves_and_the_last_one_none() -> None:
