@@ -4,6 +4,7 @@ The map, bottom-up; a module imports only from lines above its own:
 
 coordinator_config  the settings that a coordinator obeys, and its limits
 group_state         five states and the table of their moves
+timeline            the last rebalances of a group, and why
 request_token       names a request until it is answered
 member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 offset_commands     what is asked of committed offsets

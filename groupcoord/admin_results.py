@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from groupcoord.timeline import Rebalance
 from logstore.errors import ErrorCode
 
 
@@ -24,6 +25,7 @@ class GroupDescription:
     protocol_type: str = ""
     protocol_name: str = ""
     members: Sequence[MemberDescription] = ()
+    rebalances: Sequence[Rebalance] = ()  # the last ones, the oldest first; an answer of ours, not Kafka's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

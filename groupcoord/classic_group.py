@@ -13,6 +13,7 @@ from groupcoord.group_state import MOVES, GroupState
 from groupcoord.member_commands import Protocol
 from groupcoord.member_results import JoinedMember
 from groupcoord.request_token import Token
+from groupcoord.timeline import Cause, Event, Timeline
 from logstore.errors import ErrorCode, KafkaError
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -36,6 +37,7 @@ class ClassicGroup:
         self.subscribed_topics: frozenset[str] | None = None
         self.is_recorded = False  # whether the log holds a record of it
         # Soft state.
+        self.timeline = Timeline()
         self.pending_join_members: set[str] = set()  # told their id, not come back yet
         self.pending_sync_members: set[str] = (
             set()
@@ -152,6 +154,21 @@ class ClassicGroup:
         assert state in MOVES[self.state], (self.group_id, self.state, state)
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
+
+    def note(
+        self,
+        cause: Cause,
+        now_ms: int,
+        member: ClassicMember | None = None,
+        *,
+        member_id: str = "",
+        reason: str = "",
+    ) -> None:
+        """Keep in the timeline why the group is about to rebalance, or what else happens while it does."""
+        client_id = ""
+        if member is not None:
+            member_id, client_id = member.member_id, member.client_id
+        self.timeline.note(Event(cause, now_ms, member_id, client_id, reason), self.generation_id)
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
         assert member.member_id not in self.members
@@ -348,6 +365,9 @@ class ClassicGroup:
         if state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             assert not self.pending_sync_members
         assert self.awaiting_join_count == sum(member.join_token is not None for member in members.values())
+        assert self.timeline.is_running == (
+            state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+        )
         assert self.pending_sync_members <= members.keys()
         assert not self.pending_join_members & members.keys()
         statics = {

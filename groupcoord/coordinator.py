@@ -36,6 +36,7 @@ from groupcoord.rebalance import (
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
 from groupcoord.sync_group import sync_group
+from groupcoord.timeline import Cause
 from groupcoord.timer_commands import (
     ExpireJoin,
     ExpireOffsets,
@@ -64,6 +65,7 @@ class Coordinator:
         for group in shard.groups.values():
             effects += [start_session(group, member) for member in group.members.values()]
             if len(group.members) > shard.config.group_max_size:
+                group.note(Cause.GROUP_TOO_LARGE, now_ms)
                 effects += self._settled(prepare_rebalance(shard, group, now_ms))
         return effects
 

@@ -56,4 +56,5 @@ def _describe(group_id: str, group: ClassicGroup | None) -> GroupDescription:
         protocol_type=group.protocol_type or "",
         protocol_name=chosen or "",
         members=members,
+        rebalances=group.timeline.last(),
     )

@@ -8,7 +8,7 @@ stable.
 
 from collections.abc import Sequence
 
-from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, subscribed_topics
 from groupcoord.classic_member import ClassicMember
 from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
 from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
@@ -26,6 +26,7 @@ from groupcoord.rebalance import (
 )
 from groupcoord.record_codec import record_size_bytes
 from groupcoord.shard import Shard, check_group_id
+from groupcoord.timeline import Cause
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -88,7 +89,10 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
 def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Effect]:
     effects = _refused(command, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    if command.member_id in group.members or command.member_id in group.pending_join_members:
+    member = group.members.get(command.member_id)
+    if member is not None or command.member_id in group.pending_join_members:
+        if member is not None:
+            group.note(Cause.GROUP_TOO_LARGE, now_ms, member)
         group.remove(command.member_id)
         effects.append(CancelTimer(session_key(group, command.member_id)))
         effects += maybe_complete_join(group, now_ms)
@@ -113,6 +117,7 @@ def _add_member(
     member.join_token, member.is_new = command.token, True
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
+    group.note(Cause.MEMBER_JOINED, now_ms, member, reason=command.reason or "")
     group.add(member, command.protocol_type)
     # It cannot heartbeat before it is answered, nor is its disconnection seen. A client that gave up tries
     # again and would leave a dead member each time, so a first join is given a time of its own.
@@ -140,8 +145,21 @@ def _rejoin(
     # A leader that joins a stable group has a reason that its metadata need not show: its topics have other
     # partitions.
     effects = supersede(member.join_token, JoinGroupResult(error=ErrorCode.REBALANCE_IN_PROGRESS))
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        group.note(_why_again(group, member, protocols), now_ms, member, reason=command.reason or "")
     _take_over(group, member, command, protocols)
     return effects + rebalance_or_complete(shard, group, now_ms)
+
+
+def _why_again(group: ClassicGroup, member: ClassicMember, protocols: Sequence[Protocol]) -> Cause:
+    """Why a member of a group that was done with joining makes it begin anew."""
+    if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        name = group.protocol_name or ""
+        before = subscribed_topics(member.metadata(name))
+        now = subscribed_topics(dict(protocols).get(name, b""))
+        if before is not None and now is not None and set(before) != set(now):
+            return Cause.SUBSCRIPTION_CHANGED
+    return Cause.LEADER_REJOINED if group.is_leader(member.member_id) else Cause.METADATA_CHANGED
 
 
 def _replace_static_member(
@@ -170,6 +188,7 @@ def _replace_static_member(
         return effects + _replace_in_stable_group(
             shard, group, member, command, protocols, leader_before, now_ms
         )
+    group.note(Cause.STATIC_REPLACED, now_ms, member, reason=command.reason or "")
     _take_over(group, member, command, protocols)
     effects.append(start_session(group, member))
     if group.state is GroupState.COMPLETING_REBALANCE:
@@ -193,6 +212,7 @@ def _replace_in_stable_group(
     record = group.to_record({each.member_id: each.assignment for each in group.members.values()}, now_ms)
     fits = record_size_bytes(record) <= shard.config.max_batch_bytes
     if group.select_protocol() != group.protocol_name or not fits:
+        group.note(Cause.STATIC_REPLACED, now_ms, member, reason=command.reason or "")
         group.wait_for_join(member, command.token)
         return [session, *prepare_rebalance(shard, group, now_ms)]
     is_leader = group.is_leader(member.member_id)

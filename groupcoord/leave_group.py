@@ -7,6 +7,7 @@ from groupcoord.member_commands import LeaveGroup, MemberIdentity
 from groupcoord.member_results import LeaveGroupResult, LeftMember
 from groupcoord.rebalance import answer_removed, maybe_complete_join, prepare_rebalance, session_key
 from groupcoord.shard import Shard, check_group_id
+from groupcoord.timeline import Cause
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -18,7 +19,7 @@ def leave_group(shard: Shard, command: LeaveGroup, now_ms: int) -> list[Effect]:
     for identity in command.members:
         error = ErrorCode.NONE
         try:
-            effects += _remove(group, identity)
+            effects += _remove(group, identity, now_ms)
         except KafkaError as refused:
             error = refused.code
         left.append(LeftMember(identity.member_id, identity.group_instance_id, error))
@@ -29,7 +30,7 @@ def leave_group(shard: Shard, command: LeaveGroup, now_ms: int) -> list[Effect]:
     return [*effects, Reply(command.token, LeaveGroupResult(members=left))]
 
 
-def _remove(group: ClassicGroup | None, identity: MemberIdentity) -> list[Effect]:
+def _remove(group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -> list[Effect]:
     if group is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "there is no such group")
     member_id = identity.member_id
@@ -39,11 +40,15 @@ def _remove(group: ClassicGroup | None, identity: MemberIdentity) -> list[Effect
         if not member_id:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "no member has this group.instance.id")
     if member_id in group.pending_join_members:
+        if group.state is not GroupState.EMPTY:
+            group.note(Cause.MEMBER_LEFT, now_ms, member_id=member_id, reason=identity.reason or "")
         group.remove(member_id)
         return [CancelTimer(session_key(group, member_id))]
     instance_id = identity.group_instance_id if identity.member_id else None
     member = group.validate_member(member_id, instance_id)
     effects = [CancelTimer(session_key(group, member_id)), *answer_removed(group, member)]
+    cause = Cause.MEMBER_LEFT if identity.member_id else Cause.MEMBER_REMOVED
+    group.note(cause, now_ms, member, reason=identity.reason or "")
     group.remove(member_id)
     return effects
 

@@ -15,6 +15,7 @@ from groupcoord.group_state import MOVES, GroupState
 from groupcoord.member_results import JoinGroupResult, SyncGroupResult
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
+from groupcoord.timeline import Cause
 from groupcoord.timer_commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance
 from logstore.errors import ErrorCode
 
@@ -46,7 +47,9 @@ def rebalance_or_complete(shard: Shard, group: ClassicGroup, now_ms: int) -> lis
 
 
 def prepare_rebalance(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """Start a rebalance: all members have to join again, within the rebalance timeout."""
+    """Start a rebalance: all members have to join again, within the rebalance timeout. The caller has noted
+    why.
+    """
     effects: list[Effect] = []
     if group.state is GroupState.COMPLETING_REBALANCE:
         effects += fail_waiting_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -106,6 +109,7 @@ def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
     group.new_member_added = False
     for member in list(group.members.values()):
         if member.join_token is None and not member.is_static:
+            group.note(Cause.REBALANCE_TIMED_OUT, now_ms, member)
             group.remove(member.member_id)
             effects.append(CancelTimer(session_key(group, member.member_id)))
     if group.members and not group.elect_joined_leader():
@@ -114,6 +118,7 @@ def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
         return effects
     group.start_generation(now_ms)
     if not group.members:
+        group.timeline.end(now_ms, group.generation_id, 0)
         effects.append(Append([group.to_record({}, now_ms)]))
         return effects
     for member in group.members.values():
@@ -158,6 +163,7 @@ def expire_sync(shard: Shard, command: ExpireSync, now_ms: int) -> list[Effect]:
         return []
     effects: list[Effect] = []
     for member_id in sorted(group.pending_sync_members):
+        group.note(Cause.SYNC_TIMED_OUT, now_ms, group.members[member_id])
         group.remove(member_id)
         effects.append(CancelTimer(session_key(group, member_id)))
     return effects + prepare_rebalance(shard, group, now_ms)
@@ -193,6 +199,7 @@ def expire_session(shard: Shard, command: ExpireSession, now_ms: int) -> list[Ef
     if is_waiting and not member.is_new:
         return []
     effects = answer_removed(group, member)
+    group.note(Cause.SESSION_EXPIRED, now_ms, member)
     group.remove(member.member_id)
     return effects + after_removal(shard, group, now_ms)
 

@@ -17,6 +17,7 @@ from groupcoord.rebalance import (
 )
 from groupcoord.record_codec import record_size_bytes
 from groupcoord.shard import Shard, check_group_id
+from groupcoord.timeline import Cause
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -63,7 +64,9 @@ def _assign(shard: Shard, group: ClassicGroup, command: SyncGroup, now_ms: int) 
     if record_size_bytes(record) > shard.config.max_batch_bytes:
         # The log would refuse it. The members hear of an error and try again, as with Kafka.
         effects = fail_waiting_syncs(group, ErrorCode.UNKNOWN_SERVER_ERROR)
+        group.note(Cause.ASSIGNMENT_TOO_LARGE, now_ms)
         return effects + prepare_rebalance(shard, group, now_ms)
+    group.timeline.end(now_ms, group.generation_id, len(group.members))
     effects = [Append([record])]
     for member in group.members.values():
         token, member.sync_token = member.sync_token, None

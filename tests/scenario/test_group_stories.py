@@ -2,10 +2,10 @@
 
     config NAME=NUMBER ...              settings of the coordinator; before any other command
     join NAME [instance=I] [protocols=a,b] [says=TEXT] [direct] [anew]
-                                        direct: without MEMBER_ID_REQUIRED (KIP-394); anew: without its old id
+         [reason=TEXT]                  direct: without MEMBER_ID_REQUIRED (KIP-394); anew: without its old id
     sync NAME [all | NAME=ASSIGNMENT ...]
-    heartbeat NAME | leave NAME ... | kick instance=I | commit NAME TOPIC-PARTITION=OFFSET ... | fetch
-    after SECONDSs | restart
+    heartbeat NAME | leave NAME ... [reason=TEXT] | kick instance=I
+    commit NAME TOPIC-PARTITION=OFFSET ... | fetch | after SECONDSs | restart | timeline
 
 NAME is a client; it remembers member id and generation as it was told. Seen are answers (also late ones),
 appended records, and the state when it has changed.
@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from groupcoord.admin_commands import DescribeGroups
+from groupcoord.admin_results import DescribeGroupsResult
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
 from groupcoord.group_records import OffsetRecord
@@ -27,6 +29,7 @@ from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGro
 from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from groupcoord.record_codec import GroupRecord
+from groupcoord.timeline import Rebalance
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
@@ -81,6 +84,7 @@ class Teller:
             protocols=[(name, says) for name in client.protocols.split(",")],
             member_id_required="direct" not in names,
             client_id=names[0],
+            reason=options.get("reason"),
         )
         self.asked[token] = names[0], "join"
 
@@ -101,8 +105,9 @@ class Teller:
 
     def do_leave(self, names: list[str], options: dict[str, str]) -> None:
         clients = [self.clients[name] for name in names]
+        reason = options.get("reason")
         before = self.world.asked.copy()
-        self.world.leave(*(MemberIdentity(each.member_id, each.instance) for each in clients))
+        self.world.leave(*(MemberIdentity(each.member_id, each.instance, reason) for each in clients))
         (token,) = self.world.asked - before
         self.asked[token] = " ".join(names), "leave"
 
@@ -141,6 +146,11 @@ class Teller:
 
     def do_restart(self, names: list[str], options: dict[str, str]) -> None:
         self.world.restart()
+
+    def do_timeline(self, names: list[str], options: dict[str, str]) -> None:
+        token = self.world.token()
+        self.asked[token] = "anybody", "timeline"
+        self.world.handle(DescribeGroups(token=token, group_ids=["g"]))
 
     # ---- what is seen ------------------------------------------------------------------------------------
 
@@ -194,7 +204,26 @@ class Teller:
                     for each in partitions
                 ]
                 return " ".join(offsets) or "nothing"
+            case DescribeGroupsResult():
+                (group,) = answer.groups
+                return "".join(
+                    [str(len(group.rebalances)), *(f"\n    {in_words(each)}" for each in group.rebalances)]
+                )
         raise AssertionError(answer)
+
+
+def in_words(rebalance: Rebalance) -> str:
+    events = "; ".join(
+        " ".join(word for word in (event.cause.value, event.client_id, repr(event.reason)) if word != "''")
+        for event in rebalance.events
+    )
+    if rebalance.ended_ms is None:
+        return f"generation {rebalance.generation_before} -> ?: {events}"
+    seconds = (rebalance.ended_ms - rebalance.began_ms) / 1000
+    return (
+        f"generation {rebalance.generation_before} -> {rebalance.generation_after} in {seconds:g} s, "
+        f"{rebalance.members} members: {events}"
+    )
 
 
 def describe(record: GroupRecord) -> str:

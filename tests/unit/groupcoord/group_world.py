@@ -108,6 +108,7 @@ class GroupWorld:
         member_id_required: bool = False,
         can_skip_assignment: bool = True,
         client_id: str = "c",
+        reason: str | None = None,
     ) -> int:
         token = self.token()
         self.handle(
@@ -124,6 +125,7 @@ class GroupWorld:
                 rebalance_timeout_ms=rebalance_ms,
                 member_id_required=member_id_required,
                 can_skip_assignment=can_skip_assignment,
+                reason=reason,
             )
         )
         return token

@@ -1,0 +1,95 @@
+"""What disturbed a group lately, for whoever asks why it rebalanced: the last rebalances with their causes.
+
+A rebalance begins when a stable or empty group has to assign anew and ends when it is stable, or empty,
+again. What happens in between (another member joins, one does not come back in time) belongs to it, even if
+the group went through several generations on the way. Soft state: a new coordinator begins with an empty
+timeline.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+# A rebalance that was noted is some 500 bytes; who looks for a cause looks at the last few.
+MAX_REBALANCES = 16
+# A thousand members that start together join in one rebalance; the first ones tell it all.
+MAX_EVENTS = 8
+MAX_CHARS = 255  # of a client's id and of its words
+
+
+class Cause(Enum):
+    """Why a group has to assign anew; the value is the name that people are shown."""
+
+    MEMBER_JOINED = "MemberJoined"
+    MEMBER_LEFT = "MemberLeft"
+    MEMBER_REMOVED = "MemberRemoved"  # by an administrator, who named its instance
+    SESSION_EXPIRED = "SessionExpired"
+    REBALANCE_TIMED_OUT = "RebalanceTimedOut"  # it did not join again in time
+    SYNC_TIMED_OUT = "SyncTimedOut"  # it did not ask for its assignment in time
+    SUBSCRIPTION_CHANGED = "SubscriptionChanged"
+    # Other protocols or metadata, but no other topics, as after the first half of a cooperative rebalance.
+    METADATA_CHANGED = "MetadataChanged"
+    LEADER_REJOINED = "LeaderRejoined"  # its topics have other partitions, or it gave some up
+    STATIC_REPLACED = "StaticReplaced"
+    GROUP_TOO_LARGE = "GroupTooLarge"
+    ASSIGNMENT_TOO_LARGE = "AssignmentTooLarge"
+
+
+class Event(NamedTuple):
+    """One thing that happened, and whose doing it was; `reason` is what the client said of it (KIP-800)."""
+
+    cause: Cause
+    at_ms: int
+    member_id: str = ""
+    client_id: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """From the first event until the group was stable or empty again; the end is None while it is not."""
+
+    events: Sequence[Event]  # the first one began it
+    events_left_out: int = 0
+    began_ms: int
+    ended_ms: int | None = None
+    generation_before: int
+    generation_after: int | None = None
+    members: int | None = None  # that the group had at the end
+
+
+class Timeline:
+    """The last rebalances of one group."""
+
+    def __init__(self) -> None:
+        self._ended: deque[Rebalance] = deque(maxlen=MAX_REBALANCES)
+        self._running: Rebalance | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    def note(self, event: Event, generation_id: int) -> None:
+        """Something happened for which the group rebalances, or while it does."""
+        event = event._replace(client_id=event.client_id[:MAX_CHARS], reason=event.reason[:MAX_CHARS])
+        running = self._running
+        if running is None:
+            self._running = Rebalance(events=(event,), began_ms=event.at_ms, generation_before=generation_id)
+        elif len(running.events) < MAX_EVENTS:
+            self._running = replace(running, events=(*running.events, event))
+        else:
+            self._running = replace(running, events_left_out=running.events_left_out + 1)
+
+    def end(self, now_ms: int, generation_id: int, members: int) -> None:
+        """The group is stable or empty again."""
+        if self._running is not None:
+            self._ended.append(
+                replace(self._running, ended_ms=now_ms, generation_after=generation_id, members=members)
+            )
+            self._running = None
+
+    def last(self) -> tuple[Rebalance, ...]:
+        """The oldest first; the one that is running, if any, stands last."""
+        return (*self._ended, self._running) if self._running is not None else tuple(self._ended)
