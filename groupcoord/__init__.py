@@ -4,6 +4,13 @@ The map, bottom-up; a module imports only from lines above its own:
 
 coordinator_config  the settings that a coordinator obeys, and its limits
 group_state         five states and the table of their moves
+member_state        states of a member of a consumer group, and the table of their moves
+topics_view         what is known of the cluster's topics
+assignment          partitions that a member shall own, or owns and since when
+assignor_spec       what an assignor is told
+range_assignor      the assignor `range`
+uniform_mixed       the assignor `uniform` where subscriptions differ
+uniform_assignor    the assignor `uniform`
 timeline            the last rebalances of a group, and why
 request_token       names a request until it is answered
 member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
@@ -19,6 +26,8 @@ member_results      what members are answered
 offset_results      what is answered about offsets
 admin_results       what administrators are answered
 effects             what a shard asks of the world
+consumer_member     a member of a consumer group
+reconciliation      one step of a member towards its target
 classic_member      a member of a classic group
 classic_group       a classic group, and the changes that keep its parts in step
 offset_store        the committed offsets of a shard

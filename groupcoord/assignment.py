@@ -1,0 +1,46 @@
+"""Sets of partitions: those a member shall own, and those it owns with the epoch since when."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+# Topic id -> partitions. A topic without partitions is left out.
+Assignment: TypeAlias = Mapping[bytes, frozenset[int]]
+# Topic id -> partition -> the epoch in which the member got it (KIP-1251).
+OwnedEpochs: TypeAlias = Mapping[bytes, Mapping[int, int]]
+
+
+class TopicPartitions(NamedTuple):
+    """Partitions of one topic, as requests and answers list them."""
+
+    topic_id: bytes
+    partitions: Sequence[int]
+
+
+def listed(assignment: Mapping[bytes, Iterable[int]]) -> list[TopicPartitions]:
+    """The partitions in the order of topic ids and numbers."""
+    return [TopicPartitions(topic_id, sorted(assignment[topic_id])) for topic_id in sorted(assignment)]
+
+
+def without_epochs(owned: OwnedEpochs) -> Assignment:
+    return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
+
+
+def with_epoch(assignment: Assignment, epoch: int) -> OwnedEpochs:
+    """The partitions as owned since that epoch."""
+    return {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in assignment.items()}
+
+
+def owns_any(owned: Sequence[TopicPartitions] | None, of: OwnedEpochs) -> bool:
+    """Whether a member still reports one of those partitions; a member that reports nothing may own all."""
+    if owned is None:
+        return True
+    return any(
+        partition in of.get(topic_id, ()) for topic_id, partitions in owned for partition in partitions
+    )
+
+
+def is_subset(owned: Sequence[TopicPartitions] | None, of: OwnedEpochs) -> bool:
+    """Whether all that a member reports is among those; a member that reports nothing may own others."""
+    if owned is None:
+        return False
+    return all(topic_id in of and of[topic_id].keys() >= set(partitions) for topic_id, partitions in owned)

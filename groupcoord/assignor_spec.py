@@ -1,0 +1,23 @@
+"""What an assignor of consumer groups is told."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from groupcoord.assignment import Assignment
+
+
+class MemberSpec(NamedTuple):
+    """A member: the existing topics that it subscribes to, and its target so far."""
+
+    member_id: str
+    instance_id: str | None
+    topic_ids: frozenset[bytes]
+    assigned: Assignment
+
+
+class GroupSpec(NamedTuple):
+    """A group: its members, and how many partitions each of the topics has."""
+
+    members: Sequence[MemberSpec]
+    is_homogeneous: bool  # all members subscribe to the same topics
+    partitions: Mapping[bytes, int]

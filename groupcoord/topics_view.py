@@ -1,0 +1,44 @@
+"""What the coordinator of consumer groups knows of the cluster's topics."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+
+class TopicInfo(NamedTuple):
+    """A topic's shape. `racks` has the racks of each partition's replicas, or nothing if none has a rack."""
+
+    topic_id: bytes
+    name: str
+    num_partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()
+
+
+class TopicsView(Protocol):
+    """The topics as of one version of the cluster's metadata; it never changes."""
+
+    @property
+    def version(self) -> int: ...
+
+    def by_name(self, name: str) -> TopicInfo | None: ...
+
+    def by_id(self, topic_id: bytes) -> TopicInfo | None: ...
+
+    def names(self) -> Iterable[str]: ...
+
+
+class ListedTopics:
+    """A view of the given topics: what a coordinator has before the first metadata, and what tests have."""
+
+    def __init__(self, topics: Iterable[TopicInfo] = (), version: int = 0) -> None:
+        self._by_name = {topic.name: topic for topic in topics}
+        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
+        self.version = version
+
+    def by_name(self, name: str) -> TopicInfo | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> TopicInfo | None:
+        return self._by_id.get(topic_id)
+
+    def names(self) -> Iterable[str]:
+        return self._by_name.keys()
