@@ -33,6 +33,7 @@ from node.wire.messages.incremental_alter_configs import (
 )
 from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
@@ -153,7 +154,14 @@ async def list_offsets(
         for partition in missing:
             by_leader.setdefault(await client.leader_id(partition), []).append(partition)
         for leader, mine in by_leader.items():
-            await _list_offsets_of(client, leader, mine, missing, found, isolation_level)
+            wanted = {partition: missing[partition] for partition in mine}
+            answers = await list_offsets_of(client, leader, wanted, isolation_level=isolation_level)
+            for partition, answer in answers.items():
+                if answer.error_code:
+                    client.forget(partition.topic)
+                check(answer.error_code, None, str(partition))
+                found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp)
+                missing.pop(partition, None)
         if missing:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server gave no offset of {next(iter(missing))}")
 
@@ -161,17 +169,13 @@ async def list_offsets(
     return found
 
 
-async def _list_offsets_of(
-    client: Client,
-    leader: int,
-    partitions: Sequence[TopicPartition],
-    missing: dict[TopicPartition, int],
-    found: dict[TopicPartition, OffsetAndTimestamp],
-    isolation_level: int,
-) -> None:
+async def list_offsets_of(
+    client: Client, leader: int, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
+) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
+    """What one node answers for these partitions and timestamps; the errors inside are the caller's."""
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for name, number in partitions:
-        wanted = ListOffsetsPartition(partition_index=number, timestamp=missing[TopicPartition(name, number)])
+    for (name, number), timestamp in partitions.items():
+        wanted = ListOffsetsPartition(partition_index=number, timestamp=timestamp)
         by_topic.setdefault(name, []).append(wanted)
     request = ListOffsetsRequest(
         replica_id=-1,
@@ -181,14 +185,11 @@ async def _list_offsets_of(
     )
     connection = await client.node(leader)
     response = await connection.request(request, ListOffsetsResponse, timeout_s=client.timeout_s)
-    for topic in response.topics:
-        for answer in topic.partitions:
-            partition = TopicPartition(topic.name, answer.partition_index)
-            if answer.error_code:
-                client.forget(topic.name)
-            check(answer.error_code, None, str(partition))
-            found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp)
-            missing.pop(partition, None)
+    return {
+        TopicPartition(topic.name, answer.partition_index): answer
+        for topic in response.topics
+        for answer in topic.partitions
+    }
 
 
 def _ms(client: Client) -> int:

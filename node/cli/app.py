@@ -1,6 +1,6 @@
-"""`ottla`: the command line. This page, `topic_app` and `cluster_app` have the commands and their words; what
-they do is imported when it is needed, so that `--help` answers at once and a node carries nothing that only
-a client needs.
+"""`ottla`: the command line. This page, `topic_app`, `group_app` and `cluster_app` have the commands and
+their words; what they do is imported when it is needed, so that `--help` answers at once and a node carries
+nothing that only a client needs.
 """
 
 import sys
@@ -24,6 +24,7 @@ from node.cli.command_options import (
     run,
 )
 from node.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
+from node.cli.group_app import group
 from node.cli.topic_app import topic
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -43,6 +44,7 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(quorum, name="quorum")
 app.add_typer(broker, name="broker")
 app.add_typer(topic, name="topic")
+app.add_typer(group, name="group")
 app.add_typer(log, name="log")
 
 

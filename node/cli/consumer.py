@@ -77,39 +77,11 @@ class Consumer:
     async def _fetch_from(
         self, leader: int, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, PartitionData] | KafkaError:
-        by_topic: dict[str, list[FetchPartition]] = {}
-        for partition in partitions:
-            wanted = FetchPartition(
-                partition=partition.partition,
-                fetch_offset=self.positions[partition],
-                partition_max_bytes=PARTITION_MAX_BYTES,
-            )
-            by_topic.setdefault(partition.topic, []).append(wanted)
-        request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_MAX_BYTES,
-            isolation_level=self._isolation,
-            topics=[
-                FetchTopic(topic=name, topic_id=self._client.topics[name].topic_id, partitions=wanted)
-                for name, wanted in by_topic.items()
-            ],
-        )
+        positions = {partition: self.positions[partition] for partition in partitions}
         try:
-            connection = await self._client.node(leader)
-            response = await connection.request(request, FetchResponse, timeout_s=self._client.timeout_s)
-            check(response.error_code, None, f"the fetch from {connection.peer}")
+            return await fetch_once(self._client, leader, positions, isolation=self._isolation)
         except KafkaError as error:
             return error
-        answers = {
-            TopicPartition(self._client.topic_name(topic.topic, topic.topic_id), data.partition_index): data
-            for topic in response.responses
-            for data in topic.partitions
-        }
-        if not answers.keys() <= set(partitions):
-            peer = connection.peer
-            return KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
-        return answers
 
     def _take(self, partition: TopicPartition, data: PartitionData) -> list[Record]:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -117,8 +89,7 @@ class Consumer:
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} has no offset {self.positions[partition]}"
             )
         check(data.error_code, None, str(partition))
-        assert not isinstance(data.records, Sequence) or isinstance(data.records, bytes | memoryview)
-        view = memoryview(data.records or b"")
+        view = records_in(data)
         position = self.positions[partition]
         records: list[Record] = []
         for record_or_end in _open(view, data.aborted_transactions or ()):
@@ -128,6 +99,51 @@ class Consumer:
                 records.append(record_or_end)
         self.positions[partition] = position
         return records
+
+
+async def fetch_once(
+    client: Client,
+    leader: int,
+    positions: Mapping[TopicPartition, int],
+    *,
+    partition_max_bytes: int = PARTITION_MAX_BYTES,
+    isolation: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, PartitionData]:
+    """What a node has for these partitions, from these offsets on; the errors inside are the caller's."""
+    by_topic: dict[str, list[FetchPartition]] = {}
+    for (name, number), offset in positions.items():
+        wanted = FetchPartition(
+            partition=number, fetch_offset=offset, partition_max_bytes=partition_max_bytes
+        )
+        by_topic.setdefault(name, []).append(wanted)
+    request = FetchRequest(
+        max_wait_ms=FETCH_WAIT_MS,
+        min_bytes=1,
+        max_bytes=FETCH_MAX_BYTES,
+        isolation_level=isolation,
+        topics=[
+            FetchTopic(topic=name, topic_id=client.topics[name].topic_id, partitions=wanted)
+            for name, wanted in by_topic.items()
+        ],
+    )
+    connection = await client.node(leader)
+    response = await connection.request(request, FetchResponse, timeout_s=client.timeout_s)
+    check(response.error_code, None, f"the fetch from {connection.peer}")
+    answers = {
+        TopicPartition(client.topic_name(topic.topic, topic.topic_id), data.partition_index): data
+        for topic in response.responses
+        for data in topic.partitions
+    }
+    if not answers.keys() <= positions.keys():
+        peer = connection.peer
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
+    return answers
+
+
+def records_in(data: PartitionData) -> memoryview:
+    """The bytes of an answer's batches; the last one may be torn."""
+    assert not isinstance(data.records, Sequence) or isinstance(data.records, bytes | memoryview)
+    return memoryview(data.records or b"")
 
 
 def _open(view: memoryview, aborted: Sequence[AbortedTransaction]) -> Iterator[Record | int]:

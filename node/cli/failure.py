@@ -17,6 +17,9 @@ _ADVICE: Final = {
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
     ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not serve this; upgrade it.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "The log has no such offset; `ottla topic describe` shows first and last.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "It is not there; `ottla group list` shows all.",
+    ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask for access to the group.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask for access to the topic.",
 }

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from logstore.compression import Compression
@@ -20,6 +19,7 @@ from node.cli.client import Client
 from node.cli.consumer import Consumer
 from node.cli.failure import EXIT_USAGE, CommandError
 from node.cli.group_member import GroupMember
+from node.cli.moments import parse_moment
 from node.cli.producer import Producer, ProducerRecord
 from node.cli.record_text import (
     Printer,
@@ -366,12 +366,8 @@ def parse_place(text: str) -> Place:
     if re.fullmatch(r"@[0-9]{1,18}", text):
         return Place(timestamp=int(text[1:]))
     if text.startswith("@"):
-        try:
-            moment = datetime.fromisoformat(text[1:])
-        except ValueError:
-            raise ValueError(f"{text[1:]!r} is not a date; write it like 2026-01-31T12:00:00Z") from None
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return Place(timestamp=int(moment.timestamp() * 1000))
+        # Below zero stand the places that have names: -1 would be the end.
+        return Place(timestamp=max(0, parse_moment(text[1:])))
     raise ValueError(f"--from {text!r} is not beginning, end, an offset, -N, @MILLISECONDS or @DATE")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.servers import Server, start_ottla
+from tests.integration import command_line
 from tests.integration.embedded_broker import QUICK, EmbeddedBroker, start_embedded
 
 
@@ -21,6 +22,13 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield server
     assert server.stop() == 0
     assert "Traceback" not in server.output(), server.output()[-3000:]
+
+
+@pytest.fixture
+def no_process_is_left() -> Iterator[None]:
+    """Ends the commands that a failed test left running."""
+    yield
+    command_line.end_all()
 
 
 @pytest.fixture

@@ -1,63 +1,17 @@
 """The command line as a process, against a node: what it prints, and how it ends."""
 
-import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.compat.servers import ROOT, Server, free_port
+from tests.compat.servers import Server, free_port
+from tests.integration.command_line import TIMEOUT_S, ottla, start
 
-pytestmark = pytest.mark.slow
-TIMEOUT_S = 60
-
-
-_started: "list[subprocess.Popen[str]]" = []
-
-
-@pytest.fixture(autouse=True)
-def no_process_is_left() -> Iterator[None]:
-    """Ends what a failed test left running."""
-    yield
-    while _started:
-        process = _started.pop()
-        if process.poll() is None:
-            process.kill()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        process.wait()
-
-
-def start(bootstrap: str, *arguments: str) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(
-        [sys.executable, "-m", "node", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    _started.append(process)
-    return process
-
-
-def ottla(bootstrap: str, *arguments: str, given: str = "", code: int = 0) -> str:
-    """Run a command to the end that we expect; what it printed, on whichever stream it should."""
-    process = start(bootstrap, *arguments)
-    out, err = process.communicate(given, timeout=TIMEOUT_S)
-    assert process.returncode == code, out + err
-    assert "Traceback" not in err
-    return err if code else out
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
 
 def lines(first: int, last: int) -> str:

@@ -58,13 +58,15 @@ def test_commands_in_the_documents_exist(path: Path) -> None:
 
 
 def test_the_readme_shows_every_face() -> None:
-    groups = {"topic", "log", "cluster", "quorum", "broker"}
+    groups = {"topic", "log", "cluster", "quorum", "broker", "group"}
     shown = {
         " ".join(words[:2]) if words[0] in groups else words[0] for words in commands_in(ROOT / "README.md")
     }
 
     assert {"start", "produce", "consume", "topic create", "topic describe", "log dump"} <= shown
     assert {"cluster up", "cluster start-node", "quorum status", "quorum add", "quorum remove"} <= shown
+    assert {"group list", "group describe", "group members", "group lag"} <= shown
+    assert {"group reset", "group delete", "group delete-offsets"} <= shown
     assert {"broker list", "broker decommission", "topic reassign", "topic elect"} <= shown
 
 

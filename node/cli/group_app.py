@@ -1,0 +1,251 @@
+"""`ottla group ...`: the commands and their words; `group_commands` does what they say."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from node.cli.command_options import LOCAL, Bootstrap, Output, Timeout, client_of, run
+from node.cli.failure import EXIT_USAGE, CommandError
+
+if TYPE_CHECKING:
+    from node.cli.group_offsets import Target
+
+group = typer.Typer(no_args_is_help=True, help="Consumer groups: who is in them, how far they are.")
+
+Group = Annotated[str, typer.Argument(metavar="GROUP")]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP...")]
+SomeGroups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
+Every = Annotated[bool, typer.Option("--all", help="all groups of consumers")]
+
+
+@group.command("list")
+def group_list(
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE,...", help="only in these, as stable,empty")
+    ] = None,
+    group_type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE,...", help="only of these, as classic,consumer")
+    ] = None,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """List the groups of all brokers."""
+    import node.cli.group_commands as commands
+
+    states = commands.parse_words(state, commands.STATES, "state")
+    types = commands.parse_words(group_type, commands.TYPES, "type")
+    run(lambda: commands.list_all(client_of(bootstrap, timeout), states, types, output == "json"))
+
+
+@group.command("describe")
+def group_describe(
+    groups: SomeGroups = None,
+    every: Every = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show the state of groups, and for each partition what is committed and who reads it."""
+    import node.cli.group_commands as commands
+
+    names = _names(groups, every)
+    run(lambda: commands.describe(client_of(bootstrap, timeout), names, every, output == "json"))
+
+
+@group.command("members")
+def group_members(
+    name: Group,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="with the partitions of each")] = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """List the members of a group."""
+    import node.cli.group_commands as commands
+
+    run(lambda: commands.members(client_of(bootstrap, timeout), name, verbose, output == "json"))
+
+
+@group.command("lag")
+def group_lag(
+    groups: SomeGroups = None,
+    every: Every = False,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="only this; may be repeated")
+    ] = None,
+    watch: Annotated[
+        float | None, typer.Option("--watch", metavar="SECONDS", min=0.1, help="look again so often")
+    ] = None,
+    max_lag: Annotated[
+        int | None, typer.Option("--max-lag", metavar="RECORDS", min=0, help="end with 1 beyond that")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option("--max-seconds", metavar="SECONDS", min=0, help="end with 1 beyond that")
+    ] = None,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show how far groups are behind, in records and in seconds.
+
+    The seconds are the age of the oldest record that is not committed, by this machine's clock. A limit holds
+    for all partitions of a group together; what was never committed has no lag.
+
+    Examples:
+
+        ottla group lag billing --watch 5
+
+        ottla group lag billing --max-lag 1000 --max-seconds 60
+    """
+    import node.cli.group_commands as commands
+
+    options = commands.LagOptions(
+        group_ids=tuple(_names(groups, every)),
+        every=every,
+        topics=commands.parse_topics(topic or ()),
+        watch_s=watch,
+        max_records=max_lag,
+        max_age_s=max_seconds,
+        as_json=output == "json",
+    )
+    run(lambda: commands.lag(client_of(bootstrap, timeout), options))
+
+
+@group.command("reset")
+def group_reset(
+    groups: Groups,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="the first record there is")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="the end")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="where it is; the end if nowhere")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="so many on; back with a minus")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime", metavar="DATE", help="as 2026-01-31T12:00:00.000, in UTC or with +01:00"
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="so long before now, as PT15M")
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="CSV", help="lines of [group,]topic,partition,offset"),
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="may be repeated")
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="all that the group has committed")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="do it; without, it is only shown")] = False,
+    export: Annotated[bool, typer.Option("--export", help="print lines for --from-file")] = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Set where groups go on; shown only, unless --execute is given.
+
+    Their members must be stopped. An offset that the log does not have becomes its first or its end, with a
+    warning; so does a time after the last record.
+
+    Examples:
+
+        ottla group reset billing --to-earliest --all-topics
+
+        ottla group reset billing --by-duration PT1H --topic orders --execute
+    """
+    import node.cli.group_commands as commands
+
+    target = _target(
+        groups,
+        {
+            "--to-earliest": to_earliest or None,
+            "--to-latest": to_latest or None,
+            "--to-current": to_current or None,
+            "--to-offset": to_offset,
+            "--shift-by": shift_by,
+            "--to-datetime": to_datetime,
+            "--by-duration": by_duration,
+            "--from-file": from_file,
+        },
+    )
+    if (bool(topic) + all_topics) != (from_file is None):
+        wanted = "the file says which" if from_file is not None else "give --topic or --all-topics"
+        raise CommandError(f"Of which topics? Here {wanted}.", EXIT_USAGE)
+    options = commands.ResetOptions(
+        group_ids=tuple(groups),
+        topics=commands.parse_topics(topic) if topic else None,
+        execute=execute,
+        export=export,
+        as_json=output == "json",
+    )
+    run(lambda: commands.reset(client_of(bootstrap, timeout), target, options))
+
+
+def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | None]") -> "Target":
+    """Where to, by the one option that was given."""
+    import node.cli.group_commands as commands
+    from node.cli.group_offsets import Edge, ShiftBy, ToOffset
+    from node.cli.moments import parse_duration, parse_moment
+
+    given = [(name, value) for name, value in choices.items() if value is not None]
+    if len(given) != 1:
+        raise CommandError(f"Where to? Give one of {', '.join(choices)}.", EXIT_USAGE)
+    name, value = given[0]
+    try:
+        match name, value:
+            case "--to-offset", int(offset):
+                return ToOffset(offset)
+            case "--shift-by", int(by):
+                return ShiftBy(by)
+            case "--to-datetime", str(text):
+                return commands.at_time(parse_moment(text))
+            case "--by-duration", str(text):
+                return commands.before_now(parse_duration(text))
+            case "--from-file", Path() as path:
+                return commands.read_plan(path, groups)
+            case _:
+                return Edge(name.removeprefix("--to-"))
+    except ValueError as error:
+        raise CommandError(f"{error}.", EXIT_USAGE) from None
+
+
+@group.command("delete")
+def group_delete(
+    groups: Groups,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it is not there")] = False,
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Delete groups without members, and all that they committed."""
+    import node.cli.group_commands as commands
+
+    run(lambda: commands.delete(client_of(bootstrap, timeout), groups, if_exists))
+
+
+@group.command("delete-offsets")
+def group_delete_offsets(
+    name: Group,
+    topic: Annotated[list[str], typer.Option("--topic", metavar="TOPIC[:P,...]", help="may be repeated")],
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Forget what a group committed for topics that none of its members reads.
+
+    Example: ottla group delete-offsets billing --topic orders:0,1
+    """
+    import node.cli.group_commands as commands
+
+    topics = commands.parse_topics(topic)
+    run(lambda: commands.delete_offsets(client_of(bootstrap, timeout), name, topics))
+
+
+def _names(groups: list[str] | None, every: bool) -> list[str]:
+    if bool(groups) == every:
+        raise CommandError("Name groups, or give --all.", EXIT_USAGE)
+    return groups or []

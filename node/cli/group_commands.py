@@ -1,0 +1,358 @@
+"""`ottla group ...`: what the commands do and print. Each returns the exit code."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.cli import admin, group_admin, group_lag, group_offsets, group_tables
+from node.cli.client import Client, check
+from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain
+from node.cli.group_admin import DEAD, EMPTY, GroupView
+from node.cli.group_lag import PartitionLag
+from node.cli.group_member import PROTOCOL_TYPE
+from node.cli.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
+from node.cli.moments import moment_text
+
+# As Apache Kafka writes them; words of users are taken in any case.
+STATES = (
+    "Stable",
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+TYPES = ("classic", "consumer", "share", "streams")
+MAX_PLAN_BYTES = 64 * 1024 * 1024  # of --from-file: over a million partitions
+
+Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
+
+
+def parse_words(text: str | None, known: Sequence[str], noun: str) -> list[str]:
+    """`stable,empty` as the words of `known`; CommandError for one that is none of them."""
+    spelled = {word.lower(): word for word in known}
+    words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
+    wrong = [word for word in words if word not in spelled]
+    if wrong:
+        raise CommandError(f"{wrong[0]!r} is no {noun} of a group; choose of {', '.join(known)}.", EXIT_USAGE)
+    return [spelled[word] for word in words]
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """`TOPIC` and `TOPIC:P,P` by topic; CommandError for others."""
+    topics: dict[str, list[int] | None] = {}
+    for text in texts:
+        try:
+            name, numbers = group_offsets.parse_partitions(text)
+        except ValueError as error:
+            raise CommandError(f"{error}.", EXIT_USAGE) from None
+        known = topics.get(name, [])
+        topics[name] = None if numbers is None or known is None else sorted({*known, *numbers})
+    return topics
+
+
+# ---- list, describe, members ---------------------------------------------------------------------
+
+
+async def list_all(client: Client, states: Sequence[str], types: Sequence[str], as_json: bool) -> int:
+    async with client:
+        groups = await group_admin.list_groups(client, states=states, types=types)
+    if as_json:
+        print(json.dumps(group_tables.groups_as_json(groups)))
+    else:
+        group_tables.print_groups(groups)
+    return 0
+
+
+async def describe(client: Client, group_ids: Sequence[str], every: bool, as_json: bool) -> int:
+    found: list[tuple[GroupView, Mapping[TopicPartition, PartitionLag]]] = []
+    async with client:
+        for group_id in await _named(client, group_ids, every):
+            view = await group_admin.describe_group(client, group_id)
+            found.append((view, await _lags(client, view, {}, with_age=False)))
+    if as_json:
+        print(json.dumps([group_tables.group_as_json(view, lags) for view, lags in found]))
+        return 0
+    for number, (view, lags) in enumerate(found):
+        if number:
+            print()
+        group_tables.print_group(view, lags)
+    return 0
+
+
+async def members(client: Client, group_id: str, verbose: bool, as_json: bool) -> int:
+    async with client:
+        view = await group_admin.describe_group(client, group_id)
+    if as_json:
+        print(json.dumps(group_tables.members_as_json(view)))
+    else:
+        group_tables.print_members(view, verbose=verbose)
+    return 0
+
+
+async def _named(client: Client, group_ids: Sequence[str], every: bool) -> list[str]:
+    if not every:
+        return list(dict.fromkeys(group_ids))
+    groups = await group_admin.list_groups(client, states=(), types=())
+    consumers = ("", PROTOCOL_TYPE)  # Connect's workers and others read no partitions
+    return [one.group_id for one in groups if one.protocol_type in consumers]
+
+
+async def _lags(
+    client: Client, view: GroupView, topics: Topics, *, with_age: bool
+) -> dict[TopicPartition, PartitionLag]:
+    """Of all partitions that the group committed or reads; of these topics, if any are named."""
+    committed: dict[TopicPartition, int | None] = dict.fromkeys(group_tables.owners_of(view))
+    committed |= await group_admin.committed_offsets(client, view.group_id)
+    wanted = {one: offset for one, offset in committed.items() if not topics or _is_of(one, topics)}
+    return await group_lag.measure(client, wanted, with_age=with_age)
+
+
+def _is_of(partition: TopicPartition, topics: Topics) -> bool:
+    numbers = topics.get(partition.topic, ())
+    return numbers is None or partition.partition in numbers
+
+
+# ---- lag -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagOptions:
+    """What `ottla group lag` was told; a limit of None is none."""
+
+    group_ids: tuple[str, ...]
+    every: bool
+    topics: Topics
+    watch_s: float | None
+    max_records: int | None
+    max_age_s: float | None
+    as_json: bool
+
+
+async def lag(client: Client, options: LagOptions) -> int:
+    """Print the lag, again and again with --watch; 1 as soon as a group is further behind than it may be."""
+    async with client:
+        while True:
+            found = {
+                group_id: await _lags(
+                    client,
+                    await group_admin.describe_group(client, group_id),
+                    options.topics,
+                    with_age=True,
+                )
+                for group_id in await _named(client, options.group_ids, options.every)
+            }
+            _show_lag(found, options)
+            problems = [
+                words for group_id, one in found.items() for words in _too_late(group_id, one, options)
+            ]
+            if problems:
+                print("\n".join(problems), file=sys.stderr)
+                return EXIT_FAILURE
+            if options.watch_s is None:
+                return 0
+            await asyncio.sleep(options.watch_s)
+
+
+def _show_lag(found: Mapping[str, Mapping[TopicPartition, PartitionLag]], options: LagOptions) -> None:
+    if options.as_json:
+        print(json.dumps([group_tables.lag_as_json(*one) for one in found.items()]), flush=True)
+        return
+    if options.watch_s is not None:
+        print(f"at {moment_text(int(time.time() * 1000))}")
+    for number, (group_id, lags) in enumerate(found.items()):
+        if number:
+            print()
+        group_tables.print_lag(group_id, lags)
+    sys.stdout.flush()
+
+
+def _too_late(
+    group_id: str, lags: Mapping[TopicPartition, PartitionLag], options: LagOptions
+) -> Iterable[str]:
+    records, age_ms = group_tables.total_lag(lags)
+    if options.max_records is not None and records > options.max_records:
+        yield f"group {group_id} is {records} records behind, more than {options.max_records}"
+    if options.max_age_s is not None and age_ms is not None and age_ms > options.max_age_s * 1000:
+        yield f"group {group_id} is {age_ms / 1000:.1f} s behind, more than {options.max_age_s:g} s"
+
+
+# ---- reset ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOptions:
+    """What `ottla group reset` was told; topics of None are all that the group has committed."""
+
+    group_ids: tuple[str, ...]
+    topics: Topics | None
+    execute: bool
+    export: bool
+    as_json: bool
+
+
+def at_time(timestamp_ms: int) -> ToTime:
+    """A time to reset to. Below zero ListOffsets has places with names: -1 would be the end."""
+    return ToTime(max(0, timestamp_ms))
+
+
+def before_now(duration_ms: int) -> ToTime:
+    """So long before now."""
+    return at_time(int(time.time() * 1000) - duration_ms)
+
+
+async def reset(client: Client, target: Target, options: ResetOptions) -> int:
+    """Plan for all groups before anything of one is changed."""
+    group_ids = list(dict.fromkeys(options.group_ids))
+    async with client:
+        for group_id in group_ids:
+            await _check_has_no_members(client, group_id)
+        plans = {group_id: await _plan(client, group_id, target, options.topics) for group_id in group_ids}
+        _warn(plans)
+        if options.execute:
+            for group_id, changes in plans.items():
+                await _apply(client, group_id, changes)
+    if options.export:
+        print(group_offsets.plan_text(plans), end="")
+    elif options.as_json:
+        print(json.dumps(group_tables.changes_as_json(plans)))
+    else:
+        group_tables.print_changes(plans)
+    if not options.execute:
+        print("nothing was changed: this was a dry run; add --execute", file=sys.stderr)
+    return 0
+
+
+async def _check_has_no_members(client: Client, group_id: str) -> None:
+    """Members would commit over what is set here. A group that is not there is made by its first offset."""
+    try:
+        view = await group_admin.describe_group(client, group_id)
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return
+        raise
+    if view.state not in (EMPTY, DEAD):
+        names = [f"{one.instance_id or one.client_id or one.member_id} at {one.host}" for one in view.members]
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        raise CommandError(
+            f"Group {group_id} is active ({view.state}); stop its members first: {shown or 'they just join'}."
+        )
+
+
+async def _plan(client: Client, group_id: str, target: Target, topics: Topics | None) -> list[Change]:
+    committed = await group_admin.committed_offsets(client, group_id)
+    if isinstance(target, ToFile):
+        partitions = sorted(target.offsets.get(group_id, ()))
+        if not partitions:
+            raise CommandError(f"The file has no offsets of group {group_id}.")
+    elif topics is None:
+        partitions = sorted(committed)
+        if not partitions:
+            raise CommandError(f"Group {group_id} has committed nothing; name topics with --topic.")
+    else:
+        partitions = await _partitions_of(client, topics)
+    first = await admin.list_offsets(client, dict.fromkeys(partitions, admin.EARLIEST))
+    end = await admin.list_offsets(client, dict.fromkeys(partitions, admin.LATEST))
+    at_time: dict[TopicPartition, int] = {}
+    if isinstance(target, ToTime):
+        found = await admin.list_offsets(client, dict.fromkeys(partitions, target.timestamp_ms))
+        at_time = {one: place.offset for one, place in found.items() if place.offset >= 0}
+    facts = {
+        one: PartitionFacts(committed.get(one), first[one].offset, end[one].offset, at_time.get(one))
+        for one in partitions
+    }
+    try:
+        return group_offsets.plan_reset(group_id, target, facts)
+    except ValueError as error:
+        raise CommandError(f"{error}.") from None
+
+
+async def _partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
+    """The partitions that options name; UNKNOWN_TOPIC_OR_PARTITION for one that is not there."""
+    named: list[TopicPartition] = []
+    for name, numbers in topics.items():
+        there = (await client.topic(name)).leaders
+        named += [TopicPartition(name, number) for number in (there if numbers is None else numbers)]
+    for partition in named:
+        await client.leader_id(partition)
+    return sorted(named)
+
+
+def _warn(plans: Mapping[str, Sequence[Change]]) -> None:
+    for changes in plans.values():
+        for one in changes:
+            if one.warning is not None:
+                print(f"warning: {one.warning}", file=sys.stderr)
+
+
+async def _apply(client: Client, group_id: str, changes: Sequence[Change]) -> None:
+    try:
+        await group_admin.commit_offsets(client, group_id, {one.partition: one.after for one in changes})
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            raise CommandError(f"Group {group_id} has got members meanwhile; stop them first.") from None
+        raise
+
+
+def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
+    """The offsets in a file; CommandError that names the line which has none."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_PLAN_BYTES + 1)
+        if len(content) > MAX_PLAN_BYTES:
+            raise CommandError(f"{path} is larger than {MAX_PLAN_BYTES} bytes.")
+        return ToFile(group_offsets.parse_plan(content.decode(), group_ids))
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is no text in UTF-8.") from None
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}") from None
+
+
+# ---- delete --------------------------------------------------------------------------------------
+
+
+async def delete(client: Client, group_ids: Sequence[str], if_exists: bool) -> int:
+    """Delete each group that can be; 1 if one could not."""
+    code = 0
+    async with client:
+        for group_id in dict.fromkeys(group_ids):
+            try:
+                await group_admin.delete_group(client, group_id)
+            except KafkaError as error:
+                if error.code is ErrorCode.GROUP_ID_NOT_FOUND and if_exists:
+                    print(f"{group_id} is not there")
+                    continue
+                if error.code is ErrorCode.NETWORK_EXCEPTION:
+                    raise
+                print(f"ottla: {explain(error)}", file=sys.stderr)
+                code = EXIT_FAILURE
+                continue
+            print(f"deleted {group_id}")
+    return code
+
+
+async def delete_offsets(client: Client, group_id: str, topics: Topics) -> int:
+    """Forget offsets of each partition that can be; 1 if one could not."""
+    code = 0
+    async with client:
+        partitions = await _partitions_of(client, topics)
+        errors = await group_admin.delete_offsets(client, group_id, partitions)
+    for partition, error_code in sorted(errors.items()):
+        try:
+            check(error_code, None, f"the offset of {partition}")
+        except KafkaError as error:
+            print(f"ottla: {explain(error)}", file=sys.stderr)
+            code = EXIT_FAILURE
+            continue
+        print(f"{group_id} has no offset of {partition} any more")
+    return code

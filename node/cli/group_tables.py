@@ -1,0 +1,214 @@
+"""Groups, members, lag and resets as text and as JSON."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logstore.topic_partition import TopicPartition
+from node.cli.group_admin import GroupView, ListedGroup
+from node.cli.group_lag import PartitionLag
+from node.cli.group_offsets import Change
+from node.cli.topic_commands import print_table
+
+Lags = Mapping[TopicPartition, PartitionLag]
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+def print_groups(groups: Sequence[ListedGroup]) -> None:
+    if groups:
+        print_table(
+            ("group", "type", "state", "protocol", "coordinator"),
+            [
+                (one.group_id, one.group_type or None, one.state or None, one.protocol_type or None, one[-1])
+                for one in groups
+            ],
+        )
+
+
+def groups_as_json(groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": one.group_id,
+            "type": one.group_type or None,
+            "state": one.state or None,
+            "protocol_type": one.protocol_type,
+            "coordinator": one.coordinator_id,
+        }
+        for one in groups
+    ]
+
+
+def print_group(view: GroupView, lags: Lags) -> None:
+    """The group in one line, then its partitions."""
+    epoch = "" if view.epoch is None else f"  epoch {view.epoch}"
+    assignor = f"  assignor {view.assignor}" if view.assignor else ""
+    members = f"{len(view.members)} member{'' if len(view.members) == 1 else 's'}"
+    print(
+        f"group {view.group_id}  {view.group_type}  {view.state}{epoch}{assignor}  {members}"
+        f"  coordinator {view.coordinator}"
+    )
+    if lags:
+        owners = owners_of(view)
+        print_table(
+            ("topic", "partition", "committed", "end", "lag", "member"),
+            [
+                (one.topic, one.partition, lag.committed, lag.end, lag.records, owners.get(one))
+                for one, lag in lags.items()
+            ],
+        )
+
+
+def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
+    owners = owners_of(view)
+    return {
+        "group": view.group_id,
+        "type": view.group_type,
+        "state": view.state,
+        "protocol_type": view.protocol_type,
+        "assignor": view.assignor or None,
+        "epoch": view.epoch,
+        "coordinator": view.coordinator,
+        "members": members_as_json(view),
+        "partitions": [
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "committed": lag.committed,
+                "end": lag.end,
+                "lag": lag.records,
+                "member": owners.get(one),
+            }
+            for one, lag in lags.items()
+        ],
+    }
+
+
+def owners_of(view: GroupView) -> dict[TopicPartition, str]:
+    """The member that reads each partition."""
+    return {one: member.member_id for member in view.members for one in member.partitions or ()}
+
+
+# ---- members -------------------------------------------------------------------------------------
+
+
+def print_members(view: GroupView, *, verbose: bool) -> None:
+    heads = ["member", "instance", "client", "host", "partitions"]
+    rows: list[list[object]] = [
+        [one.member_id, one.instance_id, one.client_id, one.host, _count(one.partitions)]
+        for one in view.members
+    ]
+    if verbose:
+        heads.append("assigned")
+        for row, one in zip(rows, view.members, strict=True):
+            row.append(partitions_text(one.partitions or ()) or None)
+    if rows:
+        print_table(heads, rows)
+
+
+def _count(partitions: Sequence[TopicPartition] | None) -> int | None:
+    return None if partitions is None else len(partitions)
+
+
+def members_as_json(view: GroupView) -> list[dict[str, Any]]:
+    return [
+        {
+            "member": one.member_id,
+            "instance": one.instance_id,
+            "client": one.client_id,
+            "host": one.host,
+            "partitions": (
+                None
+                if one.partitions is None
+                else [{"topic": topic, "partition": number} for topic, number in one.partitions]
+            ),
+        }
+        for one in view.members
+    ]
+
+
+def partitions_text(partitions: Sequence[TopicPartition]) -> str:
+    """`orders:0,1 payments:2`, as options take them."""
+    by_topic: dict[str, list[str]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(str(number))
+    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in by_topic.items())
+
+
+# ---- lag -----------------------------------------------------------------------------------------
+
+
+def print_lag(group_id: str, lags: Lags) -> None:
+    """The whole lag of a group in one line, then that of each partition."""
+    records, age_ms = total_lag(lags)
+    print(f"group {group_id}  lag {records} record{'' if records == 1 else 's'}, {seconds_text(age_ms)} s")
+    if lags:
+        print_table(
+            ("topic", "partition", "committed", "end", "lag", "seconds"),
+            [
+                (one.topic, one.partition, lag.committed, lag.end, lag.records, seconds_text(lag.age_ms))
+                for one, lag in lags.items()
+            ],
+        )
+
+
+def lag_as_json(group_id: str, lags: Lags) -> dict[str, Any]:
+    records, age_ms = total_lag(lags)
+    return {
+        "group": group_id,
+        "lag": records,
+        "seconds": _seconds(age_ms),
+        "partitions": [
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "committed": lag.committed,
+                "end": lag.end,
+                "lag": lag.records,
+                "seconds": _seconds(lag.age_ms),
+            }
+            for one, lag in lags.items()
+        ],
+    }
+
+
+def total_lag(lags: Lags) -> tuple[int, int | None]:
+    """The records of all partitions, and the greatest age in ms: None if that of none is known."""
+    ages = [lag.age_ms for lag in lags.values() if lag.age_ms is not None]
+    return sum(lag.records or 0 for lag in lags.values()), max(ages, default=None)
+
+
+def _seconds(age_ms: int | None) -> float | None:
+    return None if age_ms is None else age_ms / 1000
+
+
+def seconds_text(age_ms: int | None) -> str:
+    return "-" if age_ms is None else f"{age_ms / 1000:.1f}"
+
+
+# ---- resets --------------------------------------------------------------------------------------
+
+
+def print_changes(plans: Mapping[str, Sequence[Change]]) -> None:
+    rows = [
+        (group_id, one.partition.topic, one.partition.partition, one.before, one.after)
+        for group_id, changes in plans.items()
+        for one in changes
+    ]
+    if rows:
+        print_table(("group", "topic", "partition", "offset", "new offset"), rows)
+
+
+def changes_as_json(plans: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": group_id,
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "offset": one.before,
+            "new_offset": one.after,
+            "warning": one.warning,
+        }
+        for group_id, changes in plans.items()
+        for one in changes
+    ]

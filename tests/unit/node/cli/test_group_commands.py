@@ -1,0 +1,158 @@
+"""What `ottla group` reads from its words, from batches, and how it shows what it found."""
+
+import json
+
+import pytest
+
+from logstore.errors import KafkaError
+from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from logstore.topic_partition import TopicPartition
+from node.cli import group_commands, group_lag, group_tables
+from node.cli.failure import EXIT_USAGE, CommandError
+from node.cli.group_admin import GroupMemberView, GroupView, ListedGroup
+from node.cli.group_lag import Oldest, PartitionLag
+from node.wire.messages.fetch import PartitionData
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def test_states_and_types_in_any_case() -> None:
+    assert group_commands.parse_words("stable, EMPTY", group_commands.STATES, "state") == ["Stable", "Empty"]
+    assert group_commands.parse_words(None, group_commands.TYPES, "type") == []
+    with pytest.raises(CommandError, match="'calm' is no state of a group; choose of Stable, ") as refused:
+        group_commands.parse_words("stable,calm", group_commands.STATES, "state")
+    assert refused.value.exit_code == EXIT_USAGE
+
+
+def test_topics_named_twice_are_joined() -> None:
+    assert group_commands.parse_topics(["a:1", "a:0,1", "b", "b:3"]) == {"a": [0, 1], "b": None}
+    with pytest.raises(CommandError, match="'a:' is not TOPIC"):
+        group_commands.parse_topics(["a:"])
+
+
+def test_a_time_before_1970_is_not_taken_for_a_place_with_a_name() -> None:
+    assert group_commands.at_time(-1).timestamp_ms == 0
+    assert group_commands.before_now(10**18).timestamp_ms == 0
+
+
+# ---- lag -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lag", "oldest", "records", "age_ms"),
+    [
+        (PartitionLag(None, 10), None, None, None),  # nothing committed
+        (PartitionLag(5, None), None, None, None),  # no leader
+        (PartitionLag(10, 10), None, 0, 0),
+        (PartitionLag(12, 10), None, 0, 0),  # the log was cut after an unclean election
+        (PartitionLag(5, 10), Oldest(5, 600), 5, 400),
+        (PartitionLag(5, 10), Oldest(7, 600), 5, 400),  # a compacted gap
+        (PartitionLag(5, 10), Oldest(5, 5000), 5, 0),  # a clock ahead of ours
+        (PartitionLag(5, 10), Oldest(5, -1), 5, None),  # a producer that writes no timestamps
+        (PartitionLag(9, 10), Oldest(10), 1, 0),  # only a marker is left
+        (PartitionLag(5, 10), None, 5, None),  # the leader went before it was read
+    ],
+)
+def test_lag_in_records_and_time(
+    lag: PartitionLag, oldest: Oldest | None, records: int | None, age_ms: int | None
+) -> None:
+    assert (lag.records, group_lag._age_ms(lag, oldest, 1000)) == (records, age_ms)
+
+
+def batches(*, torn: bool = False) -> PartitionData:
+    """Offsets 10 to 12 at times 100 to 102, a marker at 13, offset 14 at time 200."""
+    first = build_batch([(None, b"x", 100 + n, ()) for n in range(3)], base_offset=10)
+    commit = EndTransactionMarker(ControlType.COMMIT, 0)
+    marker = build_marker(commit, producer_id=1, producer_epoch=0, timestamp_ms=150, base_offset=13)
+    last = build_batch([(None, b"y", 200, ())], base_offset=14)
+    content = bytes(first) + bytes(marker) + bytes(last)
+    return PartitionData(records=content[:-1] if torn else content)
+
+
+@pytest.mark.parametrize(
+    ("position", "oldest"),
+    [
+        (10, Oldest(10, 100)),
+        (12, Oldest(12, 102)),
+        (13, Oldest(14, 200)),
+        (14, Oldest(14, 200)),
+        (15, Oldest(15)),
+    ],
+)
+def test_the_oldest_record_of_an_answer(position: int, oldest: Oldest) -> None:
+    assert group_lag._oldest_in(batches(), position) == oldest
+
+
+def test_an_answer_that_ends_early_says_where_to_go_on() -> None:
+    assert group_lag._oldest_in(batches(torn=True), 13) == Oldest(14)
+    assert group_lag._oldest_in(PartitionData(records=None), 13) == Oldest(13)
+
+
+def test_a_damaged_batch_is_no_lag() -> None:
+    data = batches()
+    damaged = bytearray(data.records)  # type: ignore[arg-type]
+    damaged[65] ^= 1
+
+    with pytest.raises(KafkaError, match=r"CRC|crc"):
+        group_lag._oldest_in(PartitionData(records=bytes(damaged)), 10)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+ANNA = GroupMemberView("anna-1", None, "anna", "10.0.0.1", [A0, A1, B0])
+VIEW = GroupView("g", "classic", "Stable", "consumer", "range", None, "h:9092", [ANNA])
+LAGS = {A0: PartitionLag(5, 8, 1500), A1: PartitionLag(8, 8, 0), B0: PartitionLag(None, 3)}
+
+
+def test_a_group_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    group_tables.print_group(VIEW, LAGS)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "group g  classic  Stable  assignor range  1 member  coordinator h:9092"
+    assert [line.split() for line in lines[2:]] == [
+        ["a", "0", "5", "8", "3", "anna-1"],
+        ["a", "1", "8", "8", "0", "anna-1"],
+        ["b", "0", "-", "3", "-", "anna-1"],
+    ]
+
+
+def test_a_group_for_programs() -> None:
+    told = json.loads(json.dumps(group_tables.group_as_json(VIEW._replace(epoch=7), LAGS)))
+
+    assert (told["group"], told["state"], told["epoch"], told["assignor"]) == ("g", "Stable", 7, "range")
+    assert [one["lag"] for one in told["partitions"]] == [3, 0, None]
+    assert told["members"][0]["partitions"][2] == {"topic": "b", "partition": 0}
+
+
+def test_lag_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    group_tables.print_lag("g", LAGS)
+    told = group_tables.lag_as_json("g", LAGS)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "group g  lag 3 records, 1.5 s"
+    assert [line.split()[-2:] for line in lines[2:]] == [["3", "1.5"], ["0", "0.0"], ["-", "-"]]
+    assert (told["lag"], told["seconds"]) == (3, 1.5)
+    assert [one["seconds"] for one in told["partitions"]] == [1.5, 0.0, None]
+
+
+def test_a_group_that_committed_nothing_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    group_tables.print_lag("g", {})
+    group_tables.print_members(VIEW._replace(members=[]), verbose=True)
+    group_tables.print_groups([])
+
+    assert capsys.readouterr().out == "group g  lag 0 records, - s\n"
+
+
+def test_members_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    worker = GroupMemberView("w-1", "static", "worker", "10.0.0.2", None)
+    group_tables.print_members(VIEW._replace(members=[ANNA, worker]), verbose=True)
+
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1] == ["anna-1", "-", "anna", "10.0.0.1", "3", "a:0,1", "b:0"]
+    assert rows[2] == ["w-1", "static", "worker", "10.0.0.2", "-", "-"]
+
+
+def test_groups_of_an_old_server_have_gaps(capsys: pytest.CaptureFixture[str]) -> None:
+    group_tables.print_groups([ListedGroup("g", "", "", "consumer", 3)])
+
+    assert capsys.readouterr().out.splitlines()[1].split() == ["g", "-", "-", "consumer", "3"]
