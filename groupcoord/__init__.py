@@ -20,8 +20,8 @@ timer_commands      what timers bring
 commands            all that a shard can be asked
 group_records       offsets and classic groups in __consumer_offsets
 consumer_records    consumer groups (KIP-848) in __consumer_offsets
+offset_values       the bytes of a committed offset, packed and read
 record_codec        records to bytes and back
-record_fold         a log folded to the last record of each key
 member_results      what members are answered
 offset_results      what is answered about offsets
 admin_results       what administrators are answered
@@ -31,7 +31,10 @@ reconciliation      one step of a member towards its target
 classic_member      a member of a classic group
 classic_group       a classic group, and the changes that keep its parts in step
 offset_store        the committed offsets of a shard
+pending_offsets     offsets of open transactions, and which of them counts in the end
+offset_log_scan     bytes of the log, scanned to the last record of each key
 shard               groups and offsets of one partition; replay
+shard_load          a shard made of a scanned log
 rebalance           from the first join of a generation to the last sync
 join_group          JoinGroup: new, returning and static members
 sync_group          SyncGroup: assignments in, assignments out

@@ -1,7 +1,6 @@
 """One shard of the group coordinator: the groups whose records are in one partition of `__consumer_offsets`.
 
-    coordinator = Coordinator(config, new_uuid)
-    coordinator.replay(record)                      # every record of the partition, in order
+    coordinator = Coordinator(shard)                # what the log left of it, or an empty one
     effects = coordinator.start(now_ms)             # timers of what was loaded
     effects = coordinator.handle(command, now_ms)   # then each command
     effects = coordinator.stop(error)               # answers all that wait; the object is used no more
@@ -10,11 +9,8 @@
 about to append. If an append fails, the caller drops the coordinator and loads another one from the log.
 """
 
-from collections.abc import Callable
-
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
 from groupcoord.commands import Command
-from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.describe_groups import describe_groups, list_groups
 from groupcoord.effects import Append, Effect, Refuse, StartTimer
 from groupcoord.heartbeat import heartbeat
@@ -33,7 +29,6 @@ from groupcoord.rebalance import (
     prepare_rebalance,
     start_session,
 )
-from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
 from groupcoord.sync_group import sync_group
 from groupcoord.timeline import Cause
@@ -50,14 +45,11 @@ from logstore.errors import ErrorCode, KafkaError
 class Coordinator:
     """Commands in, effects out. Not thread-safe: one owner calls it."""
 
-    def __init__(self, config: CoordinatorConfig, new_uuid: Callable[[], str]) -> None:
-        self.shard = Shard(config, new_uuid)
-
-    def replay(self, record: GroupRecord) -> None:
-        self.shard.replay(record)
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
 
     def start(self, now_ms: int) -> list[Effect]:
-        """After the last record of the log: every loaded member has its session timeout to show up."""
+        """Before the first command: every loaded member has its session timeout to show up."""
         shard = self.shard
         effects: list[Effect] = [
             StartTimer(EXPIRY_KEY, shard.config.offsets_retention_check_interval_ms, ExpireOffsets())

@@ -24,6 +24,7 @@ from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord, Offse
 from groupcoord.group_state import GroupState
 from groupcoord.offset_commands import ForgetTopics, OffsetDelete
 from groupcoord.offset_results import OffsetDeleteResult
+from groupcoord.offset_values import read_offset_value
 from groupcoord.rebalance import session_key
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard, appends
@@ -57,9 +58,11 @@ def _expire_group(shard: Shard, group: ClassicGroup, now_ms: int, records: list[
     all_expired = True
     for topic, partitions in shard.offsets.topics_of(group_id).items():
         is_read = group.is_subscribed_to(topic)
-        for partition, value in partitions.items():
+        for partition, content in partitions.items():
             seen += 1
-            if not is_read and _is_expired(group, value, now_ms, shard.config.offsets_retention_ms):
+            if not is_read and _is_expired(
+                group, read_offset_value(content), now_ms, shard.config.offsets_retention_ms
+            ):
                 records.append(OffsetRecord(group_id, topic, partition, None))
             else:
                 all_expired = False

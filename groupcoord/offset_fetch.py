@@ -5,9 +5,9 @@ offset -1.
 from collections.abc import Mapping
 
 from groupcoord.effects import Effect, Reply
-from groupcoord.group_records import OffsetCommitValue
 from groupcoord.offset_commands import OffsetFetch
 from groupcoord.offset_results import FetchedOffset, OffsetFetchResult
+from groupcoord.offset_values import read_offset_value
 from groupcoord.shard import Shard
 from logstore.errors import ErrorCode
 
@@ -29,8 +29,9 @@ def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
     return [Reply(command.token, OffsetFetchResult(topics=topics), shows_state=True)]
 
 
-def _fetched(partitions: Mapping[int, OffsetCommitValue], partition: int) -> FetchedOffset:
-    value = partitions.get(partition)
-    if value is None:
+def _fetched(partitions: Mapping[int, bytes], partition: int) -> FetchedOffset:
+    content = partitions.get(partition)
+    if content is None:
         return FetchedOffset(partition, NO_OFFSET, -1, "", ErrorCode.NONE)
+    value = read_offset_value(content)
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)

@@ -1,34 +1,50 @@
-"""The committed offsets of a shard's groups: group id -> topic -> partition -> value."""
+"""The committed offsets of a shard's groups: group id -> topic -> partition -> value.
 
-from collections.abc import Iterator
+Values are kept as the log has them and opened when somebody asks: a shard may hold a million offsets, and
+loads them as they are. Only what can be read gets in.
+"""
+
+from collections.abc import Iterator, Mapping
 
 from groupcoord.group_records import OffsetCommitValue, OffsetRecord
+from groupcoord.offset_values import pack_offset_value, read_offset_value
+
+# group id -> topic -> partition -> value
+Offsets = dict[str, dict[str, dict[int, bytes]]]
 
 
 class OffsetStore:
-    """What the log's offset records add up to; changed by `replay` only."""
+    """What the log's offset records add up to; changed by replay only. It takes `offsets` over."""
 
-    def __init__(self) -> None:
-        self._groups: dict[str, dict[str, dict[int, OffsetCommitValue]]] = {}
-        self.count = 0
+    def __init__(self, offsets: Offsets | None = None) -> None:
+        self._groups: Offsets = offsets if offsets is not None else {}
+        self.count = sum(len(each) for topics in self._groups.values() for each in topics.values())
 
     def replay(self, record: OffsetRecord) -> None:
         if record.value is None:
             self._remove(record)
-            return
-        partitions = self._groups.setdefault(record.group_id, {}).setdefault(record.topic, {})
-        if record.partition not in partitions:
+        else:
+            self.put(record.group_id, record.topic, record.partition, pack_offset_value(record.value))
+
+    def put(self, group_id: str, topic: str, partition: int, value: bytes) -> None:
+        """Keep a value, of bytes that `offset_values` can read."""
+        partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
+        if partition not in partitions:
             self.count += 1
-        partitions[record.partition] = record.value
+        partitions[partition] = value
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)
         partitions = topics.get(topic) if topics else None
-        return partitions.get(partition) if partitions else None
+        value = partitions.get(partition) if partitions else None
+        return read_offset_value(value) if value is not None else None
 
-    def topics_of(self, group_id: str) -> dict[str, dict[int, OffsetCommitValue]]:
-        """Topic -> partition -> value, to be read only; empty for a group without offsets."""
+    def topics_of(self, group_id: str) -> Mapping[str, Mapping[int, bytes]]:
+        """Topic -> partition -> value for `read_offset_value`; empty for a group without offsets."""
         return self._groups.get(group_id, {})
+
+    def has_any(self, group_id: str) -> bool:
+        return group_id in self._groups
 
     def groups(self) -> Iterator[str]:
         return iter(self._groups)

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from groupcoord.group_records import (
     GROUP_METADATA_KEY,
-    NO_TIMESTAMP_MS,
     OFFSET_KEY,
     OFFSETS_TOPIC,
     OLDEST_OFFSET_KEY,
@@ -21,17 +20,14 @@ from groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
+from groupcoord.offset_values import pack_offset_value
 from logstore import schema, schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
 
 GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord
 
-# Versions that Kafka 4.3 writes. An offset with a retention of its own needs version 1, which alone can carry
-# that.
-_OFFSET_VALUE_VERSION = 4
-_OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
-_GROUP_METADATA_VALUE_VERSION = 3
+_GROUP_METADATA_VALUE_VERSION = 3  # what Kafka 4.3 writes
 
 
 def encode_key(record: GroupRecord) -> bytes:
@@ -46,12 +42,9 @@ def encode_key(record: GroupRecord) -> bytes:
 def encode_value(record: GroupRecord) -> bytes | None:
     if record.value is None:
         return None
-    if isinstance(record.value, GroupMetadataValue):
-        version = _GROUP_METADATA_VALUE_VERSION
-    elif record.value.expire_timestamp != NO_TIMESTAMP_MS:
-        version = _OFFSET_VALUE_VERSION_WITH_EXPIRY
-    else:
-        version = _OFFSET_VALUE_VERSION
+    if isinstance(record.value, OffsetCommitValue):
+        return pack_offset_value(record.value)
+    version = _GROUP_METADATA_VALUE_VERSION
     return version.to_bytes(2) + schema_compiler.encode(record.value, version)
 
 

@@ -12,6 +12,7 @@ from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.group_state import GroupState
 from groupcoord.offset_store import OffsetStore
+from groupcoord.pending_offsets import OffsetKey, PendingOffsets
 from groupcoord.record_codec import GroupRecord, record_size_bytes
 from logstore.errors import ErrorCode, KafkaError
 
@@ -26,6 +27,7 @@ class Shard:
         self.new_uuid = new_uuid
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
+        self.pending = PendingOffsets()
         self.expiry_queue: list[
             str
         ] = []  # soft: the groups that this round of the offset expiry has still to visit
@@ -46,27 +48,48 @@ class Shard:
 
     def drop_if_hollow(self, group: ClassicGroup) -> None:
         """Forget a group that nobody joined in the end, so that failing clients leave nothing behind."""
-        if group.is_hollow() and not self.offsets.topics_of(group.group_id):
+        if not group.is_hollow() or self.offsets.has_any(group.group_id):
+            return
+        if not self.pending.keys_of(group.group_id):
             self.groups.pop(group.group_id, None)
 
     def replay(self, record: GroupRecord) -> None:
         """The one place where durable state changes, now and after a restart."""
         match record:
             case OffsetRecord():
-                self.offsets.replay(record)
-                if record.value is not None and record.group_id not in self.groups:
-                    # Whoever commits without ever joining has a group all the same, one without a protocol
-                    # type.
-                    self.groups[record.group_id] = ClassicGroup(record.group_id)
+                self._replay_offset(record)
             case GroupMetadataRecord(group_id, None):
                 group = self.groups.pop(group_id, None)
                 if group is not None:
                     group.state = GroupState.DEAD
+                self.keep_group_of_offsets(group_id)
             case GroupMetadataRecord(group_id, value):
                 assert value is not None
                 self.groups.setdefault(group_id, ClassicGroup(group_id)).load(value)
 
+    def _replay_offset(self, record: OffsetRecord) -> None:
+        self.offsets.replay(record)
+        if self.pending:
+            key = OffsetKey(record.group_id, record.topic, record.partition)
+            if record.value is None:
+                self.pending.remove(key)
+            else:
+                self.pending.beat(key)
+        if record.value is not None:
+            self.keep_group_of_offsets(record.group_id)
+
+    def keep_group_of_offsets(self, group_id: str) -> None:
+        """Whoever commits without ever joining has a group all the same, one without a protocol type.
+
+        Where there are offsets there is a group, in whatever order records come: else nobody would ever see
+        the offsets expire.
+        """
+        if group_id not in self.groups and (self.offsets.has_any(group_id) or self.pending.keys_of(group_id)):
+            self.groups[group_id] = ClassicGroup(group_id)
+
     def check_invariants(self) -> None:
+        assert all(group_id in self.groups for group_id in self.offsets.groups())
+        self.pending.check_invariants()
         for group_id, group in self.groups.items():
             assert group.group_id == group_id
             group.check_invariants()

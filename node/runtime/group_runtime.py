@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from groupcoord.commands import ClientCommand
-from groupcoord.coordinator import Coordinator
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.offset_commands import ForgetTopics
 from groupcoord.request_token import Token
+from groupcoord.shard import Shard
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
@@ -26,6 +26,7 @@ from node.clock import Clock
 from node.kafka_api.request_context import Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.group_loader import GroupLoader
 from node.runtime.group_shard import Answer, GroupShard
 from node.runtime.timer_queue import TimerQueue
 
@@ -71,6 +72,7 @@ class GroupRuntime:
         self._timers: TimerQueue | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._creation: asyncio.Future[None] | None = None
+        self._loader = GroupLoader()
 
     # ---- life ----------------------------------------------------------------------------------------
 
@@ -248,7 +250,7 @@ class GroupRuntime:
         shard = self._shards[index] = GroupShard(
             partition=partition,
             replicas=self._replicas,
-            new_coordinator=self._new_coordinator,
+            new_shard=self._new_shard,
             timers=self._timers,
             clock=self._clock,
             commit_timeout_ms=self._commit_timeout_ms,
@@ -259,12 +261,12 @@ class GroupRuntime:
         if not shard.load_if_empty():
             self._tasks.create_task(self._load(index, shard))
 
-    def _new_coordinator(self) -> Coordinator:
-        return Coordinator(self._config, self._new_uuid)
+    def _new_shard(self) -> Shard:
+        return Shard(self._config, self._new_uuid)
 
     async def _load(self, index: int, shard: GroupShard) -> None:
         try:
-            await shard.load()
+            await shard.load(self._loader)
         except KafkaError as error:
             if shard.is_closed:
                 return  # another node leads it, or it is gone, and its files with it

@@ -8,32 +8,26 @@ inbox: each is decided, appended and answered before the next one is looked at.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import islice
 
 from groupcoord.commands import Command
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
 from groupcoord.record_codec import encode_key, encode_value
-from groupcoord.record_fold import RecordFold
 from groupcoord.request_token import Token
+from groupcoord.shard import Shard
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import AppendOrigin, FetchIsolation
-from logstore.record import ControlType, build_batch, iterate_records, parse_marker
-from logstore.record_batch import iterate_headers
+from logstore.partition_log import AppendOrigin
+from logstore.record import build_batch
 from node.clock import Clock
 from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.group_loader import GroupLoader, LoadEndedError
 from node.runtime.timer_queue import TimerQueue
 
-# Kafka's offsets.load.buffer.size is 5 MB; a smaller piece keeps what one step holds of the loop's time
-# small.
-LOAD_BYTES = 256 * 1024
-# Records opened or replayed before other work of the loop gets its turn: about a millisecond.
-LOAD_SLICE_RECORDS = 500
 PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
 
 log = logging.getLogger(__name__)
@@ -49,7 +43,7 @@ class GroupShard:
         *,
         partition: Partition,
         replicas: ReplicaManager,
-        new_coordinator: Callable[[], Coordinator],
+        new_shard: Callable[[], Shard],
         timers: TimerQueue,
         clock: Clock,
         commit_timeout_ms: int,
@@ -61,7 +55,7 @@ class GroupShard:
         self.leader_epoch = partition.leader_epoch
         self.is_closed = False
         self._replicas = replicas
-        self._new_coordinator = new_coordinator
+        self._new_shard = new_shard
         self._coordinator: Coordinator | None = None
         self._timers = timers
         self._timer_keys: set[TimerKey] = set()
@@ -90,57 +84,27 @@ class GroupShard:
         log_ = self.partition.log
         if log_.log_end_offset > log_.log_start_offset:
             return False
-        self._start(self._new_coordinator())
+        self._start(Coordinator(self._new_shard()))
         return True
 
-    async def load(self) -> None:
-        """Replay the partition, leaving the loop to others in between; until then requests are told to
-        wait.
-        """
-        fold = RecordFold()
-        await self._fold_log(fold)
-        coordinator = self._new_coordinator()
-        records = fold.records()
-        while not self.is_closed:
-            batch = list(islice(records, LOAD_SLICE_RECORDS))
-            if not batch:
-                break
-            for record in batch:
-                coordinator.replay(record)
-            await asyncio.sleep(0)
-        for offset, error in fold.unreadable:
-            log.error(
-                "%s: the record at offset %d is left out: %s", self.partition.topic_partition, offset, error
-            )
+    async def load(self, loader: GroupLoader) -> None:
+        """Have the partition replayed; until then requests are told to wait."""
+        try:
+            shard, unreadable = await loader.load(self.partition, self._new_shard, lambda: self.is_closed)
+        except LoadEndedError:
+            return
+        for problem in unreadable.first:
+            log.error("%s: a record is left out: %s", self.partition.topic_partition, problem)
+        if unreadable.count > len(unreadable.first):
+            log.error("%s: %d records are left out.", self.partition.topic_partition, unreadable.count)
         if not self.is_closed:
-            self._start(coordinator)
+            self._start(Coordinator(shard))
 
     def _start(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         # What another reign wrote may still be lost, and must not be shown before it is committed.
         self._append_end_offset = self.partition.log.log_end_offset
         self._carry_out(coordinator.start(self._clock.now_ms()))
-
-    async def _fold_log(self, fold: RecordFold) -> None:
-        log_ = self.partition.log
-        offset, end_offset = log_.log_start_offset, log_.log_end_offset
-        while offset < end_offset and not self.is_closed:
-            found = log_.read(offset, LOAD_BYTES, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
-            try:
-                content = found.slice.read_cached()
-                if content is None:
-                    content = await asyncio.to_thread(found.slice.read)
-            except OSError as error:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"it could not be read: {error}") from error
-            before = offset
-            for next_offset in fold_batches(fold, content):
-                offset = max(offset, next_offset)
-                await asyncio.sleep(0)
-            if offset == before:
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE,
-                    f"{self.partition.topic_partition} has no batch at offset {offset}",
-                )
 
     # ---- commands ------------------------------------------------------------------------------------
 
@@ -253,37 +217,6 @@ class GroupShard:
                 self._answer(effect.token, told)
         self.close(ErrorCode.NOT_COORDINATOR)
         self._failed(self)
-
-
-def fold_batches(fold: RecordFold, content: bytes | bytearray) -> Iterator[int]:
-    """Fold whole batches; yields the next offset after each `LOAD_SLICE_RECORDS` or so, and after the
-    last.
-    """
-    view = memoryview(content)
-    opened, next_offset = 0, -1
-    for position, header in iterate_headers(view):
-        batch = view[position : position + header.size_bytes]
-        if header.is_control:
-            for record in iterate_records(batch):
-                marker = parse_marker(record)
-                if marker is not None:
-                    is_commit = marker.control_type is ControlType.COMMIT
-                    fold.end_transaction(header.producer_id, committed=is_commit)
-        else:
-            for record in iterate_records(batch):
-                if record.key is None:
-                    continue  # a compacted topic has none; one would have no meaning
-                if header.is_transactional:
-                    fold.add_transactional(header.producer_id, record.offset, record.key, record.value)
-                else:
-                    fold.add(record.offset, record.key, record.value)
-        next_offset = header.next_offset
-        opened += header.records_count
-        if opened >= LOAD_SLICE_RECORDS:
-            opened = 0
-            yield next_offset
-    if next_offset >= 0:
-        yield next_offset
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:

@@ -14,8 +14,12 @@ from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Resul
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from groupcoord.offset_log_scan import LogScan
 from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value
+from groupcoord.shard import Shard
+from groupcoord.shard_load import load_shard
 from logstore.errors import ErrorCode
+from logstore.record import build_batch
 
 START_MS = 1_700_000_000_000
 
@@ -35,7 +39,10 @@ class GroupWorld:
         self._carry_out(self.coordinator.start(self.now_ms))
 
     def _new_coordinator(self) -> Coordinator:
-        return Coordinator(self.config, lambda: f"u{next(self._uuids)}")
+        return Coordinator(self._new_shard())
+
+    def _new_shard(self) -> Shard:
+        return Shard(self.config, lambda: f"u{next(self._uuids)}")
 
     def token(self) -> int:
         token = next(self._tokens)
@@ -87,9 +94,11 @@ class GroupWorld:
         """Lose the process, keep the log."""
         self._carry_out(self.coordinator.stop(ErrorCode.NOT_COORDINATOR))
         self.timers.clear()
-        self.coordinator = self._new_coordinator()
-        for record in self.log:
-            self.coordinator.replay(record)
+        scan = LogScan()
+        for offset, record in enumerate(self.log):
+            row = (encode_key(record), encode_value(record), self.now_ms, ())
+            scan.feed(bytes(build_batch([row], base_offset=offset)))
+        self.coordinator = Coordinator(load_shard(scan.finish(), self._new_shard()))
         self.coordinator.check_invariants()
         self._carry_out(self.coordinator.start(self.now_ms))
 

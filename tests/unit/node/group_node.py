@@ -134,11 +134,9 @@ class GroupNode:
         )
 
     async def loaded(self) -> None:
-        for _ in range(200):
-            if all(shard.is_loaded for shard in self.groups._shards.values()):
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("the shards are not loaded")
+        async with asyncio.timeout(30):
+            while not all(shard.is_loaded for shard in self.groups._shards.values()):
+                await asyncio.sleep(0.001)
 
 
 Story = Callable[[GroupNode], Coroutine[Any, Any, None]]

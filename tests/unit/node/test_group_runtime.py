@@ -274,10 +274,7 @@ def test_a_new_coordinator_tells_of_what_it_loaded_when_the_replicas_have_it() -
     play(after, GroupNode(first.disk, replicas=(1, 2)))
 
 
-@pytest.mark.parametrize("is_cached", [True, False])
-def test_a_partition_that_the_disk_does_not_give_is_loaded_later(
-    is_cached: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_that_the_disk_does_not_give_is_loaded_later(monkeypatch: pytest.MonkeyPatch) -> None:
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", commit("g", 7))
@@ -285,7 +282,6 @@ def test_a_partition_that_the_disk_does_not_give_is_loaded_later(
     async def after(node: GroupNode) -> None:
         monkeypatch.setattr(group_runtime, "RELOAD_DELAY_MS", 1)
         with monkeypatch.context() as broken:
-            broken.setattr(FileSlice, "read_cached", _fails if is_cached else lambda _: None)
             broken.setattr(FileSlice, "read", _fails)
             node.host(leader_epoch=1)
             node.groups.refresh()

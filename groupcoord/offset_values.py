@@ -1,0 +1,96 @@
+"""The bytes of a committed offset: packed, read, and judged before they are kept.
+
+A shard keeps a million of them as they stand in the log and opens one when somebody asks for it. Nearly all
+are version 4 with short metadata, which one `Struct` reads and writes; everything else goes the long way,
+through the schema, with the same result.
+"""
+
+import struct
+from typing import Final
+
+from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue
+from logstore import schema, schema_compiler
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import ZERO_UUID
+
+_VERSION: Final = 4  # what Kafka 4.3 writes
+_VERSION_WITH_EXPIRY: Final = 1  # the one version with room for an offset's own retention
+_HEAD = struct.Struct(">hqiB")  # version, offset, leader epoch, length of the metadata plus one
+_TIMESTAMP = struct.Struct(">q")
+_NO_TAGS: Final = b"\x00"
+_TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tag, number 0, 16 bytes
+_MAX_SHORT_METADATA: Final = 126  # its length plus one is a varint of one byte
+_SCHEMA = schema.schema_of(OffsetCommitValue)
+
+
+def pack_offset_value(value: OffsetCommitValue) -> bytes:
+    """A value as the log has it, its version before it."""
+    if value.expire_timestamp != NO_TIMESTAMP_MS:
+        return _VERSION_WITH_EXPIRY.to_bytes(2) + schema_compiler.encode(value, _VERSION_WITH_EXPIRY)
+    metadata = value.metadata.encode()
+    if len(metadata) > _MAX_SHORT_METADATA:
+        return _VERSION.to_bytes(2) + schema_compiler.encode(value, _VERSION)
+    head = _HEAD.pack(_VERSION, value.offset, value.leader_epoch, len(metadata) + 1)
+    tail = _NO_TAGS if value.topic_id == ZERO_UUID else _TOPIC_ID_TAG + value.topic_id
+    return head + metadata + _TIMESTAMP.pack(value.commit_timestamp) + tail
+
+
+def read_offset_value(content: bytes) -> OffsetCommitValue:
+    """The value in these bytes; KafkaError(CORRUPT_MESSAGE) if they are none."""
+    end = _end_of_short_metadata(content)
+    if end < 0:
+        return _read_by_schema(content)
+    _, offset, leader_epoch, _ = _HEAD.unpack_from(content)
+    (timestamp_ms,) = _TIMESTAMP.unpack_from(content, end)
+    try:
+        metadata = content[_HEAD.size : end].decode()
+    except UnicodeDecodeError:
+        return _read_by_schema(content)  # which says what is wrong with them
+    return OffsetCommitValue(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp=timestamp_ms,
+        topic_id=content[end + 11 :] or ZERO_UUID,
+    )
+
+
+def is_offset_value(content: bytes) -> bool:
+    """Whether `read_offset_value` can read it; cheaper than reading it."""
+    end = _end_of_short_metadata(content)
+    if end >= 0 and content[_HEAD.size : end].isascii():
+        return True
+    try:
+        _read_by_schema(content)
+    except KafkaError:
+        return False
+    return True
+
+
+def _end_of_short_metadata(content: bytes) -> int:
+    """Where the metadata ends in a value of the usual shape, -1 in any other."""
+    if len(content) < _HEAD.size or content[0] != 0 or content[1] != _VERSION:
+        return -1
+    end = _HEAD.size + content[14] - 1
+    # A length byte of 0 would be null, one from 128 on the first of two.
+    if not _HEAD.size <= end <= _HEAD.size + _MAX_SHORT_METADATA:
+        return -1
+    left = len(content) - end - _TIMESTAMP.size
+    if left == 1:
+        return end if content[-1] == 0 else -1
+    return end if left == 19 and content[end + 8 : end + 11] == _TOPIC_ID_TAG else -1
+
+
+def _read_by_schema(content: bytes) -> OffsetCommitValue:
+    version = int.from_bytes(content[:2]) if len(content) >= 2 else -1
+    if not _SCHEMA.min_version <= version <= _SCHEMA.max_version:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"an offset of {len(content)} bytes has the version {version}"
+        )
+    try:
+        value, _ = schema_compiler.decoder(OffsetCommitValue, version)(content, 2)
+    except KafkaError as error:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"an offset of version {version} is not readable: {error.detail}"
+        ) from error
+    return value

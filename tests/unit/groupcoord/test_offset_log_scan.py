@@ -1,0 +1,243 @@
+"""Reading a shard's log: what counts, what is passed over, what is refused."""
+
+import struct
+
+import pytest
+
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, OffsetCommitValue, OffsetRecord
+from groupcoord.offset_log_scan import MAX_UNREADABLE, PAUSE_RECORDS, LogScan
+from groupcoord.pending_offsets import OffsetKey
+from groupcoord.record_codec import GroupRecord, encode_key, encode_value
+from groupcoord.shard import Shard
+from groupcoord.shard_load import load_shard
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+
+KEY = OffsetKey("g", "t", 0)
+
+
+def offset(value: int | None, *, group_id: str = "g", partition: int = 0) -> OffsetRecord:
+    content = None if value is None else OffsetCommitValue(offset=value, commit_timestamp=1)
+    return OffsetRecord(group_id, "t", partition, content)
+
+
+def group(value: GroupMetadataValue | None) -> GroupMetadataRecord:
+    return GroupMetadataRecord("g", value)
+
+
+def batch(
+    *records: GroupRecord,
+    at: int = 0,
+    compression: Compression = Compression.NONE,
+    producer: int | None = None,
+) -> bytes:
+    rows = [(encode_key(each), encode_value(each), 0, ()) for each in records]
+    return raw_batch(*rows, at=at, compression=compression, producer=producer)
+
+
+def raw_batch(
+    *rows: tuple[bytes | None, bytes | None, int, tuple[()]],
+    at: int = 0,
+    compression: Compression = Compression.NONE,
+    producer: int | None = None,
+) -> bytes:
+    return bytes(
+        build_batch(
+            rows,
+            base_offset=at,
+            last_offset=at + max(len(rows), 1) - 1,
+            compression=compression,
+            producer_id=-1 if producer is None else producer,
+            producer_epoch=0,
+            is_transactional=producer is not None,
+        )
+    )
+
+
+def marker(type_: ControlType, *, producer: int, at: int = 0) -> bytes:
+    end = EndTransactionMarker(type_, 3)
+    return bytes(build_marker(end, producer_id=producer, producer_epoch=0, timestamp_ms=0, base_offset=at))
+
+
+def load(*batches: bytes) -> Shard:
+    scan = LogScan()
+    scan.feed(b"".join(batches))
+    shard = load_shard(scan.finish(), Shard(CoordinatorConfig(), lambda: "uuid"))
+    shard.check_invariants()
+    return shard
+
+
+def committed(shard: Shard) -> int | None:
+    value = shard.offsets.get(*KEY)
+    return None if value is None else value.offset
+
+
+COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
+LOGS: dict[str, tuple[list[bytes], int | None]] = {
+    "the last commit counts": ([batch(offset(1)), batch(offset(2))], 2),
+    "a tombstone removes": ([batch(offset(1), offset(None))], None),
+    "a commit after a tombstone counts": ([batch(offset(1)), batch(offset(None)), batch(offset(3))], 3),
+    "a key of Kafka 0.8 is the same key": (
+        [batch(offset(1)), raw_batch((b"\0\0" + encode_key(offset(2))[2:], encode_value(offset(2)), 0, ()))],
+        2,
+    ),
+    "an open transaction does not count": ([batch(offset(1)), batch(offset(2), producer=7)], 1),
+    "a committed transaction counts": ([batch(offset(2), producer=7), marker(COMMIT, producer=7)], 2),
+    "an aborted transaction does not": ([batch(offset(2), producer=7), marker(ABORT, producer=7)], None),
+    "another producer's marker ends nothing": (
+        [batch(offset(2), producer=7), marker(COMMIT, producer=8)],
+        None,
+    ),
+    "a plain commit beats a transaction that wrote before it": (
+        [batch(offset(2), producer=7), batch(offset(3)), marker(COMMIT, producer=7)],
+        3,
+    ),
+    "of two transactions the later write counts, whichever ends last": (
+        [
+            batch(offset(2), producer=7),
+            batch(offset(3), producer=8),
+            marker(COMMIT, producer=8),
+            marker(COMMIT, producer=7),
+        ],
+        3,
+    ),
+    "a tombstone removes what is pending, too": (
+        [batch(offset(2), producer=7), batch(offset(None)), marker(COMMIT, producer=7)],
+        None,
+    ),
+    "a transaction may write again after it was beaten": (
+        [
+            batch(offset(2), producer=7),
+            batch(offset(3)),
+            batch(offset(4), producer=7),
+            marker(COMMIT, producer=7),
+        ],
+        4,
+    ),
+    "an empty batch that compaction left": ([batch(offset(1)), batch(at=5)], 1),
+    "offsets with gaps": ([batch(offset(1)), batch(offset(2), at=1_000)], 2),
+    "a record without a key": ([batch(offset(1)), raw_batch((None, b"x", 0, ()))], 1),
+    "kinds of newer Kafkas": (
+        [batch(offset(1)), *(raw_batch((n.to_bytes(2) + b"\0\1g", b"\0\0", 0, ())) for n in (9, 17, 99))],
+        1,
+    ),
+    "a value that is none": ([batch(offset(1)), raw_batch((encode_key(offset(1)), b"\0\4", 0, ()))], None),
+}
+
+
+@pytest.mark.parametrize(("batches", "expected"), LOGS.values(), ids=LOGS)
+def test_what_counts_after_a_load(batches: list[bytes], expected: int | None) -> None:
+    assert committed(load(*batches)) == expected
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_batches_of_every_compression(compression: Compression) -> None:
+    shard = load(batch(offset(1), offset(2), compression=compression))
+
+    assert committed(shard) == 2
+
+
+def test_half_a_batch_at_the_end_is_left_for_the_next_piece() -> None:
+    first, second = batch(offset(1), offset(2)), batch(offset(3), at=2)
+    scan = LogScan()
+
+    assert scan.feed(first + second[:-1]) == 2
+    assert scan.feed(second) == 3
+    assert scan.feed(b"") == scan.feed(second[:60]) == -1
+
+
+@pytest.mark.parametrize(
+    ("position", "content"),
+    [(8, struct.pack(">i", 48)), (8, struct.pack(">i", -1)), (16, b"\1"), (23, struct.pack(">i", -2))],
+    ids=["a length below a header's", "a negative length", "an old format", "a negative count of offsets"],
+)
+def test_bytes_that_are_no_log_are_refused(position: int, content: bytes) -> None:
+    changed = bytearray(batch(offset(1)))
+    changed[position : position + len(content)] = content
+
+    with pytest.raises(KafkaError) as refused:
+        LogScan().feed(bytes(changed))
+
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("count", [-1, 2, 2**31 - 1])
+def test_a_batch_that_counts_more_or_fewer_records_than_it_has_is_refused(count: int) -> None:
+    changed = bytearray(batch(offset(1)))
+    struct.pack_into(">i", changed, 57, count)
+
+    with pytest.raises(KafkaError) as refused:
+        LogScan().feed(bytes(changed))
+
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"",
+        b"\x00",
+        b"\xff\xff",
+        b"\x00\x01",
+        b"\x00\x01\x00\x01g",
+        b"\x00\x01\xff\xff\x00\x01t\x00\x00\x00\x00",
+        b"\x00\x01\x7f\xff\x00\x01t\x00\x00\x00\x00",
+        b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x00",
+        encode_key(offset(1)) + b"!",
+        b"\x00\x02\x7f\xffg",
+    ],
+)
+def test_keys_that_are_none_are_left_out_and_counted(key: bytes) -> None:
+    scan = LogScan()
+    scan.feed(raw_batch((key, encode_value(offset(1)), 0, ())))
+    scanned = scan.finish()
+
+    shard = load_shard(scanned, Shard(CoordinatorConfig(), lambda: "uuid"))
+
+    assert scanned.unreadable.count == 1 and not shard.groups and not shard.offsets.count
+
+
+def test_a_log_full_of_what_is_not_readable_does_not_fill_the_memory() -> None:
+    scan = LogScan()
+    scan.feed(raw_batch(*[(b"\0", None, 0, ())] * 1_000))
+
+    scanned = scan.finish()
+
+    assert scanned.unreadable.count == 1_000 and len(scanned.unreadable.first) == MAX_UNREADABLE
+
+
+def test_a_group_is_there_where_offsets_are_in_whatever_order_they_came() -> None:
+    empty = GroupMetadataValue(protocol_type="consumer", generation=3)
+
+    with_record = load(batch(offset(1)), batch(group(empty)))
+    simple = load(batch(group(empty)), batch(offset(1)), batch(group(None)))
+    pending = load(batch(offset(1, group_id="p"), producer=7))
+    gone = load(batch(offset(1), group(empty)), batch(offset(None), group(None)))
+
+    assert with_record.groups["g"].generation_id == 3
+    assert simple.groups["g"].generation_id == 0 and committed(simple) == 1
+    assert list(pending.groups) == ["p"] and pending.pending.has(OffsetKey("p", "t", 0))
+    assert not gone.groups
+
+
+def test_a_scan_gives_way_now_and_then_and_can_be_ended_there() -> None:
+    calls = 0
+
+    class Ended(Exception):
+        pass
+
+    def pause() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Ended
+
+    scan = LogScan(pause)
+    piece = batch(*(offset(1, partition=each) for each in range(PAUSE_RECORDS // 2)))
+
+    scan.feed(piece * 4)
+    assert calls == 2
+    with pytest.raises(Ended):
+        scan.feed(piece * 2)

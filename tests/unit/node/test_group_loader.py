@@ -1,0 +1,96 @@
+"""Loading a shard in a thread: the loop goes on, closing ends it, a log that cannot be read is told."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.group_records import OffsetCommitValue, OffsetRecord
+from groupcoord.record_codec import encode_key, encode_value
+from groupcoord.shard import Shard
+from logstore.disk import MemoryDisk
+from logstore.log_config import LogConfig
+from logstore.partition_log import PartitionLog
+from logstore.record import build_batch
+from logstore.topic_partition import TopicPartition
+from node.replica.partition import Assignment, Partition
+from node.runtime import group_loader
+from node.runtime.group_loader import GroupLoader, LoadEndedError
+
+ALONE = Assignment(leader_id=1, leader_epoch=0, partition_epoch=0, replicas=(1,), in_sync_replicas=(1,))
+
+
+def partition_with(batches: int, records_each: int = 100) -> Partition:
+    place = TopicPartition("__consumer_offsets", 0)
+    log = PartitionLog.open(
+        disk=MemoryDisk(),
+        directory=Path("/data") / str(place),
+        topic_partition=place,
+        topic_id=bytes(16),
+        config=LogConfig(cleanup_policy=("compact",)),
+        now_ms=0,
+        clean_shutdown=True,
+    )
+    partition = Partition(broker_id=1, log=log, topic_id=bytes(16), assignment=ALONE)
+    for number in range(batches):
+        records = [
+            OffsetRecord("g", "t", each, OffsetCommitValue(offset=number, commit_timestamp=1))
+            for each in range(records_each)
+        ]
+        batch = build_batch([(encode_key(each), encode_value(each), 0, ()) for each in records])
+        partition.append_as_leader(batch, required_acks=-1, now_ms=0, produce_version=13)
+    return partition
+
+
+def new_shard() -> Shard:
+    assert threading.current_thread() is not threading.main_thread()
+    return Shard(CoordinatorConfig(), lambda: "uuid")
+
+
+def test_a_shard_is_loaded_piece_by_piece_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_loader, "LOAD_BYTES", 10_000)
+    partition = partition_with(batches=30)
+
+    shard, unreadable = asyncio.run(GroupLoader().load(partition, new_shard, lambda: False))
+
+    assert shard.offsets.count == 100 and unreadable.count == 0
+    value = shard.offsets.get("g", "t", 99)
+    assert value is not None and value.offset == 29
+
+
+def test_closing_ends_a_load_within_one_pause() -> None:
+    looked = 0
+
+    def is_closed() -> bool:
+        nonlocal looked
+        looked += 1
+        return looked > 3
+
+    with pytest.raises(LoadEndedError):
+        asyncio.run(GroupLoader().load(partition_with(batches=100), new_shard, is_closed))
+
+    assert looked == 4
+
+
+def test_no_more_loads_at_once_than_the_machine_has_use_for() -> None:
+    running, most = 0, 0
+
+    def counted() -> Shard:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        threading.Event().wait(0.002)
+        running -= 1
+        return new_shard()
+
+    async def story() -> None:
+        loader = GroupLoader()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(8):
+                tasks.create_task(loader.load(partition_with(batches=1), counted, lambda: False))
+
+    asyncio.run(story())
+
+    assert 1 <= most <= group_loader.MAX_LOADS
