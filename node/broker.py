@@ -147,8 +147,10 @@ class Broker:
 
     # ---- start -----------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, *, when_loaded: Callable[[], None] = lambda: None) -> None:
         """Serve; returns when clients are let in.
+
+        `when_loaded` is called when most of what stays in memory is there and nobody waits for this node yet.
 
         KafkaError with one sentence if the configuration or a log directory forbids it, OSError if an
         address is taken.
@@ -158,7 +160,7 @@ class Broker:
             log.warning("%s", warning)
         await broker_start.open_listeners(self)
         try:
-            await broker_start.start_parts(self)
+            await broker_start.start_parts(self, when_loaded)
         except BaseException as error:
             await self._abandon_start(error)
             raise
@@ -463,6 +465,12 @@ def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) 
     uvloop.run(_run(config, ready))
 
 
+def _freeze() -> None:
+    """What is there now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> None:
     broker = Broker(config)
     stop = asyncio.Event()
@@ -475,10 +483,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_asked)
-    await broker.start()
-    # What is there now stays: the collector need not look at it again and again.
-    gc.collect()
-    gc.freeze()
+    await broker.start(when_loaded=_freeze)
     try:
         if ready is not None:
             ready(broker)

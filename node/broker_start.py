@@ -11,7 +11,7 @@ import hmac
 import logging
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -108,7 +108,7 @@ def registered_listeners(broker: "Broker") -> dict[str, Endpoint]:
 # ---- the parts, in their order -----------------------------------------------------------------------------
 
 
-async def start_parts(broker: "Broker") -> None:
+async def start_parts(broker: "Broker", when_loaded: Callable[[], None]) -> None:
     """From bound sockets to served clients."""
     found = await find_quorum(broker)
     await asyncio.to_thread(_claim_directories, broker, found)
@@ -131,6 +131,9 @@ async def start_parts(broker: "Broker") -> None:
     broker.set_config(config)
     await asyncio.to_thread(_load_logs, broker, image)
     _make_runtimes(broker)
+    # From here on leaders wait for what this node acknowledges, so whatever holds up the loop comes before.
+    broker.dispatcher.load_usual_routes()
+    when_loaded()
     # Nobody is let in yet, so the broker may call itself ready before its partitions are told to lead.
     broker.lifecycle.logs_are_open()
     await broker.lifecycle.until_unfenced()

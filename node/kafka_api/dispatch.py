@@ -1,7 +1,8 @@
 """From a frame to its handler and back: one table of routes.
 
 What is not in `served_apis` is neither advertised nor answered: unknown keys, versions and bytes that do not
-parse close the connection, as in Apache Kafka. Handlers and codecs are loaded when they are first needed.
+parse close the connection, as in Apache Kafka. Handlers and codecs are loaded when they are first needed, the
+usual ones before a node serves.
 """
 
 import asyncio
@@ -54,6 +55,8 @@ _PREFIX = struct.Struct(">ii")  # size, correlation_id
 # A request with more elements is read and answered beside the loop, in turns with others: to read these takes
 # some 5 ms, which is more than any client's usual request has.
 SMALL_REQUEST_ELEMENTS = 4_096
+# What clients and followers ask of every node at once when it has come back.
+USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
 log = logging.getLogger(__name__)
 
@@ -236,6 +239,11 @@ class Dispatcher:
             raise CloseConnection(f"{name} failed ({code.name}) and its answer has no place for an error")
         response = route.response_class(error_code=int(code))
         return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
+
+    def load_usual_routes(self) -> None:
+        """Make ready what every client and follower asks for: it takes some 50 ms, once."""
+        for api in USUAL:
+            self._load_route(api, SERVED[api][1])
 
     def _load_route(self, api_key: int, version: int) -> Route:
         if api_key not in SERVED and api_key not in SERVED_TO_PEERS and api_key != PeerApi.PEER_HANDSHAKE:
