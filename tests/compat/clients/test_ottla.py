@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -65,3 +66,38 @@ def test_the_only_node_stays(server: Server) -> None:
     assert f"`ottla quorum remove {alone}`" in run(server, "broker", "decommission", alone, code=1)
     assert "votes already" in run(server, "quorum", "add", alone, code=1)
     assert run(server, "quorum", "remove", alone, code=1).startswith("ottla: ")
+
+
+def test_groups_are_described_measured_reset_and_deleted(server: Server) -> None:
+    topic, group = f"ottla-{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
+    run(server, "topic", "create", topic)
+    subprocess.run(
+        [sys.executable, "-m", "node", "produce", topic],
+        cwd=ROOT,
+        env={**os.environ, "OTTLA_BOOTSTRAP": server.bootstrap},
+        input="a\nb\nc\n",
+        text=True,
+        check=True,
+    )
+    run(server, "consume", topic, "--group", group, "-n", "1")
+
+    [listed] = [one for one in of(server, "list", "--state", "empty") if one["group"] == group]
+    [described] = of(server, "describe", group)
+    [lag] = of(server, "lag", group)
+    run(server, "group", "reset", group, "--to-earliest", "--all-topics", "--execute")
+    [after] = of(server, "lag", group)
+
+    assert (listed["type"], listed["protocol_type"]) == ("classic", "consumer")
+    assert (described["state"], described["members"]) == ("Empty", [])
+    assert lag["lag"] == 2 and 0 < lag["seconds"] < 60
+    assert after["lag"] == 3 and after["seconds"] > lag["seconds"]
+    assert run(server, "group", "delete-offsets", group, "--topic", topic).startswith(group)
+    assert run(server, "group", "delete", group) == f"deleted {group}\n"
+    assert "GROUP_ID_NOT_FOUND" in run(server, "group", "lag", group, code=1)
+    run(server, "topic", "delete", topic)
+
+
+def of(server: Server, *arguments: str) -> list[dict[str, Any]]:
+    """What `ottla group` says for programs."""
+    told: list[dict[str, Any]] = json.loads(run(server, "group", *arguments, "--output", "json"))
+    return told

@@ -1,0 +1,245 @@
+"""`kafka-consumer-groups --reset-offsets` in all its ways, and `ottla group reset` beside it.
+
+Each way is asked of a node and of Apache Kafka; both tools run against both, and agree.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.compat.java.kafka_tools import KafkaTools, Ran
+from tests.compat.servers import ROOT, Server
+from tests.compat.wire_client import WireClient, eventually
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+MINUTE_MS = 60_000
+FIRST, COMMITTED, END = (
+    2,
+    6,
+    10,
+)  # of partition 0; nothing is committed for partition 1, whose log begins at 0
+TIMEOUT_S = 60
+
+
+class Scene:
+    """A topic of two partitions, ten records each ten minutes apart, the first of them 100 minutes ago."""
+
+    def __init__(self, server: Server, tools: KafkaTools) -> None:
+        self.server, self.tools = server, tools
+        self.topic, self.group = f"reset-{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
+        self.began_ms = int(time.time() * 1000) - 100 * MINUTE_MS
+        self.ottla("topic", "create", self.topic, "-p", "2")
+        records = [
+            {
+                "value": str(number),
+                "partition": partition,
+                "timestamp": self.began_ms + number * 10 * MINUTE_MS,
+            }
+            for partition in (0, 1)
+            for number in range(END)
+        ]
+        self.ottla("produce", self.topic, "--input", "json", given="".join(map(_line, records)))
+        with WireClient(server.bootstrap) as client:
+            partitions = [{"partition_index": 0, "offset": FIRST}]
+            topics = [{"name": self.topic, "partitions": partitions}]
+            answer = client.call("delete_records", 2, topics=topics, timeout_ms=10_000)
+            assert answer.topics[0].partitions[0].error_code == 0
+        self.commit(COMMITTED)
+
+    def ottla(self, *arguments: str, given: str = "", code: int = 0) -> str:
+        """A command run to the end that we expect; what it printed, on whichever stream it should."""
+        done = subprocess.run(
+            [sys.executable, "-m", "node", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "OTTLA_BOOTSTRAP": self.server.bootstrap},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr if code else done.stdout
+
+    def kafka(self, *arguments: str) -> Ran:
+        return self.tools.run(
+            "kafka-consumer-groups", "--bootstrap-server", self.server.bootstrap, *arguments
+        )
+
+    def commit(self, offset: int) -> None:
+        where = ("--topic", f"{self.topic}:0", "--to-offset", str(offset))
+        self.ottla("group", "reset", self.group, *where, "--execute")
+
+    def by_kafka(self, *arguments: str) -> dict[int, int]:
+        """New offsets by partition, as Kafka's tool exports them."""
+        ran = self.kafka("--reset-offsets", "--group", self.group, *arguments, "--export")
+        return self.parse(ran.text)
+
+    def by_ottla(self, *arguments: str) -> dict[int, int]:
+        return self.parse(self.ottla("group", "reset", self.group, *arguments, "--export"))
+
+    def parse(self, text: str) -> dict[int, int]:
+        found = re.findall(rf'^"?{self.topic}"?,(\d+),(\d+)$', text, flags=re.M)
+        assert found, text
+        return {int(partition): int(offset) for partition, offset in found}
+
+    def committed(self) -> dict[int, int]:
+        """As Kafka's tool shows it."""
+        rows = [line.split() for line in self.kafka("--describe", "--group", self.group).lines()]
+        return {int(row[2]): int(row[3]) for row in rows if len(row) > 3 and row[1] == self.topic}
+
+
+def _line(fields: dict[str, object]) -> str:
+    return json.dumps(fields) + "\n"
+
+
+@pytest.fixture(scope="module", params=["ottla", "reference"])
+def scene(request: pytest.FixtureRequest, tools: KafkaTools) -> Scene:
+    return Scene(request.getfixturevalue(request.param), tools)
+
+
+@pytest.fixture
+def member(scene: Scene) -> Iterator["subprocess.Popen[str]"]:
+    """A member of the group, which is stable."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "node", "consume", scene.topic, "--group", scene.group],
+        cwd=ROOT,
+        env={**os.environ, "OTTLA_BOOTSTRAP": scene.server.bootstrap},
+        stdout=subprocess.DEVNULL,
+    )
+    eventually(
+        lambda: scene.ottla("group", "list", "--state", "stable"),
+        lambda listed: scene.group in listed,
+        seconds=TIMEOUT_S,
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+def minutes_after_the_first(scene: Scene, minutes: float) -> str:
+    moment_s = scene.began_ms / 1000 + minutes * 60
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000", time.gmtime(moment_s))
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        (["--to-earliest"], {0: FIRST, 1: 0}),
+        (["--to-latest"], {0: END, 1: END}),
+        (["--to-current"], {0: COMMITTED, 1: END}),
+        (["--to-offset", "5"], {0: 5, 1: 5}),
+        (["--to-offset", "1"], {0: FIRST, 1: 1}),
+        (["--to-offset", "99"], {0: END, 1: END}),
+        (["--by-duration", "PT35M"], {0: 7, 1: 7}),
+        (["--by-duration", "P30D"], {0: FIRST, 1: 0}),
+        (["--by-duration", "PT0S"], {0: END, 1: END}),
+    ],
+    ids=str,
+)
+def test_a_topic(scene: Scene, way: list[str], expected: dict[int, int]) -> None:
+    where = ("--topic", scene.topic)
+
+    assert scene.by_kafka(*way, *where, "--dry-run") == expected
+    assert scene.by_ottla(*way, *where) == expected
+    assert scene.committed() == {0: COMMITTED}
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [("2", COMMITTED + 2), ("-2", COMMITTED - 2), ("99", END), ("-99", FIRST), ("0", COMMITTED)],
+)
+def test_a_shift(scene: Scene, by: str, expected: int) -> None:
+    for where in (["--topic", f"{scene.topic}:0"], ["--all-topics"]):
+        assert scene.by_kafka("--shift-by", by, *where, "--dry-run") == {0: expected}
+        assert scene.by_ottla("--shift-by", by, *where) == {0: expected}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "zone", "expected"),
+    [
+        (35, "", {0: 4, 1: 4}),
+        (35, "Z", {0: 4, 1: 4}),
+        (35 + 60, "+01:00", {0: 4, 1: 4}),
+        (-5, "", {0: FIRST, 1: 0}),
+        (95, "", {0: END, 1: END}),
+    ],
+)
+def test_a_date(scene: Scene, minutes: int, zone: str, expected: dict[int, int]) -> None:
+    way = ["--to-datetime", minutes_after_the_first(scene, minutes) + zone, "--topic", scene.topic]
+
+    assert scene.by_kafka(*way, "--dry-run") == expected
+    assert scene.by_ottla(*way) == expected
+
+
+def test_each_tool_reads_the_file_of_the_other(scene: Scene, tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    way = ("--from-file", str(file))
+
+    file.write_text(
+        scene.ottla("group", "reset", scene.group, "--to-offset", "1", "--topic", scene.topic, "--export")
+    )
+    assert scene.by_kafka(*way, "--dry-run") == {0: FIRST, 1: 1}
+    exported = scene.kafka(
+        *("--reset-offsets", "--group", scene.group, "--to-latest", "--topic", scene.topic),
+        *("--dry-run", "--export"),
+    )
+    file.write_text("".join(f"{line}\n" for line in exported.lines() if scene.topic in line))
+    assert scene.by_ottla(*way) == {0: END, 1: END}
+    file.write_text(f"{scene.group},{scene.topic},0,99\nanother,{scene.topic},0,1\n")
+    assert scene.by_kafka(*way, "--dry-run") == {0: END} == scene.by_ottla(*way)
+
+
+def test_what_one_tool_sets_the_other_shows(scene: Scene) -> None:
+    where = ("--topic", f"{scene.topic}:0")
+    try:
+        scene.by_kafka("--to-offset", "4", *where, "--execute")
+        [described] = json.loads(scene.ottla("group", "describe", scene.group, "--output", "json"))
+        assert [one["committed"] for one in described["partitions"]] == [4]
+        scene.by_ottla("--to-offset", "8", *where, "--execute")
+        assert scene.committed() == {0: 8}
+    finally:
+        scene.commit(COMMITTED)
+
+
+def test_what_was_never_committed_is_not_shifted(scene: Scene) -> None:
+    way = ("--shift-by", "1", "--topic", scene.topic)
+
+    ran = scene.kafka("--reset-offsets", "--group", scene.group, *way, "--dry-run")
+
+    assert f"partition {scene.topic}-1 since there is no current committed offset" in ran.text
+    assert f"{scene.topic}-1 cannot be shifted" in scene.ottla("group", "reset", scene.group, *way, code=1)
+
+
+def test_a_group_that_is_not_there_is_made(scene: Scene) -> None:
+    for number, tool in enumerate(("kafka", "ottla")):
+        fresh = f"{scene.group}-{number}"
+        way = ("--to-earliest", "--topic", scene.topic, "--execute")
+        if tool == "kafka":
+            scene.kafka("--reset-offsets", "--group", fresh, *way)
+        else:
+            scene.ottla("group", "reset", fresh, *way)
+        described = scene.ottla("group", "describe", fresh)
+        assert [line.split()[:3] for line in described.splitlines()[2:]] == [
+            [scene.topic, "0", str(FIRST)],
+            [scene.topic, "1", "0"],
+        ]
+
+
+def test_a_group_with_members_is_left_alone(scene: Scene, member: "subprocess.Popen[str]") -> None:
+    way = ("--to-earliest", "--all-topics")
+
+    ran = scene.kafka("--reset-offsets", "--group", scene.group, *way, "--execute")
+    refused = scene.ottla("group", "reset", scene.group, *way, "--execute", code=1)
+
+    assert "is inactive, but the current state is Stable" in ran.text
+    assert f"Group {scene.group} is active (Stable); stop its members first: ottla at 127.0.0.1" in refused
