@@ -335,9 +335,8 @@ class ClassicGroup:
             protocols=(Protocol(self.protocol_name or "", recorded.subscription),),
             assignment=recorded.assignment,
         )
-        twin = self.static_members.get(recorded.group_instance_id or "")
-        if twin is not None:
-            self.remove(twin)
+        if recorded.group_instance_id in self.static_members:
+            self.remove(self.static_members[recorded.group_instance_id])
         self.add(member, self.protocol_type or "")
 
     def _count_protocols(self, member: ClassicMember, change: int) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 MAX_PENDING_MEMBERS = 10_000
 # What one group may offer to choose from; real clients send one to three.
 MAX_PROTOCOLS = 100
+# Of a client's or an instance's name in the member id that is made of it; the longest topic name has 249.
+MAX_MEMBER_NAME_CHARS = 255
 # A group without members or offsets costs about 1 kB; beyond this a shard refuses new ones
 # (COORDINATOR_NOT_AVAILABLE).
 MAX_GROUPS_PER_SHARD = 200_000

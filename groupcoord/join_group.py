@@ -10,7 +10,12 @@ from collections.abc import Sequence
 
 from groupcoord.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, subscribed_topics
 from groupcoord.classic_member import ClassicMember
-from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
+from groupcoord.coordinator_config import (
+    MAX_MEMBER_NAME_CHARS,
+    MAX_PENDING_MEMBERS,
+    MAX_PROTOCOLS,
+    CoordinatorConfig,
+)
 from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import JoinGroup, Protocol
@@ -50,11 +55,11 @@ def join_group(shard: Shard, command: JoinGroup, now_ms: int) -> list[Effect]:
     if command.member_id:
         return _rejoin(shard, group, command, protocols, now_ms)
     if command.group_instance_id is None:
-        new_member_id = f"{command.client_id}-{shard.new_uuid()}"
+        new_member_id = _new_member_id(shard, command.client_id)
         if command.member_id_required:
             return _require_member_id(group, command, new_member_id)
         return _add_member(shard, group, command, protocols, new_member_id, now_ms)
-    new_member_id = f"{command.group_instance_id}-{shard.new_uuid()}"
+    new_member_id = _new_member_id(shard, command.group_instance_id)
     if command.group_instance_id in group.static_members:
         return _replace_static_member(shard, group, command, protocols, new_member_id, now_ms)
     return _add_member(shard, group, command, protocols, new_member_id, now_ms)
@@ -97,6 +102,13 @@ def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Eff
         effects.append(CancelTimer(session_key(group, command.member_id)))
         effects += maybe_complete_join(group, now_ms)
     return effects
+
+
+def _new_member_id(shard: Shard, name: str) -> str:
+    """An id that tells people whose it is. It must fit into the group's record, and names may be as long as
+    a string of the protocol can be.
+    """
+    return f"{name[:MAX_MEMBER_NAME_CHARS]}-{shard.new_uuid()}"
 
 
 def _require_member_id(group: ClassicGroup, command: JoinGroup, new_member_id: str) -> list[Effect]:

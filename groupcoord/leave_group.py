@@ -36,7 +36,8 @@ def _remove(group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -
     member_id = identity.member_id
     if not member_id:
         # An administrator removes a static member by its instance id, not knowing its member id.
-        member_id = group.static_members.get(identity.group_instance_id or "", "")
+        instance_id = identity.group_instance_id
+        member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
         if not member_id:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "no member has this group.instance.id")
     if member_id in group.pending_join_members:
@@ -44,8 +45,7 @@ def _remove(group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -
             group.note(Cause.MEMBER_LEFT, now_ms, member_id=member_id, reason=identity.reason or "")
         group.remove(member_id)
         return [CancelTimer(session_key(group, member_id))]
-    instance_id = identity.group_instance_id if identity.member_id else None
-    member = group.validate_member(member_id, instance_id)
+    member = group.validate_member(member_id, identity.group_instance_id)
     effects = [CancelTimer(session_key(group, member_id)), *answer_removed(group, member)]
     cause = Cause.MEMBER_LEFT if identity.member_id else Cause.MEMBER_REMOVED
     group.note(cause, now_ms, member, reason=identity.reason or "")

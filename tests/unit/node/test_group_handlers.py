@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from groupcoord.classic_group import ClassicGroup
 from logstore.errors import ErrorCode
 from logstore.schema_compiler import decode, encode
 from node.kafka_api import (
@@ -129,6 +130,49 @@ def test_a_member_joins_in_every_version(version: int) -> None:
         assert described.groups[0].members[0].client_host == "/10.0.0.7"
 
     serving(story)
+
+
+@pytest.mark.parametrize(("version", "rebalance_ms"), [(0, 10_000), (1, 20_000), (9, 20_000)])
+def test_the_rebalance_timeout_is_the_session_timeout_before_version_1(
+    version: int, rebalance_ms: int
+) -> None:
+    async def story(node: GroupNode) -> None:
+        await member(node, version)
+
+        assert group_of(node).rebalance_timeout_ms() == rebalance_ms
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", [7, 8, 9])
+def test_members_say_why_they_join_and_leave_kip_800(version: int) -> None:
+    """The timeline of the group keeps it: a join's since version 8, a leave's since version 5."""
+
+    async def story(node: GroupNode) -> None:
+        told = await call(node, join_group, version, join_request())
+        await call(node, join_group, version, join_request(told.member_id, reason="first start"))
+        leaving = MemberIdentity(member_id=told.member_id, reason="scaled down")
+        request = LeaveGroupRequest(group_id="g", members=[leaving])
+        await call(node, leave_group, min(version - 4, 5), request)
+
+        (rebalance,) = group_of(node).timeline.last()
+        assert [event.reason for event in rebalance.events] == (
+            ["", ""]
+            if version < 8
+            else ["first start", ""]
+            if version < 9
+            else ["first start", "scaled down"]
+        )
+
+    serving(story)
+
+
+def group_of(node: GroupNode) -> ClassicGroup:
+    shard = node.groups._shards[node.groups.partition_for("g")]
+    assert shard.coordinator is not None
+    group = shard.coordinator.shard.classic_group("g")
+    assert group is not None
+    return group
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -12,7 +12,7 @@ from groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
 from groupcoord.coordinator import Coordinator
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
-from groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
 from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from logstore.compression import Compression
@@ -219,6 +219,45 @@ def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 1
 
     play(story)
+
+
+def test_a_join_does_not_take_away_the_assignment_that_is_on_its_way_to_the_replicas() -> None:
+    """The record of the generation is written and will be committed; Apache Kafka drops the waiting syncs."""
+
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
+        assert partition is not None
+        joined = await node.ask("g", join("g"))
+        assert isinstance(joined, JoinGroupResult)
+        member_id = joined.member_id
+
+        def sync(token: int) -> SyncGroup:
+            return SyncGroup(
+                token=token,
+                group_id="g",
+                generation_id=1,
+                member_id=member_id,
+                assignments=[(member_id, b"mine")],
+            )
+
+        def beat(token: int) -> Heartbeat:
+            return Heartbeat(token=token, group_id="g", generation_id=1, member_id=member_id)
+
+        syncing = node.groups.ask("g", sync, lambda answer: answer)
+        joining = node.groups.ask("g", join("g"), lambda answer: answer)
+        beating = node.groups.ask("g", beat, lambda answer: answer)
+        assert isinstance(syncing, Delayed) and isinstance(joining, Delayed)
+        assert isinstance(beating, HeartbeatResult) and beating.error is ErrorCode.REBALANCE_IN_PROGRESS
+        assert not cast(Any, syncing.future).done()
+
+        partition.follower_fetched(2, 1)
+
+        synced = await syncing.future
+        assert isinstance(synced, SyncGroupResult) and synced.assignment == b"mine"
+        assert not cast(Any, joining.future).done()
+
+    play(story, GroupNode(replicas=(1, 2)))
 
 
 def test_a_commit_is_answered_when_the_replicas_have_it() -> None:
