@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -20,6 +20,7 @@ from node.wire.messages.describe_quorum import (
     TopicDataRequest,
 )
 from tests.chaos.hosts import Host
+from tests.chaos.power import PoweredDisk
 from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC
 from tests.compat.servers import free_ports
 
@@ -31,15 +32,24 @@ class Nodes:
     """The nodes by id; None where one is dead."""
 
     def __init__(
-        self, data: Path, *overrides: str, count: int = 3, hosts: "Sequence[Host] | None" = None
+        self,
+        data: Path,
+        *overrides: str,
+        count: int = 3,
+        hosts: "Sequence[Host] | None" = None,
+        disks: "Mapping[int, PoweredDisk] | None" = None,
     ) -> None:
-        """All on loopback, or each on a host of its own."""
+        """All on loopback, or each on a host of its own; some may have disks that can lose their power."""
         self.homes = write_homes(count, base_port=free_ports(2 * count), data=data, overrides=overrides)
         self._prefixes: list[Sequence[str]] = [()] * count
         if hosts is not None:
             self._prefixes = [host.prefix for host in hosts]
             for home, host in zip(self.homes, hosts, strict=True):
                 place(home, host, hosts)
+        for node_id, disk in (disks or {}).items():
+            self._prefixes[node_id] = disk.prefix
+            with self.homes[node_id].properties.open("a") as file:
+                file.write(f"log.dirs={disk.directory}/data-{node_id}\n")
         self.running: list[NodeProcess | None] = [None] * count
         self.paused: set[int] = set()
         self.start(*range(count))

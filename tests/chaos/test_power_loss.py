@@ -1,0 +1,144 @@
+"""Nodes on file systems that lose their power under load. Skipped where not root, or without loop devices."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.history import History
+from tests.chaos.nodes import Nodes
+from tests.chaos.power import PoweredDisk, powered_disk, why_no_disks
+from tests.chaos.traffic import CALL_TIMEOUT_S, Reader, Writer, acknowledged_after, create_topic, read_all
+
+pytestmark = pytest.mark.slow
+PARTITIONS, RATE = 6, 50
+RECOVERY_LIMIT_S = 60.0
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[PoweredDisk]:
+    reason = why_no_disks()
+    if reason is not None:
+        pytest.skip(reason)
+    with powered_disk(tmp_path) as made:
+        yield made
+
+
+class Commands:
+    """Topics created one after the other; `acknowledged` are those that somebody was told of."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acknowledged: list[str] = []
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            name, number = f"made-{number}", number + 1
+            made = self._admin.create_topics([NewTopic(name, 1, 1)], request_timeout=2.0)[name]
+            try:
+                made.result(CALL_TIMEOUT_S)
+            except KafkaException:  # nobody was told that it exists
+                self._stop.wait(0.1)
+            else:
+                self.acknowledged.append(name)
+
+    def more(self, count: int) -> None:
+        """Wait for so many more."""
+        wanted, deadline = len(self.acknowledged) + count, time.monotonic() + RECOVERY_LIMIT_S
+        while len(self.acknowledged) < wanted:
+            assert time.monotonic() < deadline, f"{len(self.acknowledged)} topics were made, not {wanted}"
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def lacks(nodes: Nodes, names: list[str]) -> list[str]:
+    """Which of these topics some node does not know."""
+    missing: list[str] = []
+    for address in nodes.addresses:
+        topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=CALL_TIMEOUT_S).topics
+        missing += [f"{name} at {address}" for name in names if name not in topics]
+    return missing
+
+
+def test_a_disk_that_lost_its_power_has_what_was_synced_and_nothing_else(disk: PoweredDisk) -> None:
+    directory = os.open(disk.directory, os.O_RDONLY)
+    with (disk.directory / "file").open("wb", buffering=0) as file:
+        file.write(b"synced")
+        os.fsync(file.fileno())
+        os.fsync(directory)
+        file.write(b", written")
+        disk.lose_power()
+        with pytest.raises(OSError, match="Input/output error"):
+            os.fsync(file.fileno())
+    os.close(directory)
+
+    disk.restore()
+
+    assert (disk.directory / "file").read_bytes() == b"synced"
+
+
+def test_one_node_of_three_loses_its_power_and_nothing_acknowledged_is_lost(
+    disk: PoweredDisk, tmp_path: Path
+) -> None:
+    nodes = Nodes(tmp_path / "nodes", disks={0: disk})
+    try:
+        create_topic(nodes.bootstrap, PARTITIONS, 3)
+        history = History()
+        writer = Writer(0, nodes.bootstrap, PARTITIONS, RATE, history)
+        reader = Reader(nodes.bootstrap, PARTITIONS, history)
+        commands = Commands(nodes.bootstrap)
+        for _ in range(2):
+            acknowledged_after(history, len(history.acknowledged) + 500, range(PARTITIONS), RECOVERY_LIMIT_S)
+            commands.more(5)
+
+            disk.lose_power()
+            nodes.kill(0)
+            acknowledged_after(history, len(history.acknowledged), range(PARTITIONS), RECOVERY_LIMIT_S)
+            disk.restore()
+            nodes.start(0)
+            nodes.wait_until_in_sync()
+        commands.stop()
+        writer.stop()
+        reader.stop()
+        log = read_all(nodes.bootstrap, PARTITIONS)
+
+        assert history.problems(log) == [] and history.refused == []
+        assert lacks(nodes, commands.acknowledged) == []
+        assert nodes.tracebacks() == []
+    finally:
+        nodes.stop_all()
+
+
+def test_all_lose_their_power_at_once_and_no_command_is_lost(disk: PoweredDisk, tmp_path: Path) -> None:
+    """Records that nobody synced may be lost then, as with Apache Kafka; what the quorum answered may not."""
+    nodes = Nodes(tmp_path / "nodes", disks=dict.fromkeys(range(3), disk))
+    try:
+        for _ in range(2):
+            commands = Commands(nodes.bootstrap)
+            commands.more(20)
+
+            disk.lose_power()
+            for node_id in range(3):
+                nodes.kill(node_id)
+            commands.stop()
+            disk.restore()
+            nodes.start(0, 1, 2)
+
+            assert lacks(nodes, commands.acknowledged) == []
+        create_topic(nodes.bootstrap, PARTITIONS, 3)
+        nodes.wait_until_in_sync()
+        assert nodes.tracebacks() == []
+    finally:
+        nodes.stop_all()
