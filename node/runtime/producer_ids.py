@@ -1,6 +1,6 @@
 """Producer ids that nobody else has: taken from the controller in blocks, given out one by one."""
 
-from asyncio import Future, get_running_loop
+from asyncio import Future, get_running_loop, shield
 
 from metadata_raft.commands import AllocateProducerIds
 from node.runtime.metadata_runtime import MetadataRuntime
@@ -25,7 +25,7 @@ class ProducerIds:
                     taking, self._taking = self._taking, None
                     taking.set_result(None)
             else:
-                await self._taking
+                await shield(self._taking)  # one that is cancelled must not end it for the others
         first, self._block = self._block[0], self._block[1:]
         return first
 
