@@ -28,6 +28,8 @@ ASK_PAUSE_SECONDS: Final = 0.5
 # A node that may vote asks so long at most, where it has a log of its own.
 ASK_WITH_LOG_MS: Final = 3_000
 JOIN_PAUSE_SECONDS: Final = 0.5
+# A vote that is there is seen at once: it may be taken away soon, and must not be asked for again then.
+FIRST_LOOK_SECONDS: Final = 0.02
 _NOWHERE: Final = Endpoint("", 0)
 
 log = logging.getLogger(__name__)
@@ -176,16 +178,19 @@ async def join_quorum(broker: "Broker") -> None:
         voter_directory_id=own.directory_id,
         listeners=[VoterListener(name=name, host=where.host, port=where.port)],
     )
+    pause_s = FIRST_LOOK_SECONDS
     while True:
-        await asyncio.sleep(JOIN_PAUSE_SECONDS)
+        await asyncio.sleep(pause_s)
         voters = {voter.voter_id: voter.directory_id for voter in broker.metadata.image.voters}
         if voters.get(own.node_id) == own.directory_id:
             return
-        if voters and own.node_id not in voters:
-            try:
-                await broker.metadata.submit(command)
-            except KafkaError as error:
-                log.info("This node has no vote yet: %s", error)
+        if voters:
+            pause_s = JOIN_PAUSE_SECONDS
+            if own.node_id not in voters:
+                try:
+                    await broker.metadata.submit(command)
+                except KafkaError as error:
+                    log.info("This node has no vote yet: %s", error)
 
 
 def _own_address(config: BrokerConfig) -> tuple[str, int]:
