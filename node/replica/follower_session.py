@@ -104,6 +104,9 @@ class FollowerSession:
             if fed is None:
                 fed = self.partitions[item.key] = FedPartition(self, item)
             else:
+                if item.wanted.fetch_offset == fed.item.wanted.fetch_offset:
+                    # It may have dropped the last answer: another reign had begun there.
+                    fed.told_high_watermark = fed.told_log_start_offset = -1
                 fed.item = item
             self.dirty[fed] = None
             changed.append(fed)

@@ -239,6 +239,19 @@ def test_after_a_new_reign_of_the_same_leader_the_position_is_known_again(world:
     assert follower_of(world.partition()) == 1
 
 
+def test_a_follower_that_asks_for_the_same_again_is_told_the_high_watermark_again(
+    world: ReplicaWorld,
+) -> None:
+    """It had a new reign to begin when the answer came, and did not take it."""
+    world.append()
+    follower = Follower(world)
+    follower.told(at(0))
+    assert follower.told(at(1, last_epoch=0))[0].high_watermark == 1
+    assert follower.told() == {}
+
+    assert follower.told(at(1, last_epoch=0))[0].high_watermark == 1
+
+
 # ---- waiting -------------------------------------------------------------------------------------
 
 
