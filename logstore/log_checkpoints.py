@@ -27,11 +27,12 @@ _OFFSETS: Mapping[str, Callable[[PartitionLog], int | None]] = {
 
 
 class LogCheckpoints:
-    """What was last written, by file: an idle node needs no fsync every few seconds."""
+    """What was written, by file: an idle node needs no fsync every few seconds."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._last: dict[Path, bytes] = {}
+        self._newest: dict[Path, bytes] = {}
+        self._written: dict[Path, bytes] = {}
         self._turn = turn()
 
     def changed(
@@ -50,20 +51,22 @@ class LogCheckpoints:
                     log.topic_partition: offset for log in inside if (offset := offset_of(log)) is not None
                 }
                 file = pending_checkpoint(log_dir, name, offsets)
-                if self._last.get(file.path) != file.content:
-                    self._last[file.path] = file.content
+                self._newest[file.path] = file.content
+                if self._written.get(file.path) != file.content:
                     pending.append(file)
         return pending
 
     def write(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
-        """Write the files; (log directory, error) of those that failed. Blocks, any thread."""
+        """Write the files, or newer ones; (log directory, error) of those that failed. Blocks, any thread."""
         failed: list[tuple[Path, OSError]] = []
         for file in pending:
             with self._turn:
-                if self._last.get(file.path, file.content) is not file.content:
-                    continue  # A newer one was made meanwhile, and whoever made it writes it.
+                content = self._newest.get(file.path, file.content)  # it may be older than another thread's
+                if self._written.get(file.path) == content:
+                    continue
                 try:
-                    self._disk.write_file(file.path, file.content, sync=True)
+                    self._disk.write_file(file.path, content, sync=True)
+                    self._written[file.path] = content
                 except OSError as error:
                     failed.append((file.log_dir, error))
         return failed

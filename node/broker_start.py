@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from groupcoord.coordinator_config import CoordinatorConfig
+from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
@@ -251,6 +252,7 @@ def _make_runtimes(broker: "Broker") -> None:
             now_ms=broker.clock.now_ms,
             chance=broker.chance,
             start_task=broker.start_task,
+            keep_log_starts=lambda: broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT),
         ),
         num_fetchers=lambda: broker.config.num_replica_fetchers,
         alter_partition=broker.metadata.submit,

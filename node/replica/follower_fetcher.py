@@ -78,6 +78,7 @@ class FetcherWorld:
     now_ms: Callable[[], int]  # the wall clock, for the log
     chance: random.Random
     start_task: Callable[[Coroutine[Any, Any, None]], object]
+    keep_log_starts: Callable[[], Awaitable[None]]  # have them written where a kill does not undo it
 
 
 class FollowerFetcher:
@@ -92,6 +93,8 @@ class FollowerFetcher:
         self._is_waiting = False  # a fetch of ours is at the leader
         self._is_waking = False
         self._retry: asyncio.TimerHandle | None = None
+        self._moved_starts: dict[FollowedPartition, None] = {}  # not on the disk yet
+        self._is_keeping = False
         self._is_lost = False  # told once, not with each attempt
 
     def __len__(self) -> int:
@@ -263,13 +266,36 @@ class FollowerFetcher:
         followed.failures = 0
         log_ = partition.log
         followed.is_in_sync = log_.log_end_offset >= data.high_watermark
-        if log_.log_end_offset != wanted.fetch_offset or log_.log_start_offset != wanted.log_start_offset:
+        if partition.kept_log_start < log_.log_start_offset:
+            self._keep_log_start(followed)
+        if log_.log_end_offset != wanted.fetch_offset or partition.kept_log_start != wanted.log_start_offset:
             self._fetches.touch(followed)
         if records:
             quotas, now_ms = self._world.quotas, self._monotonic_ms()
             quotas.follower_received(partition, len(records), now_ms=now_ms)
             if quotas.follower_must_wait(partition, is_in_sync=followed.is_in_sync, now_ms=now_ms):
                 self._fetches.delay(followed, now_ms + THROTTLED_PAUSE_MS)
+
+    def _keep_log_start(self, followed: FollowedPartition) -> None:
+        """The leader counts on what it is told, also when this node is killed: it is told what is written."""
+        self._moved_starts[followed] = None
+        if not self._is_keeping:
+            self._is_keeping = True
+            self._world.start_task(self._keep_log_starts())
+
+    async def _keep_log_starts(self) -> None:
+        try:
+            while self._moved_starts:
+                moved = [(one, one.partition.log.log_start_offset) for one in self._moved_starts]
+                self._moved_starts.clear()
+                await self._world.keep_log_starts()
+                for followed, log_start_offset in moved:
+                    followed.partition.log_start_is_kept(log_start_offset)
+                    if self._fetches.holds(followed):
+                        self._fetches.touch(followed)
+                        self._tell()
+        finally:
+            self._is_keeping = False
 
     def _truncate(self, followed: FollowedPartition, data: PartitionData) -> None:
         partition, log_ = followed.partition, followed.partition.log

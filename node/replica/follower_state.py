@@ -146,7 +146,7 @@ class FollowedPartition:
                 current_leader_epoch=self.leader_epoch,
                 fetch_offset=log.log_end_offset,
                 last_fetched_epoch=log.latest_epoch,
-                log_start_offset=log.log_start_offset,
+                log_start_offset=self.partition.kept_log_start,
                 partition_max_bytes=max_bytes,
             )
         return self.wanted

@@ -190,17 +190,25 @@ class InSyncReplicas:
     # ---- changes of the ISR ----------------------------------------------------------------------
 
     def propose_expansion(
-        self, replica_id: int, *, high_watermark: int, own_broker_epoch: int, is_eligible: Eligible
+        self,
+        replica_id: int,
+        *,
+        log_start_offset: int,
+        high_watermark: int,
+        own_broker_epoch: int,
+        is_eligible: Eligible,
     ) -> IsrProposal | None:
         """What to ask of the controller because this follower has caught up, None if it has not.
 
         It must have what is committed, and the log up to where this reign began: before that there may be
-        more that is committed than this leader knows.
+        more that is committed than this leader knows. And it must not have what is deleted, for it may lead.
         """
         follower = self.followers.get(replica_id)
         if self.pending is not None or replica_id in self.maximal or follower is None:
             return None
         if follower.log_end_offset < max(high_watermark, self.epoch_start_offset):
+            return None
+        if follower.log_start_offset < log_start_offset:
             return None
         if not is_eligible(replica_id, follower.broker_epoch):
             return None

@@ -61,6 +61,7 @@ class Partition:
     """A replica of one partition on this node."""
 
     __slots__ = (
+        "_checkpointed_log_start",
         "_context",
         "_interrupted",
         "assignment",
@@ -90,6 +91,7 @@ class Partition:
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = topic_id
         self.log = log
+        self._checkpointed_log_start = log.log_start_offset
         self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.delayed_produces: dict[DelayedProduce, None] = {}
         self.delayed_deletes: dict[DelayedDelete, None] = {}
@@ -264,6 +266,7 @@ class Partition:
             return
         proposal = isr.propose_expansion(
             replica_id,
+            log_start_offset=self.log.log_start_offset,
             high_watermark=self.log.high_watermark,
             own_broker_epoch=context.broker_epoch(),
             is_eligible=context.is_eligible,
@@ -439,6 +442,16 @@ class Partition:
         header = read_header(records)
         begins_before = 0 <= header.base_offset < log.log_end_offset <= header.last_offset
         return header if begins_before else None
+
+    @property
+    def kept_log_start(self) -> int:
+        """Where the log would begin if this node were killed now: records below do not come back."""
+        log = self.log
+        return min(log.log_start_offset, max(log.segments[0].base_offset, self._checkpointed_log_start))
+
+    def log_start_is_kept(self, offset: int) -> None:
+        """The checkpoint of log starts has this one, or a later one."""
+        self._checkpointed_log_start = max(offset, self._checkpointed_log_start)
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
         """Cut what the leader does not have."""

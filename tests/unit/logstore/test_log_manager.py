@@ -176,6 +176,23 @@ def test_a_log_of_an_older_topic_of_that_name_is_set_apart(world: World) -> None
     assert [name for name in world.disk.list_directories(A) if name.endswith("-stray")]
 
 
+def test_whoever_writes_a_checkpoint_late_writes_the_newest(world: World) -> None:
+    """Or it would answer before what it waited for is on the disk: the other one may not be there yet."""
+    manager = world.started(A)
+    log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
+    append(log, b"1", b"2", b"3")
+    log.increment_log_start_offset(1)
+    first = manager.pending_checkpoints()
+    log.increment_log_start_offset(2)
+    second = manager.pending_checkpoints()
+    third = manager.pending_checkpoints()
+
+    assert manager.write_pending(first) == []
+
+    assert [file.path for file in third] == [file.path for file in second], "nothing was written yet"
+    assert world.started(A).logs[T0].log_start_offset == 2
+
+
 @pytest.mark.parametrize("dies_between", [False, True])
 def test_checkpoints_of_a_deleted_log_say_nothing_of_a_new_one_of_its_name(
     world: World, dies_between: bool

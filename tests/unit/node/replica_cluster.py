@@ -48,6 +48,7 @@ class Node:
         self.node_id = node_id
         self.cluster = cluster
         self.disk = disk
+        self.sync_s = 0.0  # what a file takes to get to the disk
         self.tasks: list[asyncio.Task[Any]] = []
         self.world = ReplicaWorld(
             node_id,
@@ -73,6 +74,7 @@ class Node:
                 now_ms=self.world.clock.now_ms,
                 chance=random.Random(node_id),
                 start_task=self.start_task,
+                keep_log_starts=lambda: asyncio.sleep(self.sync_s),
             ),
             num_fetchers=lambda: 1,
             alter_partition=cluster.alter_partition,

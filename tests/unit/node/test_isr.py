@@ -41,7 +41,11 @@ def watermark(isr: InSyncReplicas, *, end: int = 100, now_ms: int = 0, eligible:
 
 def expansion(isr: InSyncReplicas, replica_id: int, *, high_watermark: int = 0) -> IsrProposal | None:
     return isr.propose_expansion(
-        replica_id, high_watermark=high_watermark, own_broker_epoch=11, is_eligible=lambda *_: True
+        replica_id,
+        log_start_offset=0,
+        high_watermark=high_watermark,
+        own_broker_epoch=11,
+        is_eligible=lambda *_: True,
     )
 
 

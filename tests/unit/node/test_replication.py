@@ -352,6 +352,46 @@ def test_deleted_records_are_gone_on_all_replicas() -> None:
     assert tell_story(story).seconds < 1.0
 
 
+def test_a_deletion_is_done_when_every_replica_has_it_on_its_disk() -> None:
+    """A follower that is killed may come back and lead: what was deleted must not come back with it."""
+
+    async def story(cluster: Cluster) -> None:
+        assert await cluster.nodes[1].acknowledged(10) is OK
+        partition = cluster.nodes[1].partition
+        cluster.nodes[3].sync_s = 2.0
+        offset = partition.delete_records_before(7)
+        replicas = cluster.nodes[1].world.replica_manager
+
+        done = await replicas.delay_delete({partition: offset}, 1_000)
+
+        assert done[partition] == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert cluster.nodes[3].partition.log.log_start_offset == 7
+        done = await replicas.delay_delete({partition: offset}, 5_000)
+        assert done[partition] == (OK, 7)
+
+    tell_story(story)
+
+
+def test_a_follower_comes_into_the_isr_when_it_has_deleted_what_is_deleted() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.settled()
+        cluster.cut(3)
+        cluster.change(isr=(1, 2))
+        assert await cluster.nodes[1].acknowledged(10) is OK
+        cluster.nodes[1].partition.delete_records_before(7)
+        cluster.nodes[3].sync_s = 3.0
+        cluster.heal()
+        follower = cluster.nodes[3].partition.log
+
+        await cluster.until(lambda: follower.log_end_offset == 10)
+        await asyncio.sleep(2.0)
+
+        assert cluster.state.isr == (1, 2)
+        await cluster.until(lambda: 3 in cluster.state.isr)
+
+    tell_story(story)
+
+
 def test_the_high_watermark_of_no_replica_falls() -> None:
     async def story(cluster: Cluster) -> None:
         highest = dict.fromkeys(cluster.node_ids, 0)
