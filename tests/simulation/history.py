@@ -6,11 +6,12 @@ the order in which it sent them, none twice; a group's offset is one that was co
 been.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from logstore.topic_partition import TopicPartition
-from metadata_raft.image import ConfigsImage, TopicImage
+from tests.simulation.admin_history import AdminHistory
+from tests.simulation.group_history import GroupHistory
 from tests.simulation.virtual_loop import SimulationError
 
 
@@ -22,6 +23,15 @@ class PartitionHistory:
     read: dict[int, bytes] = field(default_factory=dict)
     attempted: set[bytes] = field(default_factory=set)
     unplaced: set[bytes] = field(default_factory=set)  # acknowledged again, without a word where they are
+    delete_asked: int = 0  # records below may be gone
+    deleted: int = 0  # records below are gone
+
+
+class Content(NamedTuple):
+    """A partition as it is in the end: where it begins, and value by offset."""
+
+    start_offset: int
+    values: dict[int, bytes]
 
 
 @dataclass(slots=True)
@@ -32,18 +42,6 @@ class CommitHistory:
     in_doubt: set[int] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class TopicHistory:
-    """What the cluster was asked to do with a topic, and what it answered."""
-
-    partitions: int
-    is_made: bool = False  # answered with success
-    is_deletion_asked: bool = False
-    is_deleted: bool = False  # answered with success
-    retention_ms: int = -1  # set and answered last
-    retentions_in_doubt: set[int] = field(default_factory=set)
-
-
 class History:
     """All that clients know of the cluster. `may_lose`: records may be lost, so none is looked for."""
 
@@ -51,7 +49,8 @@ class History:
         self.may_lose = may_lose
         self.partitions: dict[TopicPartition, PartitionHistory] = {}
         self.commits: dict[tuple[str, TopicPartition], CommitHistory] = {}
-        self.topics: dict[str, TopicHistory] = {}
+        self.admin = AdminHistory()
+        self.members = GroupHistory("m", may_lose=may_lose)
 
     def of(self, topic_partition: TopicPartition) -> PartitionHistory:
         return self.partitions.setdefault(topic_partition, PartitionHistory())
@@ -90,55 +89,55 @@ class History:
             raise SimulationError(f"{topic_partition} {offset} shows {value[:24]!r}, which nobody sent")
         told.read[offset] = value
 
-    def check_end(self, topic_partition: TopicPartition, content: dict[int, bytes]) -> None:
+    def deleted(self, topic_partition: TopicPartition, offset: int, low_watermark: int) -> None:
+        """DeleteRecords up to `offset` was answered."""
+        told = self.of(topic_partition)
+        if low_watermark < offset:
+            raise SimulationError(
+                f"{topic_partition} was cut to {offset}, and its low watermark is {low_watermark}"
+            )
+        told.deleted = max(told.deleted, offset)
+
+    def check_end(self, topic_partition: TopicPartition, content: Content) -> None:
         """Compare with what is there when all is well again."""
+        told, start, values = self.of(topic_partition), content.start_offset, content.values
         if self.may_lose:
             return
-        told = self.of(topic_partition)
+        if not told.deleted <= start <= max(told.deleted, told.delete_asked):
+            raise SimulationError(
+                f"{topic_partition} begins at {start}, deleted was up to {told.deleted}, asked for"
+                f" up to {told.delete_asked}"
+            )
         for name, known in (("acknowledged", told.acknowledged), ("read before", told.read)):
             for offset, value in known.items():
-                if content.get(offset) != value:
-                    there = content.get(offset)
+                if offset >= start and values.get(offset) != value:
+                    there = values.get(offset)
                     raise SimulationError(
                         f"{topic_partition} offset {offset} was {name} as {value[:24]!r} and is"
-                        f" {'gone' if there is None else repr(there[:24])}, of {len(content)} records"
+                        f" {'gone' if there is None else repr(there[:24])}, of {len(values)} records"
                     )
-        missing = told.unplaced - set(content.values())
-        if missing:
-            raise SimulationError(f"{topic_partition} has lost {min(missing)[:24]!r}, which was acknowledged")
+        self._check_order(topic_partition, told, content)
+
+    def _check_order(self, topic_partition: TopicPartition, told: PartitionHistory, content: Content) -> None:
+        """Each producer's records come as it sent them, and none is left out that was acknowledged."""
+        first_of: dict[bytes, int] = {}
         last_of: dict[bytes, int] = {}
-        for offset in sorted(content):
-            value = content[offset]
+        for offset, value in sorted(content.values.items()):
             if value not in told.attempted:
                 raise SimulationError(f"{topic_partition} has {value[:24]!r} at {offset}, which nobody sent")
-            producer, number, *_ = value.split(b":")
-            if last_of.get(producer, -1) >= int(number):
+            producer, number = _sender_of(value)
+            if last_of.get(producer, -1) >= number:
                 raise SimulationError(
                     f"{topic_partition} has {value[:24]!r} at {offset} after"
                     f" {last_of[producer]} of the same producer"
                 )
-            last_of[producer] = int(number)
-
-    # ---- topics ----------------------------------------------------------------------------------------
-
-    def check_topics(self, who: str, known: Mapping[str, TopicImage], configs: ConfigsImage) -> None:
-        """Compare with the metadata of a node that has all of them."""
-        for name, told in self.topics.items():
-            image = known.get(name)
-            if told.is_made and not told.is_deletion_asked and image is None:
-                raise SimulationError(f"{who} does not know topic {name}, which was made")
-            if told.is_deleted and image is not None:
-                raise SimulationError(f"{who} still knows topic {name}, which was deleted")
-            if image is None:
-                continue
-            if len(image.partitions) != told.partitions:
-                raise SimulationError(f"{who} has {len(image.partitions)} partitions of {name}")
-            retention_ms = int(configs.topic(name).get("retention.ms", "-1"))
-            if retention_ms != told.retention_ms and retention_ms not in told.retentions_in_doubt:
-                raise SimulationError(
-                    f"{who} has retention.ms {retention_ms} of {name}, set was {told.retention_ms}"
-                    f" (in doubt: {sorted(told.retentions_in_doubt)})"
-                )
+            first_of.setdefault(producer, number)
+            last_of[producer] = number
+        for value in sorted(told.unplaced - set(content.values.values())):
+            producer, number = _sender_of(value)
+            # What was sent before the first that is left may have been deleted with it.
+            if content.start_offset == 0 or number > first_of.get(producer, number):
+                raise SimulationError(f"{topic_partition} has lost {value[:24]!r}, which was acknowledged")
 
     # ---- groups ------------------------------------------------------------------------------------
 
@@ -155,3 +154,9 @@ class History:
                 f"group {group} has {offset} for {topic_partition}, committed was {known.acknowledged}"
                 f" (in doubt: {sorted(known.in_doubt)})"
             )
+
+
+def _sender_of(value: bytes) -> tuple[bytes, int]:
+    """Which producer sent a record, as its how manieth."""
+    producer, number, *_ = value.split(b":")
+    return producer, int(number)

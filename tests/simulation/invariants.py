@@ -6,7 +6,7 @@ partition falls only with its log, which no leader may lack what stands below th
 and below their high watermarks all replicas have the same bytes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from logstore.partition_log import FetchIsolation
@@ -24,7 +24,7 @@ COMPACTED = "__consumer_offsets"
 LATE_S = 20.0  # longer than any pause of a process
 
 
-class _Batch(NamedTuple):
+class Batch(NamedTuple):
     """A committed batch as it stands in a log; the same on all replicas."""
 
     last_offset: int
@@ -53,7 +53,7 @@ class Invariants:
         self.images: dict[int, tuple[MetadataImage, str]] = {}  # by version, with who showed it first
         self.quorum_leaders: dict[int, str] = {}
         self.partition_leaders: dict[tuple[bytes, int, int], str] = {}
-        self.committed: dict[tuple[bytes, int], dict[int, _Batch]] = {}
+        self.committed: dict[tuple[bytes, int], dict[int, Batch]] = {}
         # High watermark by leader epoch; a node may learn late that it led, and must only have what was
         # committed before that.
         self.highest_watermarks: dict[tuple[bytes, int], dict[int, int]] = {}
@@ -185,22 +185,30 @@ class Invariants:
         log = partition.log
         known = self.committed.setdefault((partition.topic_id, partition.topic_partition.partition), {})
         offset = start
-        while offset < log.high_watermark:
-            content = _bytes_from(partition, offset)
-            if not content:
+        for base_offset, batch in batches_of(partition, start):
+            if batch.last_offset >= log.high_watermark:
                 break
-            for _, header in iterate_headers(content):
-                if header.next_offset > log.high_watermark:
-                    return offset
-                batch = _Batch(header.last_offset, header.partition_leader_epoch, header.crc)
-                other = known.setdefault(header.base_offset, batch)
-                if other != batch and not self.may_lose:
-                    raise SimulationError(
-                        f"{process!r} has {batch} at {header.base_offset} of {partition.topic_partition}"
-                        f" below its high watermark {log.high_watermark}, others have {other}"
-                    )
-                offset = header.next_offset
+            other = known.setdefault(base_offset, batch)
+            if other != batch and not self.may_lose:
+                raise SimulationError(
+                    f"{process!r} has {batch} at {base_offset} of {partition.topic_partition}"
+                    f" below its high watermark {log.high_watermark}, others have {other}"
+                )
+            offset = batch.last_offset + 1
         return offset
+
+
+def batches_of(partition: Partition, start: int | None = None) -> Iterator[tuple[int, Batch]]:
+    """The batches of a log with their base offsets, from the one that holds `start`, or the log start, on."""
+    log = partition.log
+    offset = log.log_start_offset if start is None else start
+    while offset < log.log_end_offset:
+        content = _bytes_from(partition, offset)
+        if not content:
+            return
+        for _, header in iterate_headers(content):
+            yield header.base_offset, Batch(header.last_offset, header.partition_leader_epoch, header.crc)
+            offset = header.next_offset
 
 
 def _watched(

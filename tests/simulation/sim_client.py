@@ -13,21 +13,8 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.record import Record, build_batch, records_of
 from logstore.topic_partition import TopicPartition
 from node.net.peer_client import PeerClient
-from node.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from node.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -60,8 +47,6 @@ LAST_COMMIT_VERSION_WITH_NAMES: Final = 9
 REQUEST_TIMEOUT_S: Final = 3.0
 PRODUCE_TIMEOUT_MS: Final = 1_500
 EARLIEST: Final = -2
-TOPIC_RESOURCE: Final = 2
-SET: Final = 0
 
 R = TypeVar("R")
 
@@ -101,11 +86,17 @@ class SimClient:
         return connection
 
     async def ask(
-        self, endpoint: tuple[str, int], message: object, answer: type[R], *, max_version: int | None = None
+        self,
+        endpoint: tuple[str, int],
+        message: object,
+        answer: type[R],
+        *,
+        max_version: int | None = None,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> R:
         """One request to one node."""
         connection = await self._connect(endpoint)
-        return await connection.request(message, answer, timeout_s=REQUEST_TIMEOUT_S, max_version=max_version)
+        return await connection.request(message, answer, timeout_s=timeout_s, max_version=max_version)
 
     def any_endpoint(self) -> tuple[str, int]:
         """One of the nodes, by chance: the next try may ask another."""
@@ -140,48 +131,13 @@ class SimClient:
     def forget_leader(self, topic_partition: TopicPartition) -> None:
         self.leaders.pop(topic_partition, None)
 
-    async def create_topic(
-        self, name: str, partitions: int, replication_factor: int, configs: dict[str, str]
-    ) -> None:
-        request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(
-                    name=name,
-                    num_partitions=partitions,
-                    replication_factor=replication_factor,
-                    configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-                )
-            ],
-            timeout_ms=2_000,
-        )
-        response = await self.ask(self.any_endpoint(), request, CreateTopicsResponse)
-        _check(response.topics[0].error_code, response.topics[0].error_message)
-
-    async def delete_topic(self, name: str) -> None:
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=2_000)
-        response = await self.ask(self.any_endpoint(), request, DeleteTopicsResponse)
-        _check(response.responses[0].error_code, response.responses[0].error_message)
-
-    async def set_topic_config(self, topic: str, name: str, value: str) -> None:
-        request = IncrementalAlterConfigsRequest(
-            resources=[
-                AlterConfigsResource(
-                    resource_type=TOPIC_RESOURCE,
-                    resource_name=topic,
-                    configs=[AlterableConfig(name=name, config_operation=SET, value=value)],
-                )
-            ]
-        )
-        response = await self.ask(self.any_endpoint(), request, IncrementalAlterConfigsResponse)
-        _check(response.responses[0].error_code, response.responses[0].error_message)
-
     # ---- records -----------------------------------------------------------------------------------
 
     async def init_producer_id(self) -> tuple[int, int]:
         """A new producer id and its epoch."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         response = await self.ask(self.any_endpoint(), request, InitProducerIdResponse)
-        _check(response.error_code)
+        check(response.error_code)
         return response.producer_id, response.producer_epoch
 
     async def produce(
@@ -214,7 +170,7 @@ class SimClient:
         endpoint = await self.leader(topic_partition)
         response = await self.ask(endpoint, request, ProduceResponse, max_version=LAST_VERSION_WITH_NAMES)
         one = response.responses[0].partition_responses[0]
-        _check(one.error_code, one.error_message)
+        check(one.error_code, one.error_message)
         return one.base_offset
 
     async def fetch(
@@ -250,9 +206,9 @@ class SimClient:
         if endpoint is None:
             endpoint = await self.leader(topic_partition)
         response = await self.ask(endpoint, request, FetchResponse, max_version=LAST_VERSION_WITH_NAMES)
-        _check(response.error_code)
+        check(response.error_code)
         one = response.responses[0].partitions[0]
-        _check(one.error_code)
+        check(one.error_code)
         content = bytes(one.records) if isinstance(one.records, bytes | bytearray | memoryview) else b""
         records = [record for record in records_of([content]) if record.offset >= offset] if content else []
         return Fetched(records, one.high_watermark, one.log_start_offset)
@@ -272,30 +228,38 @@ class SimClient:
         )
         response = await self.ask(await self.leader(topic_partition), request, ListOffsetsResponse)
         one = response.topics[0].partitions[0]
-        _check(one.error_code)
+        check(one.error_code)
         return one.offset
 
     # ---- groups ------------------------------------------------------------------------------------
 
-    async def _coordinator_of(self, group: str) -> tuple[str, int]:
+    async def coordinator_of(self, group: str) -> tuple[str, int]:
         found = self._coordinator.get(group)
         if found is None:
             request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
             response = await self.ask(self.any_endpoint(), request, FindCoordinatorResponse)
             one = response.coordinators[0]
-            _check(one.error_code, one.error_message)
+            check(one.error_code, one.error_message)
             found = self._coordinator[group] = (one.host, one.port)
         return found
 
     def forget_coordinator(self, group: str) -> None:
         self._coordinator.pop(group, None)
 
-    async def commit(self, group: str, topic_partition: TopicPartition, offset: int) -> None:
-        """Commit an offset as a consumer without a group membership does."""
+    async def commit(
+        self,
+        group: str,
+        topic_partition: TopicPartition,
+        offset: int,
+        *,
+        generation_id: int = -1,
+        member_id: str = "",
+    ) -> None:
+        """Commit an offset as a member, or as a consumer without a group membership does."""
         request = OffsetCommitRequest(
             group_id=group,
-            generation_id_or_member_epoch=-1,
-            member_id="",
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
             topics=[
                 OffsetCommitRequestTopic(
                     name=topic_partition.topic,
@@ -310,12 +274,12 @@ class SimClient:
             ],
         )
         response = await self.ask(
-            await self._coordinator_of(group),
+            await self.coordinator_of(group),
             request,
             OffsetCommitResponse,
             max_version=LAST_COMMIT_VERSION_WITH_NAMES,
         )
-        _check(response.topics[0].partitions[0].error_code)
+        check(response.topics[0].partitions[0].error_code)
 
     async def committed(self, group: str, topic_partition: TopicPartition) -> int:
         """The committed offset, -1 for none."""
@@ -333,18 +297,19 @@ class SimClient:
             require_stable=True,
         )
         response = await self.ask(
-            await self._coordinator_of(group),
+            await self.coordinator_of(group),
             request,
             OffsetFetchResponse,
             max_version=LAST_COMMIT_VERSION_WITH_NAMES,
         )
-        _check(response.groups[0].error_code)
+        check(response.groups[0].error_code)
         one = response.groups[0].topics[0].partitions[0]
-        _check(one.error_code)
+        check(one.error_code)
         return one.committed_offset
 
 
-def _check(code: int, message: str | None = None) -> None:
+def check(code: int, message: str | None = None) -> None:
+    """Raise what an answer says."""
     if code:
         raise KafkaError(ErrorCode(code), message or "")
 

@@ -10,10 +10,15 @@ from typing import Any, Final
 
 import pysyncobj.syncobj
 
+from groupcoord.group_records import OFFSETS_TOPIC
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.raft_node import use_clock
-from tests.simulation.history import History, TopicHistory
+from tests.simulation import admin_requests, judgement
+from tests.simulation.admin_history import Asked, TopicHistory
+from tests.simulation.administrator import Grounds, PartitionAdministrator, TopicAdministrator
+from tests.simulation.group_members import GroupMember
+from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
 from tests.simulation.nemesis import KINDS, Nemesis
 from tests.simulation.sim_client import SimClient, pause
@@ -90,6 +95,7 @@ class Simulation:
             gap_s=chance.choice((0.5, 1.0, 3.0)),
         )
         self.partitions: list[TopicPartition] = []
+        self.members: list[GroupMember] = []
 
     def run(self) -> Outcome:
         """Carry it out; SimulationError says what was wrong."""
@@ -148,14 +154,26 @@ class Simulation:
             )
         self.workload.add_reader("reader", self.partitions)
         self.workload.add_group("g", self.partitions[0], pause_s=0.4)
-        self.workload.add_admin(
-            "admin-2",
-            replication_factor=min(options.nodes, options.replicas),
-            pause_s=chance.choice((0.3, 2.0)),
+        self.members = [
+            GroupMember(self.workload, self.history.members, f"member-{number}", self.partitions, pause_s=0.4)
+            for number in range(chance.randint(1, 3))
+        ]
+        replicas = min(options.nodes, options.replicas)
+        TopicAdministrator(
+            self.workload, "admin-2", replication_factor=replicas, pause_s=chance.choice((0.3, 2.0))
         )
+        grounds = Grounds(
+            partitions=self.partitions,
+            movable=[*self.partitions, TopicPartition(OFFSETS_TOPIC, 0)],
+            nodes=options.nodes,
+            replicas=replicas,
+            voters=min(options.nodes, options.voters),
+        )
+        PartitionAdministrator(self.workload, "admin-3", grounds, pause_s=chance.choice((0.2, 1.0, 4.0)))
         await self.nemesis.run(options.seconds)
         await self.nemesis.heal()
         await self.wait_until_whole()
+        await self._wait_until_joined()
         await self.workload.finish(limit_s=RECOVERY_S)
         await world.spawn(self.admin, self.judge())
         for stopped in [node.stop() for node in world.nodes]:
@@ -182,7 +200,7 @@ class Simulation:
             deadline_s = self.world.loop.now_s + RECOVERY_S
             while True:
                 try:
-                    await self.admin_client.create_topic(name, partitions, replicas, configs)
+                    await admin_requests.create_topic(self.admin_client, name, partitions, replicas, configs)
                     break
                 except KafkaError as error:
                     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -190,7 +208,8 @@ class Simulation:
                     if self.world.loop.now_s > deadline_s:
                         raise SimulationError(f"no topic can be made: {error}") from error
                     await pause(chance)
-            self.history.topics[name] = TopicHistory(partitions, is_made=True)
+            topic = self.history.admin.topics[name] = TopicHistory(Asked(partitions), is_made=True)
+            topic.settings = {key: Asked(value) for key, value in configs.items()}
             self.partitions += [TopicPartition(name, index) for index in range(partitions)]
 
     # ---- judgement -----------------------------------------------------------------------------------
@@ -207,7 +226,9 @@ class Simulation:
         if any(one.version != newest.version for one in images):
             return False
         return all(
-            len(partition.isr) == len(partition.replicas) and partition.has_leader
+            len(partition.isr) == len(partition.replicas)
+            and partition.has_leader
+            and not (partition.adding_replicas or partition.removing_replicas)
             for topic in newest.topics.by_name.values()
             for partition in topic.partitions
         )
@@ -223,6 +244,14 @@ class Simulation:
             if self.world.loop.now_s > deadline_s:
                 raise SimulationError(f"the cluster does not recover: {self._state()}")
 
+    async def _wait_until_joined(self) -> None:
+        """All is mended: every consumer must be a member of its group before long."""
+        deadline_s = self.world.loop.now_s + RECOVERY_S
+        while not all(member.is_joined for member in self.members):
+            if self.world.loop.now_s > deadline_s:
+                raise SimulationError(f"not all {len(self.members)} members of the group come back")
+            await asyncio.sleep(0.05)
+
     def _state(self) -> str:
         lines = []
         for node in self.world.nodes:
@@ -235,10 +264,17 @@ class Simulation:
                 + (
                     str(
                         [
-                            (topic.name, one.partition, one.leader, one.isr, one.replicas)
+                            (
+                                topic.name,
+                                one.partition,
+                                one.leader,
+                                one.isr,
+                                one.replicas,
+                                one.adding_replicas,
+                            )
                             for topic in image.topics.by_name.values()
                             for one in topic.partitions
-                            if len(one.isr) < len(one.replicas) or not one.has_leader
+                            if len(one.isr) < len(one.replicas) or not one.has_leader or one.removing_replicas
                         ]
                     )
                     if image
@@ -250,26 +286,34 @@ class Simulation:
     async def judge(self) -> None:
         """All is well and everybody has finished: now look at what is there."""
         chance, client = self.world.chance, self.admin_client
+        await judgement.elect_preferred_leaders(self.world, client, chance, limit_s=RECOVERY_S)
+        await judgement.wait_until_at_rest(self.world, self.history, limit_s=RECOVERY_S)
         for partition in self.partitions:
             content = await self.workload.read_to_end(client, chance, partition, limit_s=RECOVERY_S)
             self.history.check_end(partition, content)
         for group, partition in self.history.commits:
-            deadline_s = self.world.loop.now_s + RECOVERY_S
-            while True:
-                try:
-                    found = await client.committed(group, partition)
-                    break
-                except KafkaError as error:
-                    if self.world.loop.now_s > deadline_s:
-                        raise SimulationError(f"group {group} does not answer: {error}") from error
-                    client.forget_coordinator(group)
-                    await pause(chance)
-            self.history.check_committed(group, partition, found)
+            self.history.check_committed(group, partition, await self._committed(group, partition))
+        members = self.history.members
+        for partition, offsets in members.offsets.items():
+            found = await self._committed(members.group, partition)
+            members.found(partition, found, at_least=offsets.highest)
         for node in self.world.nodes:
             assert node.broker is not None
             image = node.broker.metadata.image
-            self.history.check_topics(repr(node.process), image.topics.by_name, image.configs)
+            self.history.admin.check(repr(node.process), image)
         client.close()
+
+    async def _committed(self, group: str, partition: TopicPartition) -> int:
+        client = self.admin_client
+        deadline_s = self.world.loop.now_s + RECOVERY_S
+        while True:
+            try:
+                return await client.committed(group, partition)
+            except KafkaError as error:
+                if self.world.loop.now_s > deadline_s:
+                    raise SimulationError(f"group {group} does not answer: {error}") from error
+                client.forget_coordinator(group)
+                await pause(self.world.chance)
 
 
 class _LogListener(logging.Handler):
@@ -316,6 +360,7 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
         "metadata.log.max.record.bytes.between.snapshots": chance.choice(("2000", "20000000")),
         "log.cleaner.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
         **options.settings,
     }
 

@@ -5,8 +5,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from logstore.topic_partition import TopicPartition
+from metadata_raft.commands import AlterPartition, AlterPartitionReply
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import MetadataImage, PartitionImage
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+from tests.simulation import admin_requests
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
+from tests.simulation.world import VirtualNode
 
 FIRST: Final = TopicPartition("a", 0)
 Story = Callable[[Simulation], Coroutine[Any, Any, None]]
@@ -106,3 +113,147 @@ async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
     for node in simulation.world.nodes:
         node.start()
     await the_end(simulation)
+
+
+async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> None:
+    """It was decided long ago; meanwhile the replica that it let in has been put out again."""
+    world = simulation.world
+    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    await asyncio.sleep(1)
+    leader, partition = _leader_of(simulation)
+    next_id = next(one for one in partition.assignment.replicas if one != leader.node_id)
+    late = world.nodes[next_id]  # who would lead next
+    late.kill()
+    await _until(lambda: next_id not in partition.assignment.in_sync_replicas)
+    growing = _next_change_of_isr(leader, partition, with_node=next_id)
+    late.start()
+    await _until(lambda: next_id in partition.assignment.in_sync_replicas)
+    _stop_fetching(late)
+    await _until(lambda: next_id not in partition.assignment.in_sync_replicas)
+    await asyncio.sleep(1)
+
+    assert leader.broker is not None and leader.process is not None
+    await world.spawn(leader.process, leader.broker.metadata.submit(growing.result()))
+    leader.kill()
+    await asyncio.sleep(5)
+
+    late.kill()
+    leader.start()
+    late.start()
+    await the_end(simulation)
+
+
+async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None:
+    """Its leader lost and regained the lead; what it acknowledged then is not cut for the one between."""
+    world = simulation.world
+    leader, partition = _leader_of(simulation)
+    first_id, second_id, last_id = (
+        leader.node_id,
+        *(one for one in partition.assignment.replicas if one != leader.node_id),
+    )
+    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    await asyncio.sleep(1)
+    last, second = world.nodes[last_id], world.nodes[second_id]
+    news_of_last = _HeldNews(last)
+    await _have_lead(simulation, second_id)
+    news_of_second = _HeldNews(second)
+    await _have_lead(simulation, first_id)
+    leader, partition = _leader_of(simulation)
+    assert leader.node_id == first_id
+    await asyncio.sleep(10)
+
+    news_of_last.tell_until(lambda one: one.leader == second_id)
+    await asyncio.sleep(2)
+    leader.kill()
+    news_of_last.tell_all()
+    news_of_second.tell_all()
+    await asyncio.sleep(5)
+
+    leader.start()
+    await the_end(simulation)
+
+
+# ---- what stories do -----------------------------------------------------------------------------------
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    """Wait for it, for a minute at most."""
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def _leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
+    """Who leads the first partition, as the newest metadata say."""
+    found = [pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader]
+    return max(found, key=lambda pair: pair[1].leader_epoch)
+
+
+def _next_change_of_isr(
+    node: VirtualNode, partition: Partition, *, with_node: int
+) -> "asyncio.Future[AlterPartition]":
+    """The next that a leader asks for with this node in the ISR."""
+    assert node.broker is not None
+    updates = node.broker.replication._updates
+    alter_partition = updates._alter_partition
+    found: asyncio.Future[AlterPartition] = asyncio.get_running_loop().create_future()
+
+    async def look(command: AlterPartition) -> AlterPartitionReply:
+        members = [
+            member.broker_id
+            for topic in command.topics
+            if topic.topic_id == partition.topic_id
+            for one in topic.partitions
+            if one.partition_index == partition.topic_partition.partition
+            for member in one.new_isr_with_epochs
+        ]
+        if with_node in members and not found.done():
+            found.set_result(command)
+        return await alter_partition(command)
+
+    updates._alter_partition = look
+    return found
+
+
+def _stop_fetching(node: VirtualNode) -> None:
+    """This process copies nothing any more, though it lives."""
+    assert node.broker is not None
+    for fetcher in node.broker.replication.fetchers:
+        fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
+
+
+async def _have_lead(simulation: Simulation, node_id: int) -> None:
+    """Make this node the preferred leader of the first partition, and have it elected."""
+    client = simulation.admin_client
+    _, partition = _leader_of(simulation)
+    others = [one for one in partition.assignment.replicas if one != node_id]
+
+    async def ask() -> None:
+        await admin_requests.reassign(client, FIRST, [node_id, *others])
+        await admin_requests.elect_preferred_leader(client, FIRST)
+
+    await simulation.world.spawn(simulation.admin, ask())
+
+
+class _HeldNews:
+    """Metadata that a node has, and that its replicas are not told of yet."""
+
+    def __init__(self, node: VirtualNode) -> None:
+        assert node.broker is not None
+        self._manager = node.broker.replica_manager
+        self._held: list[tuple[MetadataImage, MetadataChanges]] = []
+        self._manager.apply = lambda image, changes: self._held.append((image, changes))  # type: ignore[method-assign]
+
+    def tell_until(self, holds: Callable[[PartitionImage], bool]) -> None:
+        """Up to the first state of the first partition for which this holds."""
+        while self._held:
+            image, changes = self._held.pop(0)
+            ReplicaManager.apply(self._manager, image, changes)
+            found = image.topics.partition(FIRST)
+            if found is not None and holds(found):
+                return
+
+    def tell_all(self) -> None:
+        """All of it, and what comes after."""
+        self.tell_until(lambda _: False)
+        del self._manager.apply

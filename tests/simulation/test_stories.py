@@ -16,6 +16,8 @@ SEEDS = range(3)
         stories.all_are_killed_and_two_of_three_return,
         stories.the_leader_loses_its_power_when_the_others_die,
         stories.the_last_in_sync_loses_its_power,
+        stories.a_change_of_the_isr_comes_a_second_time,
+        stories.a_follower_hears_late_of_two_elections,
     ],
     ids=lambda story: story.__name__,
 )

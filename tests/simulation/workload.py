@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from tests.simulation.history import History, TopicHistory
+from tests.simulation.history import Content, History
 from tests.simulation.sim_client import EARLIEST, SimClient, pause
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import START_MS, World
@@ -46,7 +46,8 @@ class Workload:
         self._clients = 0
         self.tasks: list[asyncio.Task[None]] = []
 
-    def _spawn(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
+        """A task of a client; `finish` waits for it."""
         task = self.world.spawn(process, work)
         task.add_done_callback(self._ended)
         self.tasks.append(task)
@@ -55,12 +56,13 @@ class Workload:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.world.loop.call_exception_handler({"message": "a client failed", "exception": _first(error)})
 
-    def _client(self, name: str) -> tuple[SimClient, random.Random, Process]:
+    def client(self, name: str) -> tuple[SimClient, random.Random, Process]:
+        """A host with a client on it."""
         process = self.world.add_client(name)
         chance = random.Random(f"{name} {self.world.seed}")
         return SimClient(self._bootstrap, chance), chance, process
 
-    def _judge(self, error: KafkaError) -> None:
+    def judge(self, error: KafkaError) -> None:
         """Errors that no fault explains end the run."""
         if error.code in UNEXPECTED or (error.code in LOST and not self.may_lose):
             raise SimulationError(f"a client was told {error}\n{self.world.last_exception}")
@@ -71,8 +73,8 @@ class Workload:
         self, name: str, partitions: Sequence[TopicPartition], *, pause_s: float, max_records: int
     ) -> None:
         """An idempotent acks=all producer with one batch on the way to each partition."""
-        client, chance, process = self._client(name)
-        self._spawn(process, self._produce_all(name, client, chance, partitions, pause_s, max_records))
+        client, chance, process = self.client(name)
+        self.spawn(process, self._produce_all(name, client, chance, partitions, pause_s, max_records))
 
     async def _produce_all(
         self,
@@ -96,7 +98,7 @@ class Workload:
             try:
                 return await client.init_producer_id()
             except KafkaError as error:
-                self._judge(error)
+                self.judge(error)
                 await pause(chance)
 
     async def _produce(
@@ -128,7 +130,7 @@ class Workload:
                         base_sequence=sequence,
                     )
                 except KafkaError as error:
-                    self._judge(error)
+                    self.judge(error)
                     self.world.trace("refused", f"{name} {partition} {sequence} {error.code.name}")
                     if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                         offset = -1
@@ -150,8 +152,8 @@ class Workload:
 
     def add_reader(self, name: str, partitions: Sequence[TopicPartition]) -> None:
         """Reads all partitions from their start on, again and again."""
-        client, chance, process = self._client(name)
-        self._spawn(process, self._read_all(client, chance, partitions))
+        client, chance, process = self.client(name)
+        self.spawn(process, self._read_all(client, chance, partitions))
 
     async def _read_all(
         self, client: SimClient, chance: random.Random, partitions: Sequence[TopicPartition]
@@ -162,8 +164,10 @@ class Workload:
                 try:
                     fetched = await client.fetch(partition, offsets[partition], max_wait_ms=20)
                 except KafkaError as error:
-                    self._judge(error)
+                    self.judge(error)
                     client.forget_leader(partition)
+                    if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                        offsets[partition] = self.history.of(partition).delete_asked
                     await pause(chance)
                     continue
                 for record in fetched.records:
@@ -177,28 +181,28 @@ class Workload:
 
     async def read_to_end(
         self, client: SimClient, chance: random.Random, partition: TopicPartition, *, limit_s: float
-    ) -> dict[int, bytes]:
-        """All that a partition has: value by offset."""
+    ) -> Content:
+        """All that a partition has."""
         deadline = self.world.loop.now_s + limit_s
-        content: dict[int, bytes] = {}
-        offset = -1
+        values: dict[int, bytes] = {}
+        start = offset = -1
         while True:
             try:
                 if offset < 0:
-                    offset = await client.list_offset(partition, EARLIEST)
+                    start = offset = await client.list_offset(partition, EARLIEST)
                 fetched = await client.fetch(partition, offset, max_wait_ms=0)
             except KafkaError as error:
-                self._judge(error)
+                self.judge(error)
                 if self.world.loop.now_s > deadline:
                     raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
                 client.forget_leader(partition)
                 await pause(chance)
                 continue
             for record in fetched.records:
-                content[record.offset] = record.value or b""
+                values[record.offset] = record.value or b""
                 offset = record.offset + 1
             if offset >= fetched.high_watermark:
-                return content
+                return Content(start, values)
             if not fetched.records and self.world.loop.now_s > deadline:
                 raise SimulationError(f"{partition} gives nothing at {offset} of {fetched.high_watermark}")
 
@@ -206,8 +210,8 @@ class Workload:
 
     def add_group(self, group: str, partition: TopicPartition, *, pause_s: float) -> None:
         """Commits ever higher offsets and looks whether they stay."""
-        client, chance, process = self._client(f"group-{group}")
-        self._spawn(process, self._commit(client, chance, group, partition, pause_s))
+        client, chance, process = self.client(f"group-{group}")
+        self.spawn(process, self._commit(client, chance, group, partition, pause_s))
 
     async def _commit(
         self, client: SimClient, chance: random.Random, group: str, partition: TopicPartition, pause_s: float
@@ -229,72 +233,10 @@ class Workload:
                     self.history.check_committed(group, partition, found)
             except KafkaError as error:
                 if error.code in UNEXPECTED:
-                    self._judge(error)
+                    self.judge(error)
                 client.forget_coordinator(group)
                 await pause(chance)
         client.close()
-
-    # ---- topics --------------------------------------------------------------------------------------
-
-    def add_admin(self, name: str, *, replication_factor: int, pause_s: float) -> None:
-        """Makes topics, changes their settings and deletes some of them."""
-        client, chance, process = self._client(name)
-        self._spawn(process, self._administer(name, client, chance, replication_factor, pause_s))
-
-    async def _administer(
-        self, name: str, client: SimClient, chance: random.Random, replication_factor: int, pause_s: float
-    ) -> None:
-        number = 0
-        names: list[str] = []
-        while not self.stopping:
-            await asyncio.sleep(pause_s * chance.random() * 2)
-            dice = chance.random()
-            if dice < 0.4 or not names:
-                number += 1
-                names.append(f"{name}-{number}")
-                topic, work = names[-1], self._make_topic(client, chance, names[-1], replication_factor)
-            elif dice < 0.8:
-                topic = chance.choice(names)
-                work = self._set_retention(client, chance, topic)
-            else:
-                topic = names.pop(chance.randrange(len(names)))
-                work = self._delete_topic(client, topic)
-            try:
-                await work
-            except KafkaError as error:
-                self._judge(error)
-                self._judge_repeated(error, topic)
-                self.world.trace("refused", f"{name} {error.code.name}")
-        client.close()
-
-    def _judge_repeated(self, error: KafkaError, topic: str) -> None:
-        """Each thing is asked for once, whatever its answer: a second time is the cluster's own doing."""
-        is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self.history.topics[topic].is_made
-        if is_gone or error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise SimulationError(f"what was asked for {topic} once was done twice, or is lost: {error}")
-
-    async def _make_topic(
-        self, client: SimClient, chance: random.Random, name: str, replication_factor: int
-    ) -> None:
-        topic = self.history.topics[name] = TopicHistory(chance.randint(1, 2))
-        await client.create_topic(name, topic.partitions, replication_factor, {})
-        topic.is_made = True
-        self.world.trace("made", name)
-
-    async def _set_retention(self, client: SimClient, chance: random.Random, name: str) -> None:
-        topic = self.history.topics[name]
-        wanted_ms = chance.randrange(10_000_000, 1_000_000_000)
-        topic.retentions_in_doubt.add(wanted_ms)
-        await client.set_topic_config(name, "retention.ms", str(wanted_ms))
-        topic.retentions_in_doubt.discard(wanted_ms)
-        topic.retention_ms = wanted_ms
-
-    async def _delete_topic(self, client: SimClient, name: str) -> None:
-        topic = self.history.topics[name]
-        topic.is_deletion_asked = True
-        await client.delete_topic(name)
-        topic.is_deleted = True
-        self.world.trace("deleted", name)
 
     # ---- the end -----------------------------------------------------------------------------------
 

@@ -1,0 +1,204 @@
+"""What an administrator asks of the cluster, one request each; all of them may raise KafkaError."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import METADATA_TOPIC
+from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from node.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from node.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from node.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from node.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from node.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionDataRequest,
+    TopicDataRequest,
+)
+from node.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from node.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from tests.simulation.sim_client import SimClient, check
+from tests.simulation.world import CONTROLLER_PORT
+
+TIMEOUT_MS: Final = 2_000
+TOPIC_RESOURCE: Final = 2
+SET: Final = 0
+PREFERRED: Final = 0
+CONTROLLER_LISTENER: Final = "CONTROLLER"
+
+
+class QuorumMembers(NamedTuple):
+    """Directory id by node: of those that vote, and of those that only follow."""
+
+    voters: dict[int, bytes]
+    observers: dict[int, bytes]
+
+
+# ---- topics ------------------------------------------------------------------------------------------------
+
+
+async def create_topic(
+    client: SimClient, name: str, partitions: int, replication_factor: int, configs: dict[str, str]
+) -> None:
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+            )
+        ],
+        timeout_ms=TIMEOUT_MS,
+    )
+    response = await client.ask(client.any_endpoint(), request, CreateTopicsResponse)
+    check(response.topics[0].error_code, response.topics[0].error_message)
+
+
+async def create_partitions(client: SimClient, name: str, count: int) -> None:
+    """Let a topic grow to `count` partitions."""
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)], timeout_ms=TIMEOUT_MS
+    )
+    response = await client.ask(client.any_endpoint(), request, CreatePartitionsResponse)
+    check(response.results[0].error_code, response.results[0].error_message)
+
+
+async def delete_topic(client: SimClient, name: str) -> None:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=TIMEOUT_MS)
+    response = await client.ask(client.any_endpoint(), request, DeleteTopicsResponse)
+    check(response.responses[0].error_code, response.responses[0].error_message)
+
+
+async def set_topic_config(client: SimClient, topic: str, name: str, value: str) -> None:
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=TOPIC_RESOURCE,
+                resource_name=topic,
+                configs=[AlterableConfig(name=name, config_operation=SET, value=value)],
+            )
+        ]
+    )
+    response = await client.ask(client.any_endpoint(), request, IncrementalAlterConfigsResponse)
+    check(response.responses[0].error_code, response.responses[0].error_message)
+
+
+# ---- partitions --------------------------------------------------------------------------------------------
+
+
+async def reassign(client: SimClient, partition: TopicPartition, replicas: Sequence[int] | None) -> None:
+    """Move a partition to these replicas; None: back to where it was, if it is on the move."""
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=TIMEOUT_MS,
+        topics=[
+            ReassignableTopic(
+                name=partition.topic,
+                partitions=[ReassignablePartition(partition_index=partition.partition, replicas=replicas)],
+            )
+        ],
+    )
+    response = await client.ask(client.any_endpoint(), request, AlterPartitionReassignmentsResponse)
+    check(response.error_code, response.error_message)
+    one = response.responses[0].partitions[0]
+    check(one.error_code, one.error_message)
+
+
+async def elect_preferred_leader(client: SimClient, partition: TopicPartition) -> None:
+    """Have the first replica lead, if it can; it is no error that it does."""
+    request = ElectLeadersRequest(
+        election_type=PREFERRED,
+        topic_partitions=[TopicPartitions(topic=partition.topic, partitions=[partition.partition])],
+        timeout_ms=TIMEOUT_MS,
+    )
+    response = await client.ask(client.any_endpoint(), request, ElectLeadersResponse)
+    check(response.error_code)
+    for topic in response.replica_election_results:
+        for one in topic.partition_result:
+            if one.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+                check(one.error_code, one.error_message)
+
+
+async def delete_records(client: SimClient, partition: TopicPartition, offset: int) -> int:
+    """Have a partition begin at `offset`; its low watermark then."""
+    request = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name=partition.topic,
+                partitions=[DeleteRecordsPartition(partition_index=partition.partition, offset=offset)],
+            )
+        ],
+        timeout_ms=TIMEOUT_MS,
+    )
+    response = await client.ask(await client.leader(partition), request, DeleteRecordsResponse)
+    one = response.topics[0].partitions[0]
+    check(one.error_code)
+    return one.low_watermark
+
+
+# ---- the quorum --------------------------------------------------------------------------------------------
+
+
+async def quorum_members(client: SimClient) -> QuorumMembers:
+    """Who votes about the metadata, and who could."""
+    request = DescribeQuorumRequest(
+        topics=[
+            TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest(partition_index=0)])
+        ]
+    )
+    response = await client.ask(client.any_endpoint(), request, DescribeQuorumResponse)
+    check(response.error_code, response.error_message)
+    one = response.topics[0].partitions[0]
+    check(one.error_code, one.error_message)
+    if not one.current_voters:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    return QuorumMembers(
+        {voter.replica_id: voter.replica_directory_id for voter in one.current_voters},
+        {observer.replica_id: observer.replica_directory_id for observer in one.observers},
+    )
+
+
+async def add_voter(client: SimClient, node_id: int, directory_id: bytes) -> None:
+    request = AddRaftVoterRequest(
+        cluster_id=None,
+        timeout_ms=TIMEOUT_MS,
+        voter_id=node_id,
+        voter_directory_id=directory_id,
+        listeners=[Listener(name=CONTROLLER_LISTENER, host=f"node-{node_id}", port=CONTROLLER_PORT)],
+    )
+    response = await client.ask(client.any_endpoint(), request, AddRaftVoterResponse)
+    check(response.error_code, response.error_message)
+
+
+async def remove_voter(client: SimClient, node_id: int, directory_id: bytes) -> None:
+    request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node_id, voter_directory_id=directory_id)
+    response = await client.ask(client.any_endpoint(), request, RemoveRaftVoterResponse)
+    check(response.error_code, response.error_message)

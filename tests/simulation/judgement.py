@@ -1,0 +1,111 @@
+"""What must hold of a cluster that is whole and at rest, looked at from above.
+
+The metadata are those that administrators were told of; the first replica of each partition leads once it is
+asked to; exactly the assigned nodes have a replica, and all replicas of a partition are the same, to their
+end; none has what is deleted; who votes in the quorum is who stands in the metadata.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from logstore.errors import KafkaError
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage, PartitionImage
+from node.replica.partition import Partition
+from tests.simulation import admin_requests
+from tests.simulation.history import History
+from tests.simulation.invariants import COMPACTED, batches_of
+from tests.simulation.sim_client import SimClient, pause
+from tests.simulation.virtual_loop import SimulationError
+from tests.simulation.world import World
+
+LOOK_S: Final = 0.2
+
+
+async def elect_preferred_leaders(
+    world: World, client: SimClient, chance: random.Random, *, limit_s: float
+) -> None:
+    """Every first replica is in sync, so each leads its partition when that is asked for."""
+    deadline_s = world.loop.now_s + limit_s
+    for partition, _ in _partitions(_image(world)):
+        while True:
+            try:
+                await admin_requests.elect_preferred_leader(client, partition)
+                break
+            except KafkaError as error:
+                if world.loop.now_s > deadline_s:
+                    raise SimulationError(f"{partition} elects no preferred leader: {error}") from error
+                await pause(chance)
+
+
+async def wait_until_at_rest(world: World, history: History, *, limit_s: float) -> None:
+    """Until there is nothing to say against any replica; SimulationError says what there was."""
+    deadline_s = world.loop.now_s + limit_s
+    while (problem := _problem(world, history)) is not None:
+        if world.loop.now_s > deadline_s:
+            raise SimulationError(problem())
+        await asyncio.sleep(LOOK_S)
+
+
+def _problem(world: World, history: History) -> Callable[[], str] | None:
+    image = _image(world)
+    for node in world.nodes:
+        assert node.broker is not None
+        found = node.broker.metadata.image
+        if found != image:
+            return lambda: f"{node.process!r} has metadata {found.version}, others {image.version}"
+        status = node.broker.quorum.status()
+        voters = {one.node_id: one.directory_id for one in status.voters}
+        if (
+            status.voters
+            and image.voters
+            and voters != {one.voter_id: one.directory_id for one in image.voters}
+        ):
+            return lambda: f"{node.process!r} knows the voters {sorted(voters)}, not {image.voters}"
+    for partition, assigned in _partitions(image):
+        problem = _problem_of(world, partition, assigned, history.of(partition).deleted)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _problem_of(
+    world: World, partition: TopicPartition, assigned: PartitionImage, deleted: int
+) -> Callable[[], str] | None:
+    replicas: dict[int, Partition] = {}
+    for node in world.nodes:
+        assert node.broker is not None
+        replica = node.broker.replica_manager.find(partition)
+        if replica is not None:
+            replicas[node.node_id] = replica
+    if sorted(replicas) != sorted(assigned.replicas):
+        return lambda: f"{partition} is on {sorted(replicas)}, assigned to {assigned.replicas}"
+    if assigned.leader != assigned.replicas[0]:
+        return lambda: f"{partition} is led by {assigned.leader}, preferred is {assigned.replicas[0]}"
+    ends = {(one.log.high_watermark, one.log.log_end_offset) for one in replicas.values()}
+    if len(ends) > 1 or any(high_watermark != end for high_watermark, end in ends):
+        return lambda: f"the replicas of {partition} are committed and end at {ends}"
+    # A deletion that was not answered may have reached some of them.
+    starts = {node_id: one.log.log_start_offset for node_id, one in replicas.items()}
+    if min(starts.values()) < deleted:
+        return lambda: f"the replicas of {partition} begin at {starts}, deleted was up to {deleted}"
+    if partition.topic != COMPACTED:
+        contents = {
+            node_id: tuple(batches_of(one, max(starts.values()))) for node_id, one in replicas.items()
+        }
+        if len(set(contents.values())) > 1:
+            return lambda: f"the replicas of {partition} differ: {contents}"
+    return None
+
+
+def _partitions(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+    for name, topic in sorted(image.topics.by_name.items()):
+        for one in topic.partitions:
+            yield TopicPartition(name, one.partition), one
+
+
+def _image(world: World) -> MetadataImage:
+    images = [node.broker.metadata.image for node in world.nodes if node.broker is not None]
+    return max(images, key=lambda image: image.version)
