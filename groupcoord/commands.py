@@ -30,5 +30,7 @@ ClientCommand: TypeAlias = (
     | ListGroups
     | DeleteGroups
 )
+# What leads to no records, and is answered while the log takes none.
+ReadOnlyCommand: TypeAlias = Heartbeat | OffsetFetch | DescribeGroups | ListGroups
 TimerCommand: TypeAlias = ExpireSession | ExtendInitialRebalance | ExpireJoin | ExpireSync | ExpireOffsets
 Command: TypeAlias = ClientCommand | TimerCommand | ForgetTopics

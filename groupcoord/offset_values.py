@@ -1,4 +1,4 @@
-"""The bytes of a committed offset: packed, read, and judged before they are kept.
+"""The bytes of a committed offset: its key packed, its value packed, read, and judged before it is kept.
 
 A shard keeps a million of them as they stand in the log and opens one when somebody asks for it. Nearly all
 are version 4 with short metadata, which one `Struct` reads and writes; everything else goes the long way,
@@ -8,7 +8,7 @@ through the schema, with the same result.
 import struct
 from typing import Final
 
-from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue
+from groupcoord.group_records import NO_TIMESTAMP_MS, OFFSET_KEY, OffsetCommitValue
 from logstore import schema, schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import ZERO_UUID
@@ -20,7 +20,27 @@ _TIMESTAMP = struct.Struct(">q")
 _NO_TAGS: Final = b"\x00"
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tag, number 0, 16 bytes
 _MAX_SHORT_METADATA: Final = 126  # its length plus one is a varint of one byte
+_MAX_STRING_BYTES: Final = 2**15 - 1
+_LENGTHS = struct.Struct(">hh")
+_LENGTH = struct.Struct(">h")
+_PARTITION = struct.Struct(">i")
 _SCHEMA = schema.schema_of(OffsetCommitValue)
+
+
+def pack_offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """A key as the log has it, its kind before it; ValueError for names that no request can bring."""
+    group, name = group_id.encode(), topic.encode()
+    if len(group) > _MAX_STRING_BYTES or len(name) > _MAX_STRING_BYTES:
+        raise ValueError(f"a group of {len(group)} bytes, a topic of {len(name)}")
+    return b"".join(
+        (
+            _LENGTHS.pack(OFFSET_KEY, len(group)),
+            group,
+            _LENGTH.pack(len(name)),
+            name,
+            _PARTITION.pack(partition),
+        )
+    )
 
 
 def pack_offset_value(value: OffsetCommitValue) -> bytes:

@@ -20,7 +20,7 @@ from groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
-from groupcoord.offset_values import pack_offset_value
+from groupcoord.offset_values import pack_offset_key, pack_offset_value
 from logstore import schema, schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
@@ -33,8 +33,7 @@ _GROUP_METADATA_VALUE_VERSION = 3  # what Kafka 4.3 writes
 def encode_key(record: GroupRecord) -> bytes:
     match record:
         case OffsetRecord(group_id, topic, partition, _):
-            key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-            return b"\x00\x01" + schema_compiler.encode(key, 0)
+            return pack_offset_key(group_id, topic, partition)
         case GroupMetadataRecord(group_id, _):
             return b"\x00\x02" + schema_compiler.encode(GroupMetadataKey(group=group_id), 0)
 

@@ -64,7 +64,7 @@ def _handle_one_group(broker: "Broker", context: RequestContext, request: Offset
     def build(answer: OffsetFetchResult | KafkaError) -> OffsetFetchResponse:
         error = ErrorCode.NONE
         if isinstance(answer, KafkaError):
-            error = answer.code
+            error = _told(answer)
             failed = topics if topics is not None and context.api_version < FIRST_GROUP_ERROR_VERSION else ()
             answer = OffsetFetchResult(
                 topics=[
@@ -93,6 +93,13 @@ def _handle_one_group(broker: "Broker", context: RequestContext, request: Offset
 
     make = _make(request.group_id, topics, require_stable=request.require_stable)
     return broker.groups.ask(request.group_id, make, build)
+
+
+def _told(error: KafkaError) -> ErrorCode:
+    """Consumers before 3.9 do not know COORDINATOR_NOT_AVAILABLE here; the other has them look again."""
+    if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        return ErrorCode.NOT_COORDINATOR
+    return error.code
 
 
 def _make(group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None, *, require_stable: bool) -> Make:
@@ -125,7 +132,7 @@ def _build_group(
     by_id: bool,
 ) -> OffsetFetchResponseGroup:
     if isinstance(answer, KafkaError):
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=answer.code)
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_told(answer))
     topics: list[OffsetFetchResponseTopics] = []
     for name, partitions in answer.topics:
         topic = image.topics.by_name.get(name)

@@ -156,7 +156,7 @@ class Partition:
         assert self.isr is not None
         if len(self.assignment.replicas) == 1:
             return False
-        return len(self.isr.committed) == 1 or not self._has_enough_replicas()
+        return len(self.isr.committed) == 1 or not self.has_enough_replicas()
 
     def _take_up_interrupted(self, isr: InSyncReplicas) -> None:
         """A leader that was cut off begins anew, but what it had asked for before may still be granted."""
@@ -289,7 +289,7 @@ class Partition:
         isr = self.isr
         if isr is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if required_acks == -1 and not self._has_enough_replicas():
+        if required_acks == -1 and not self.has_enough_replicas():
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic_partition} has {len(isr.committed)} replicas in sync,"
@@ -313,7 +313,7 @@ class Partition:
     ) -> list[tuple[int, int]]:
         """`PartitionLog.append_run`, as far as this replica may take anything."""
         isr = self.isr
-        if isr is None or (required_acks == -1 and not self._has_enough_replicas()):
+        if isr is None or (required_acks == -1 and not self.has_enough_replicas()):
             return []
         places = self.log.append_run(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         if places:
@@ -359,14 +359,16 @@ class Partition:
         if isr is None or self.leader_epoch != leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark >= required_offset:
-            enough = self._has_enough_replicas()
+            enough = self.has_enough_replicas()
             return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        if not self._has_enough_replicas() and isr.safe_offset(self.log.log_end_offset) >= required_offset:
+        if not self.has_enough_replicas() and isr.safe_offset(self.log.log_end_offset) >= required_offset:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return None
 
-    def _has_enough_replicas(self) -> bool:
-        # A topic with fewer replicas than min.insync.replicas can be written to, as in Kafka 4.
+    def has_enough_replicas(self) -> bool:
+        """Whether a leader takes acks=all now. A topic with fewer replicas than min.insync.replicas can be
+        written to, as in Kafka 4.
+        """
         assert self.isr is not None
         required = min(self.log.config.min_insync_replicas, len(self.assignment.replicas))
         return len(self.isr.committed) >= required
@@ -374,7 +376,7 @@ class Partition:
     def _advance_high_watermark(self) -> None:
         isr, log, context = self.isr, self.log, self._context
         # As Kafka 4: what too few replicas have is not shown either (KIP-966).
-        if isr is None or not self._has_enough_replicas():
+        if isr is None or not self.has_enough_replicas():
             return
         high_watermark = log.log_end_offset
         if isr.followers:

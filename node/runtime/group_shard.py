@@ -2,37 +2,33 @@
 `__consumer_offsets`, its timers, and the answers that wait until what they tell is committed.
 
 All of it happens on the event loop and nothing here waits while a command is carried out, so commands need no
-inbox: each is decided, appended and answered before the next one is looked at.
+inbox: each is decided and carried out before the next one is looked at.
 """
 
-import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from groupcoord.commands import Command
+from groupcoord.commands import Command, ReadOnlyCommand
 from groupcoord.coordinator import Coordinator
-from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
-from groupcoord.record_codec import encode_key, encode_value
+from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
+from groupcoord.offset_commands import ForgetTopics
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import AppendOrigin
-from logstore.record import build_batch
 from node.clock import Clock
-from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.group_loader import GroupLoader, LoadEndedError
+from node.runtime.group_log import Answer, GroupLog, coordinator_error
 from node.runtime.timer_queue import TimerQueue
 
-PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
+# Until what a timer brought is tried again, while too few replicas are in sync.
+WRITE_AGAIN_MS = 1_000
+FORGET_KEY = TimerKey("forget")
 
 log = logging.getLogger(__name__)
-
-Answer = Result | KafkaError
 
 
 class GroupShard:
@@ -54,19 +50,25 @@ class GroupShard:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.is_closed = False
-        self._replicas = replicas
         self._new_shard = new_shard
         self._coordinator: Coordinator | None = None
         self._timers = timers
         self._timer_keys: set[TimerKey] = set()
         self._clock = clock
-        self._commit_timeout_ms = commit_timeout_ms
-        self._compression = compression
         self._answer = answer
         self._failed = failed
-        self._append_end_offset = 0  # after the shard's last append, or what it was loaded from
-        # Answers that wait for the high watermark to reach an offset, in the order of the offsets.
-        self._uncommitted: deque[tuple[int, Token, Answer]] = deque()
+        self._forgotten_topics: frozenset[str] = frozenset()  # whose offsets could not be removed yet
+        self._new_log = partial(
+            GroupLog,
+            partition=partition,
+            replicas=replicas,
+            clock=clock,
+            commit_timeout_ms=commit_timeout_ms,
+            compression=compression,
+            answer=answer,
+            failed=self._drop,
+        )
+        self._log: GroupLog | None = None
 
     @property
     def is_loaded(self) -> bool:
@@ -102,8 +104,7 @@ class GroupShard:
 
     def _start(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
-        # What another reign wrote may still be lost, and must not be shown before it is committed.
-        self._append_end_offset = self.partition.log.log_end_offset
+        self._log = self._new_log(max_batch_bytes=coordinator.shard.config.max_batch_bytes)
         self._carry_out(coordinator.start(self._clock.now_ms()))
 
     # ---- commands ------------------------------------------------------------------------------------
@@ -111,6 +112,13 @@ class GroupShard:
     def handle(self, command: Command) -> None:
         """Carry out a command; its answer is given by the `answer` callback, perhaps at once."""
         assert self._coordinator is not None
+        refused = self._refusal(command)
+        if refused is not None:
+            self._put_off(command, refused)
+            return
+        if isinstance(command, ForgetTopics):
+            command = ForgetTopics(topics=command.topics | self._forgotten_topics)
+            self._forgotten_topics = frozenset()
         is_done = False
         try:
             self._carry_out(self._coordinator.handle(command, self._clock.now_ms()))
@@ -122,7 +130,31 @@ class GroupShard:
                 self.close(ErrorCode.NOT_COORDINATOR)
                 self._failed(self)
 
-    def close(self, error: ErrorCode) -> None:
+    def _refusal(self, command: Command) -> KafkaError | None:
+        """Why the log would not take the records that a command may lead to.
+
+        The core does not hear of it then, since it would have to be loaded again if its records were refused.
+        """
+        assert self._log is not None
+        if isinstance(command, ReadOnlyCommand):
+            return None
+        try:
+            self._log.check()
+        except KafkaError as error:
+            return error
+        return None
+
+    def _put_off(self, command: Command, refused: KafkaError) -> None:
+        if isinstance(command, ForgetTopics):
+            self._forgotten_topics |= command.topics
+            again = ForgetTopics(topics=self._forgotten_topics)
+            self._start_timer(FORGET_KEY, WRITE_AGAIN_MS, again)
+            return
+        token = getattr(command, "token", None)
+        assert token is not None, command
+        self._answer(token, refused)
+
+    def close(self, error: ErrorCode, *, not_appended: KafkaError | None = None) -> None:
         """This shard ends here: all that wait are answered, no timer fires any more."""
         if self.is_closed:
             return
@@ -130,111 +162,62 @@ class GroupShard:
         for key in self._timer_keys:
             self._timers.cancel((self, key))
         self._timer_keys.clear()
-        waiting, self._uncommitted = self._uncommitted, deque()
-        for _, token, _ in waiting:
-            self._answer(token, KafkaError(error, "the coordinator of this group has moved"))
-        if self._coordinator is not None:
-            for effect in self._coordinator.stop(error):
-                assert isinstance(effect, Refuse)
-                self._answer(effect.token, KafkaError(effect.error, effect.detail))
+        if self._coordinator is None or self._log is None:
+            return
+        moved = KafkaError(error, "the coordinator of this group has moved")
+        self._log.close(moved, not_appended=not_appended or moved)
+        for effect in self._coordinator.stop(error):
+            assert isinstance(effect, Refuse)
+            self._answer(effect.token, KafkaError(effect.error, effect.detail))
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        assert self._log is not None
         has_appended = False
         for position, effect in enumerate(effects):
             match effect:
                 case Append():
                     try:
-                        self._append(effect)
+                        self._log.append(effect)
                     except KafkaError as error:
-                        self._drop(effects[position + 1 :], error)
+                        self._drop(error, effects[position + 1 :])
                         return
                     has_appended = True
                 case Reply(token, result, shows_state):
-                    self._reply(token, result, waits=has_appended or shows_state)
+                    if has_appended or shows_state:
+                        self._log.answer_when_committed(token, result)
+                    else:
+                        self._answer(token, result)
                 case Refuse(token, error_code, detail):
                     self._answer(token, KafkaError(error_code, detail))
                 case StartTimer(key, delay_ms, command):
-                    self._timer_keys.add(key)
-                    self._timers.start((self, key), delay_ms, partial(self._fire, key, command))
+                    self._start_timer(key, delay_ms, command)
                 case CancelTimer(key):
                     self._timer_keys.discard(key)
                     self._timers.cancel((self, key))
 
+    def _start_timer(self, key: TimerKey, delay_ms: int, command: Command) -> None:
+        self._timer_keys.add(key)
+        self._timers.start((self, key), delay_ms, partial(self._fire, key, command))
+
     def _fire(self, key: TimerKey, command: Command) -> None:
         self._timer_keys.discard(key)
-        if not self.is_closed:
-            self.handle(command)
-
-    # ---- appending -----------------------------------------------------------------------------------
-
-    def _append(self, effect: Append) -> None:
-        if self.partition.leader_epoch != self.leader_epoch:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this shard belongs to an older leader epoch")
-        now_ms = self._clock.now_ms()
-        batch = build_batch(
-            [(encode_key(record), encode_value(record), now_ms, ()) for record in effect.records],
-            compression=self._compression,
-        )
-        result = self.partition.append_as_leader(
-            batch,
-            required_acks=-1,
-            now_ms=now_ms,
-            produce_version=PRODUCE_VERSION,
-            origin=AppendOrigin.COORDINATOR,
-        )
-        self._append_end_offset = result.last_offset + 1
-
-    def _reply(self, token: Token, result: Result, *, waits: bool) -> None:
-        if not waits or self.partition.log.high_watermark >= self._append_end_offset:
-            self._answer(token, result)
-            return
-        end_offset = self._append_end_offset
-        is_watched = bool(self._uncommitted) and self._uncommitted[-1][0] == end_offset
-        self._uncommitted.append((end_offset, token, result))
-        if not is_watched:
-            place = Place(end_offset, self.partition.leader_epoch)
-            future = self._replicas.delay_produce({self.partition: place}, self._commit_timeout_ms)
-            future.add_done_callback(lambda done: self._settle(end_offset, done))
-
-    def _settle(self, end_offset: int, done: "asyncio.Future[Mapping[Partition, ErrorCode]]") -> None:
-        """The append up to `end_offset` is committed, or it will not be in time."""
         if self.is_closed:
             return
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if done.cancelled() else done.result()[self.partition]
-        while self._uncommitted and self._uncommitted[0][0] <= end_offset:
-            _, token, answer = self._uncommitted.popleft()
-            self._answer(token, answer if code is ErrorCode.NONE else coordinator_error(KafkaError(code)))
-        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            self.close(ErrorCode.NOT_COORDINATOR)
-            self._failed(self)
+        if self._refusal(command) is None:
+            self.handle(command)
+        else:
+            # A member whose time is over keeps its place until that can be written.
+            self._start_timer(key, WRITE_AGAIN_MS, command)
 
-    def _drop(self, effects: list[Effect], error: KafkaError) -> None:
-        """An append failed: what the core holds is not what the log holds. Answer all, and load anew."""
-        log.warning("%s could not be appended to: %s", self.partition.topic_partition, error)
+    def _drop(self, error: KafkaError, effects: Sequence[Effect] = ()) -> None:
+        """The log does not hold what the core holds, or never will: answer all, and load anew."""
+        if self.is_closed:
+            return
+        if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            log.warning("%s could not be appended to: %s", self.partition.topic_partition, error)
         told = coordinator_error(error)
         for effect in effects:
             if isinstance(effect, Reply | Refuse):
                 self._answer(effect.token, told)
-        self.close(ErrorCode.NOT_COORDINATOR)
+        self.close(ErrorCode.NOT_COORDINATOR, not_appended=told)
         self._failed(self)
-
-
-def coordinator_error(error: KafkaError) -> KafkaError:
-    """What a client of the group is told when the partition refused an append; the topic is none of its
-    business.
-    """
-    match error.code:
-        case (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            | ErrorCode.NOT_ENOUGH_REPLICAS
-            | ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            | ErrorCode.REQUEST_TIMED_OUT
-        ):
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
-            code = ErrorCode.NOT_COORDINATOR
-        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
-            code = ErrorCode.UNKNOWN_SERVER_ERROR
-        case _:
-            code = error.code
-    return KafkaError(code, error.detail)

@@ -23,7 +23,7 @@ from node.replica.follower_fetcher import FollowerFetcher
 from node.replica.follower_state import FollowedPartition
 from node.replica.isr import InSyncReplicas
 from node.replica.partition import Partition
-from node.runtime.group_shard import GroupShard
+from node.runtime.group_log import GroupLog
 from node.wire.messages.fetch import FetchPartition
 from tests.simulation import stories
 from tests.simulation.raft import fuzz, schedules
@@ -317,9 +317,4 @@ def a_leader_that_is_left_alone_does_not_sync(patch: Patch) -> None:
 
 @mutant(GROUPS, 8)
 def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
-    reply = GroupShard._reply
-
-    def reply_at_once(shard: GroupShard, token: Any, result: Any, *, waits: bool) -> None:
-        reply(shard, token, result, waits=False)
-
-    patch.setattr(GroupShard, "_reply", reply_at_once)
+    patch.setattr(GroupLog, "answer_when_committed", lambda log, token, answer: log._answer(token, answer))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from groupcoord.group_records import OffsetCommitValue
-from groupcoord.offset_values import is_offset_value, pack_offset_value, read_offset_value
+from groupcoord.group_records import OffsetCommitKey, OffsetCommitValue
+from groupcoord.offset_values import is_offset_value, pack_offset_key, pack_offset_value, read_offset_value
 from logstore import schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 
@@ -25,6 +25,14 @@ def test_packed_as_the_schema_says_and_read_back(value: OffsetCommitValue) -> No
     assert packed == b"\0\4" + schema_compiler.encode(value, 4)
     assert read_offset_value(packed) == value
     assert is_offset_value(packed)
+
+
+def test_a_key_is_packed_as_the_schema_says() -> None:
+    key = OffsetCommitKey(group="日本", topic="flights", partition=-3)
+
+    assert pack_offset_key("日本", "flights", -3) == b"\0\1" + schema_compiler.encode(key, 0)
+    with pytest.raises(ValueError, match="32768"):
+        pack_offset_key("g", "t" * 32_768, 0)
 
 
 @pytest.mark.parametrize("version", range(5))

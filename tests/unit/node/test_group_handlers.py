@@ -2,6 +2,7 @@
 answers.
 """
 
+import asyncio
 import inspect
 from types import ModuleType
 from typing import Any
@@ -73,7 +74,7 @@ async def call(node: GroupNode, api: ModuleType, version: int, request: Any) -> 
     return decode(type(answer), version, encode(answer, version))
 
 
-def serving(story: Story) -> None:
+def serving(story: Story, node: GroupNode | None = None) -> None:
     """Play a story on a node whose groups are ready and that has the topic `flights` with two partitions."""
 
     async def prepared(node: GroupNode) -> None:
@@ -81,7 +82,7 @@ def serving(story: Story) -> None:
         node.add_topic("flights", FLIGHTS)
         await story(node)
 
-    play(prepared)
+    play(prepared, node)
 
 
 def join_request(member_id: str = "", **more: Any) -> JoinGroupRequest:
@@ -311,6 +312,33 @@ def test_errors_of_a_fetch_stand_in_the_partitions_at_version_1_kafka_19246(vers
             assert (answer.error_code, list(answer.topics)) == (ErrorCode.NOT_COORDINATOR, [])
 
     play(story)
+
+
+@pytest.mark.parametrize("version", [1, 7, 8, 10])
+def test_a_fetch_that_waits_too_long_for_the_replicas_is_sent_to_look_again(version: int) -> None:
+    """handleOffsetFetchException: consumers before 3.9 know no COORDINATOR_NOT_AVAILABLE here."""
+
+    async def story(node: GroupNode) -> None:
+        committing = asyncio.ensure_future(
+            call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0])))
+        )
+        await asyncio.sleep(0)
+        topic = OffsetFetchRequestTopic(name="flights", partition_indexes=[0])
+        groups = [OffsetFetchRequestGroup(group_id="g", topics=None)]
+        request = OffsetFetchRequest(group_id="g", topics=[topic], groups=groups)
+
+        answer = await call(node, offset_fetch, version, request)
+
+        if version == 1:
+            answer = answer.topics[0].partitions[0]
+        elif version >= 8:
+            answer = answer.groups[0]
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+        committed = await committing
+        code = committed.topics[0].partitions[0].error_code
+        assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    serving(story, GroupNode(replicas=(1, 2)))
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])

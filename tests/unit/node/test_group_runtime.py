@@ -249,9 +249,10 @@ def test_a_join_does_not_take_away_the_assignment_that_is_on_its_way_to_the_repl
         beating = node.groups.ask("g", beat, lambda answer: answer)
         assert isinstance(syncing, Delayed) and isinstance(joining, Delayed)
         assert isinstance(beating, HeartbeatResult) and beating.error is ErrorCode.REBALANCE_IN_PROGRESS
+        await asyncio.sleep(0)  # which ends the turn and appends
         assert not cast(Any, syncing.future).done()
 
-        partition.follower_fetched(2, 1)
+        partition.follower_fetched(2, partition.log.log_end_offset)
 
         synced = await syncing.future
         assert isinstance(synced, SyncGroupResult) and synced.assignment == b"mine"
@@ -294,6 +295,7 @@ def test_a_new_coordinator_tells_of_what_it_loaded_when_the_replicas_have_it() -
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         node.groups.ask("g", commit("g", 7), lambda answer: answer)
+        await asyncio.sleep(0)  # which ends the turn and appends
 
     async def after(node: GroupNode) -> None:
         node.host(leader_epoch=1)

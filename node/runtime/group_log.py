@@ -1,0 +1,173 @@
+"""What a shard appends to its partition of `__consumer_offsets`, and the answers that wait until it is there.
+
+All that a shard appends in one turn of the event loop becomes one batch, so that a hundred commits that came
+together cost one append and one wait. Each `Append` is in one batch, whole. An answer leaves when everything
+that was appended before it is committed, in the order in which the answers were given.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from groupcoord.effects import Append, Result
+from groupcoord.record_codec import encode_key, encode_value
+from groupcoord.request_token import Token
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import AppendOrigin
+from logstore.record import NewRecord, build_batch
+from node.clock import Clock
+from node.replica.delayed_produce import Place
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+
+PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
+# What a record takes in a batch besides its key and value, at most: lengths, deltas, a count.
+RECORD_OVERHEAD_BYTES = 32
+
+Answer = Result | KafkaError
+
+
+class GroupLog:
+    """One reign's appends. `failed` is told when a batch could not be appended; nothing is appended then."""
+
+    def __init__(
+        self,
+        *,
+        partition: Partition,
+        replicas: ReplicaManager,
+        clock: Clock,
+        commit_timeout_ms: int,
+        compression: Compression,
+        max_batch_bytes: int,
+        answer: Callable[[Token, Answer], None],
+        failed: Callable[[KafkaError], None],
+    ) -> None:
+        self.leader_epoch = partition.leader_epoch
+        self._partition = partition
+        self._replicas = replicas
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+        self._compression = compression
+        self._max_batch_bytes = max_batch_bytes
+        self._answer = answer
+        self._failed = failed
+        # What another reign wrote may still be lost, and must not be shown before it is committed.
+        self._append_end_offset = partition.log.log_end_offset
+        self._rows: list[NewRecord] = []  # the open batch
+        self._rows_bytes = 0
+        self._open: list[tuple[Token, Answer]] = []  # answers that wait for the open batch to be appended
+        self._flushing: asyncio.Handle | None = None
+        # Answers that wait for the high watermark to reach an offset, in the order of the offsets.
+        self._uncommitted: deque[tuple[int, Token, Answer]] = deque()
+
+    def check(self) -> None:
+        """Whether the partition would take an append now; the error that clients are told if not."""
+        if not self._partition.is_leader or self._partition.leader_epoch != self.leader_epoch:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this shard belongs to an older leader epoch")
+        if not self._partition.has_enough_replicas():
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
+
+    def append(self, effect: Append) -> None:
+        """Add to the open batch. KafkaError if the one before had to be appended first, and could not be."""
+        now_ms = self._clock.now_ms()
+        rows: list[NewRecord] = [
+            (encode_key(record), encode_value(record), now_ms, ()) for record in effect.records
+        ]
+        size = sum(len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value, _, _ in rows)
+        if self._rows and self._rows_bytes + size > self._max_batch_bytes:
+            self.flush()
+        self._rows += rows
+        self._rows_bytes += size
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().call_soon(self._flush_at_the_end_of_the_turn)
+
+    def answer_when_committed(self, token: Token, answer: Answer) -> None:
+        """Give an answer when all that was appended so far is committed, perhaps at once."""
+        if self._rows:
+            self._open.append((token, answer))
+        else:
+            self._wait_for_watermark([(token, answer)])
+
+    def flush(self) -> None:
+        """Append the open batch; KafkaError if that fails, which `close` has to follow."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        if not self._rows:
+            return
+        if self._partition.leader_epoch != self.leader_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this shard belongs to an older leader epoch")
+        result = self._partition.append_as_leader(
+            build_batch(self._rows, compression=self._compression),
+            required_acks=-1,
+            now_ms=self._clock.now_ms(),
+            produce_version=PRODUCE_VERSION,
+            origin=AppendOrigin.COORDINATOR,
+        )
+        self._append_end_offset = result.last_offset + 1
+        answers, self._open = self._open, []
+        self._rows, self._rows_bytes = [], 0
+        self._wait_for_watermark(answers)
+
+    def close(self, error: KafkaError, *, not_appended: KafkaError) -> None:
+        """The reign ends: whoever waits gets the error, or the other one if its batch was never appended."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        waiting = [(token, error) for _, token, _ in self._uncommitted]
+        waiting += [(token, not_appended) for token, _ in self._open]
+        self._uncommitted.clear()
+        self._open, self._rows = [], []
+        for token, told in waiting:
+            self._answer(token, told)
+
+    def _flush_at_the_end_of_the_turn(self) -> None:
+        self._flushing = None
+        try:
+            self.flush()
+        except KafkaError as error:
+            self._failed(error)
+
+    def _wait_for_watermark(self, answers: list[tuple[Token, Answer]]) -> None:
+        end_offset = self._append_end_offset
+        if self._partition.log.high_watermark >= end_offset:
+            for token, answer in answers:
+                self._answer(token, answer)
+            return
+        is_watched = bool(self._uncommitted) and self._uncommitted[-1][0] == end_offset
+        self._uncommitted.extend((end_offset, token, answer) for token, answer in answers)
+        if answers and not is_watched:
+            place = Place(end_offset, self.leader_epoch)
+            future = self._replicas.delay_produce({self._partition: place}, self._commit_timeout_ms)
+            future.add_done_callback(lambda done: self._settle(end_offset, done))
+
+    def _settle(self, end_offset: int, done: "asyncio.Future[Mapping[Partition, ErrorCode]]") -> None:
+        """The append up to `end_offset` is committed, or it will not be in time."""
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if done.cancelled() else done.result()[self._partition]
+        while self._uncommitted and self._uncommitted[0][0] <= end_offset:
+            _, token, answer = self._uncommitted.popleft()
+            self._answer(token, answer if code is ErrorCode.NONE else coordinator_error(KafkaError(code)))
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._failed(KafkaError(code))
+
+
+def coordinator_error(error: KafkaError) -> KafkaError:
+    """What a client of the group is told when the partition refused an append; the topic is none of its
+    business.
+    """
+    match error.code:
+        case (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode.NOT_ENOUGH_REPLICAS
+            | ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            | ErrorCode.REQUEST_TIMED_OUT
+        ):
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            code = ErrorCode.NOT_COORDINATOR
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        case _:
+            code = error.code
+    return KafkaError(code, error.detail)

@@ -1,0 +1,178 @@
+"""What a shard appends: one batch a turn, answers in order, nothing while too few replicas are in sync."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from groupcoord.member_commands import Heartbeat
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from groupcoord.timer_commands import ExpireSession
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import LogConfig
+from logstore.record_batch import iterate_headers
+from logstore.topic_partition import TopicPartition
+from node.kafka_api.request_context import Delayed
+from node.replica.partition import Partition
+from node.runtime import group_shard
+from node.runtime.group_runtime import Make
+from tests.unit.node.group_node import GroupNode, play
+from tests.unit.node.test_group_runtime import commit, fetch, join, stable_group
+
+
+def partition_of(node: GroupNode, group_id: str) -> Partition:
+    found = node.replicas.find(TopicPartition("__consumer_offsets", node.groups.partition_for(group_id)))
+    assert found is not None
+    return found
+
+
+def batches(partition: Partition) -> list[int]:
+    """How many records each batch of the log has."""
+    segment = partition.log.active_segment
+    content = segment.slice(0, segment.size_bytes).read()
+    return [header.records_count for _, header in iterate_headers(content)]
+
+
+@contextmanager
+def too_few_replicas() -> Iterator[None]:
+    """Fewer replicas in sync than min.insync.replicas, for the time of the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Partition, "has_enough_replicas", lambda partition: False)
+        yield
+
+
+def outcome(node: GroupNode, group_id: str, make: Make) -> "asyncio.Future[Any]":
+    answer = node.groups.ask(group_id, make, lambda answer: answer)
+    assert isinstance(answer, Delayed)
+    return cast("asyncio.Future[Any]", answer.future)
+
+
+def test_commits_of_one_turn_are_one_batch() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+
+        waiting = [outcome(node, "g", commit("g", each)) for each in range(100)]
+        reading = outcome(node, "g", fetch("g"))
+        assert batches(partition_of(node, "g")) == []
+        answers = await asyncio.gather(*waiting)
+
+        assert all(isinstance(each, OffsetCommitResult) for each in answers)
+        assert batches(partition_of(node, "g")) == [100]
+        fetched = await reading
+        assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 99
+
+    play(story)
+
+
+def test_a_batch_is_no_larger_than_the_log_takes_and_no_append_is_split() -> None:
+    async def story(node: GroupNode) -> None:
+        config = node.groups._config
+        node.groups._config = replace(config, max_batch_bytes=2_000)
+        await node.groups.coordinator_of("g")
+
+        def many(group_id: str) -> Make:
+            offsets = [OffsetToCommit("t", each, each) for each in range(6)]
+            return lambda token: OffsetCommit(
+                token=token, group_id=group_id, generation_id=-1, member_id="", offsets=offsets
+            )
+
+        await asyncio.gather(*(outcome(node, "g", many("g")) for _ in range(10)))
+
+        counts = batches(partition_of(node, "g"))
+        assert sum(counts) == 60 and len(counts) > 1 and all(count % 6 == 0 for count in counts)
+
+    play(story)
+
+
+def test_an_append_that_fails_fails_all_of_its_batch_and_none_before() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        partition = partition_of(node, "g")
+        before = outcome(node, "g", commit("g", 1))
+        await asyncio.sleep(0)
+        plain = partition.log.config
+        partition.log.update_config(LogConfig(cleanup_policy=("compact",), max_message_bytes=10))
+
+        failing = [outcome(node, "g", commit("g", each)) for each in (2, 3)]
+        answers = await asyncio.gather(*failing)
+        partition.log.update_config(plain)
+        await node.loaded()
+
+        assert isinstance(await before, OffsetCommitResult)
+        assert [each.code for each in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+        fetched = await node.ask("g", fetch("g"))
+        assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 1
+
+    play(story)
+
+
+def test_a_shard_that_closes_with_an_open_batch_answers_it_and_appends_nothing() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        partition = partition_of(node, "g")
+        waiting = outcome(node, "g", commit("g", 1))
+
+        node.host(leader_epoch=1, leader=2)
+        node.groups.refresh()
+
+        answer = await waiting
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
+        await asyncio.sleep(0)
+        assert batches(partition) == []
+
+    play(story)
+
+
+def test_while_too_few_replicas_are_in_sync_commits_are_refused_and_nothing_is_loaded_again() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        member_id = await stable_group(node, "g")
+        shard = node.groups._shards[node.groups.partition_for("g")]
+        written = partition_of(node, "g").log.log_end_offset
+
+        with too_few_replicas():
+            for make in [commit("h")] * 100 + [join("g")]:
+                answer = await node.ask("g", make)
+                assert isinstance(answer, KafkaError) and answer.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            beat = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id)
+            answer = await node.ask("g", lambda token: replace(beat, token=token))
+            assert answer.error is ErrorCode.NONE
+
+        assert node.groups._shards[node.groups.partition_for("g")] is shard
+        assert partition_of(node, "g").log.log_end_offset == written
+        assert isinstance(await node.ask("g", commit("h")), OffsetCommitResult)
+
+    play(story, GroupNode())
+
+
+def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(node: GroupNode) -> None:
+        monkeypatch.setattr(group_shard, "WRITE_AGAIN_MS", 5)
+        await node.groups.coordinator_of("g")
+        member_id = await stable_group(node, "g")
+        await node.ask("h", commit("h"))
+        shard = node.groups._shards[node.groups.partition_for("g")]
+        assert shard.coordinator is not None
+        members = shard.coordinator.shard.groups["g"].members
+
+        with too_few_replicas():
+            node.groups.forget_topics(["t"])
+            expiry = ExpireSession(group_id="g", member_id=member_id)
+            key = group_shard.TimerKey("session", "g", member_id)
+            shard._fire(key, expiry)
+            await asyncio.sleep(0.02)
+            assert member_id in members
+
+        while members or await offsets_of(node, "h"):
+            await asyncio.sleep(0.001)
+
+    async def offsets_of(node: GroupNode, group_id: str) -> Any:
+        return cast(OffsetFetchResult, await node.ask(group_id, fetch(group_id))).topics
+
+    play(story)
