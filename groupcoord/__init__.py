@@ -20,6 +20,7 @@ timer_commands      what timers bring
 commands            all that a shard can be asked
 group_records       offsets and classic groups in __consumer_offsets
 consumer_records    consumer groups (KIP-848) in __consumer_offsets
+consumer_protocol   what consumers of a classic group say to each other
 offset_values       the bytes of a committed offset, packed and read
 record_codec        records to bytes and back
 member_results      what members are answered
@@ -30,6 +31,7 @@ consumer_member     a member of a consumer group
 reconciliation      one step of a member towards its target
 classic_member      a member of a classic group
 classic_group       a classic group, and the changes that keep its parts in step
+classic_group_record  a classic group as its record, both ways
 offset_store        the committed offsets of a shard
 pending_offsets     offsets of open transactions, and which of them counts in the end
 offset_log_scan     bytes of the log, scanned to the last record of each key

@@ -5,18 +5,18 @@ the log, and that part is soft state: it becomes durable when a record puts a ne
 then a restart falls back to the generation before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from groupcoord.classic_member import ClassicMember
-from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord, GroupMetadataValue, MemberMetadata
+from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
 from groupcoord.group_state import MOVES, GroupState
 from groupcoord.member_commands import Protocol
 from groupcoord.member_results import JoinedMember
+from groupcoord.offset_commands import OffsetCommit
 from groupcoord.request_token import Token
 from groupcoord.timeline import Cause, Event, Timeline
 from logstore.errors import ErrorCode, KafkaError
-
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class ClassicGroup:
@@ -95,6 +95,10 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has no such member")
         return member
 
+    def check_generation(self, generation_id: int) -> None:
+        if generation_id != self.generation_id:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the group is at generation {self.generation_id}")
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether its consumers read the topic; also true when they are consumers that cannot be
         understood.
@@ -122,31 +126,53 @@ class ClassicGroup:
             and self.generation_id == 0
         )
 
-    def to_record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataRecord:
-        """The group as it stands now, with these assignments, as a record for the log."""
-        name = self.protocol_name or ""
-        members = [
-            MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=member.metadata(name),
-                assignment=assignments[member.member_id],
-            )
-            for member in self.members.values()
-        ]
-        value = GroupMetadataValue(
-            protocol_type=self.protocol_type or "",
-            generation=self.generation_id,
-            protocol=self.protocol_name,
-            leader=self.leader_id,
-            current_state_timestamp=now_ms,
-            members=members,
-        )
-        return GroupMetadataRecord(self.group_id, value)
+    # ---- what every kind of group is asked --------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether it has no members and nobody is on the way, so that it goes with its last offset."""
+        return self.is_empty and not self.pending_join_members
+
+    def check_commit(self, command: OffsetCommit) -> None:
+        """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS for those who
+        may not commit now.
+        """
+        if command.generation_id < 0 and self.is_empty:
+            return
+        if command.generation_id >= 0 or command.member_id or command.group_instance_id is not None:
+            self.validate_member(command.member_id, command.group_instance_id)
+            self.check_generation(command.generation_id)
+        elif not self.is_empty:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group waits for its leader's assignment")
+
+    def check_delete_offsets(self) -> None:
+        """Of members whose subscriptions cannot be understood, no offset can be said to be unused."""
+        if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members whose topics are not known")
+
+    def retained_since_ms(self, commit_timestamp_ms: int) -> int | None:
+        """When the retention began for an offset of a topic that no member reads; None while it is kept.
+
+        Once a group is empty its offsets are kept together, from when the last member left.
+        """
+        if self.protocol_type is None:
+            return commit_timestamp_ms
+        if self.is_empty:
+            if self.state_timestamp_ms == NO_TIMESTAMP_MS:
+                return commit_timestamp_ms
+            return self.state_timestamp_ms
+        is_understood = self.state is GroupState.STABLE and self.subscribed_topics is not None
+        return commit_timestamp_ms if is_understood else None
+
+    def tombstones(self) -> list[GroupMetadataRecord]:
+        """Records that remove the group, but for its offsets."""
+        return [GroupMetadataRecord(self.group_id, None)]
 
     # ---- changes -------------------------------------------------------------------------------------------
 
@@ -277,68 +303,6 @@ class ClassicGroup:
             topics.update(subscribed)
         self.subscribed_topics = frozenset(topics)
 
-    def load(self, value: GroupMetadataValue) -> None:
-        """Become what a record says. Members that the record was made of keep their soft state."""
-        self.is_recorded = True
-        self.state = GroupState.STABLE if value.members else GroupState.EMPTY
-        self.state_timestamp_ms = value.current_state_timestamp
-        self.generation_id = value.generation
-        self.protocol_type = value.protocol_type or ("" if value.members else None)
-        self.protocol_name = value.protocol
-        recorded_members = {member.member_id: member for member in value.members}
-        for member in list(self.members.values()):
-            recorded = recorded_members.get(member.member_id)
-            if recorded is None or not self._is_as_recorded(member, recorded):
-                self.remove(member.member_id)
-        for recorded in value.members:
-            if recorded.member_id not in self.members:
-                self._add_recorded(recorded)
-            self.members[recorded.member_id].assignment = recorded.assignment
-        # In the record's order, so that votes and elections go the same way after a restart.
-        order = dict.fromkeys(member.member_id for member in value.members)
-        self.members = {
-            member_id: self.members[member_id] for member_id in order if member_id in self.members
-        }
-        # A log may be anybody's: a leader that is no member, or an instance with two, must not become state
-        # here.
-        self.leader_id = value.leader if value.leader in self.members else next(iter(self.members), None)
-        self.read_subscriptions()
-
-    def _is_as_recorded(self, member: ClassicMember, recorded: MemberMetadata) -> bool:
-        """Whether the record was made of this very member; else it is of an older record in the log."""
-        offered = Protocol(self.protocol_name or "", recorded.subscription)
-        return offered in member.protocols and (
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.session_timeout_ms,
-            member.rebalance_timeout_ms,
-        ) == (
-            recorded.group_instance_id,
-            recorded.client_id,
-            recorded.client_host,
-            recorded.session_timeout,
-            recorded.rebalance_timeout,
-        )
-
-    def _add_recorded(self, recorded: MemberMetadata) -> None:
-        rebalance_timeout_ms = recorded.rebalance_timeout
-        member = ClassicMember(
-            member_id=recorded.member_id,
-            group_instance_id=recorded.group_instance_id,
-            client_id=recorded.client_id,
-            client_host=recorded.client_host,
-            session_timeout_ms=recorded.session_timeout,
-            rebalance_timeout_ms=recorded.session_timeout
-            if rebalance_timeout_ms == -1
-            else rebalance_timeout_ms,
-            protocols=(Protocol(self.protocol_name or "", recorded.subscription),),
-            assignment=recorded.assignment,
-        )
-        if recorded.group_instance_id in self.static_members:
-            self.remove(self.static_members[recorded.group_instance_id])
-        self.add(member, self.protocol_type or "")
-
     def _count_protocols(self, member: ClassicMember, change: int) -> None:
         for protocol in member.protocols:
             count = self._supporters.get(protocol.name, 0) + change
@@ -379,30 +343,3 @@ class ClassicGroup:
             for protocol in member.protocols:
                 supporters[protocol.name] = supporters.get(protocol.name, 0) + 1
         assert supporters == self._supporters
-
-
-def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """The topics in a consumer's subscription (ConsumerProtocolSubscription), or None if it is not one.
-
-    Layout since version 0: int16 version, int32 count of topics, each an int16 length and UTF-8; what follows
-    belongs to later versions. Assignors of our own making may send anything, so bytes that are no
-    subscription are no error.
-    """
-    size = len(metadata)
-    if size < 6 or int.from_bytes(metadata[:2], signed=True) < 0:
-        return None
-    count, position = int.from_bytes(metadata[2:6], signed=True), 6
-    if not 0 <= count <= (size - 6) // 2:
-        return None
-    topics = []
-    for _ in range(count):
-        end = position + 2
-        length = int.from_bytes(metadata[position:end], signed=True)
-        if end > size or length < 0 or end + length > size:
-            return None
-        try:
-            topics.append(metadata[end : end + length].decode())
-        except UnicodeDecodeError:
-            return None
-        position = end + length
-    return topics

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from groupcoord.effects import StartTimer
 from groupcoord.member_commands import Protocol
 from groupcoord.request_token import Token
 
@@ -11,8 +12,8 @@ from groupcoord.request_token import Token
 class ClassicMember:
     """A member as it joined.
 
-    Soft state: `protocols` but for the chosen one, the tokens and `is_new` are not in the log; a restart
-    forgets them.
+    Soft state: `protocols` but for the chosen one, the tokens, `is_new` and the timer are not in the log; a
+    restart forgets them.
     """
 
     member_id: str
@@ -25,6 +26,8 @@ class ClassicMember:
     assignment: bytes = b""
     join_token: Token | None = None  # its JoinGroup that waits for the others
     sync_token: Token | None = None  # its SyncGroup that waits for the leader's
+    # As it was last started; a heartbeat starts the same one again, thousands of times.
+    session_timer: StartTimer | None = None
     is_new: bool = False  # waits in its first join: it does not know its id yet and cannot heartbeat
 
     @property

@@ -10,13 +10,14 @@ about to append. If an append fails, the caller drops the coordinator and loads 
 """
 
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
+from groupcoord.classic_group import ClassicGroup
 from groupcoord.commands import Command
 from groupcoord.describe_groups import describe_groups, list_groups
 from groupcoord.effects import Append, Effect, Refuse, StartTimer
 from groupcoord.heartbeat import heartbeat
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
-from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberCommand, SyncGroup
 from groupcoord.offset_commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
 from groupcoord.offset_commit import commit_offsets
 from groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, delete_offsets, expire_offsets, forget_topics
@@ -26,12 +27,11 @@ from groupcoord.rebalance import (
     expire_session,
     expire_sync,
     extend_initial_rebalance,
-    prepare_rebalance,
-    start_session,
+    start_classic_group,
+    stop_classic_group,
 )
-from groupcoord.shard import Shard
+from groupcoord.shard import Shard, check_group_id
 from groupcoord.sync_group import sync_group
-from groupcoord.timeline import Cause
 from groupcoord.timer_commands import (
     ExpireJoin,
     ExpireOffsets,
@@ -55,10 +55,9 @@ class Coordinator:
             StartTimer(EXPIRY_KEY, shard.config.offsets_retention_check_interval_ms, ExpireOffsets())
         ]
         for group in shard.groups.values():
-            effects += [start_session(group, member) for member in group.members.values()]
-            if len(group.members) > shard.config.group_max_size:
-                group.note(Cause.GROUP_TOO_LARGE, now_ms)
-                effects += self._settled(prepare_rebalance(shard, group, now_ms))
+            match group:
+                case ClassicGroup():
+                    effects += self._settled(start_classic_group(shard, group, now_ms))
         return effects
 
     def handle(self, command: Command, now_ms: int) -> list[Effect]:
@@ -75,10 +74,9 @@ class Coordinator:
         """Answer every request that waits: this is not the coordinator of these groups any more."""
         effects: list[Effect] = []
         for group in self.shard.groups.values():
-            for member in group.members.values():
-                tokens = (group.take_join_token(member), member.sync_token)
-                member.sync_token = None
-                effects += [Refuse(token, error) for token in tokens if token is not None]
+            match group:
+                case ClassicGroup():
+                    effects += stop_classic_group(group, error)
         return effects
 
     def check_invariants(self) -> None:
@@ -95,18 +93,12 @@ class Coordinator:
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
         shard = self.shard
         match command:
-            case Heartbeat():
-                return heartbeat(shard, command)
+            case Heartbeat() | JoinGroup() | SyncGroup() | LeaveGroup():
+                return self._decide_for_member(command, now_ms)
             case OffsetCommit():
                 return commit_offsets(shard, command, now_ms)
             case OffsetFetch():
                 return fetch_offsets(shard, command)
-            case JoinGroup():
-                return join_group(shard, command, now_ms)
-            case SyncGroup():
-                return sync_group(shard, command, now_ms)
-            case LeaveGroup():
-                return leave_group(shard, command, now_ms)
             case DescribeGroups():
                 return describe_groups(shard, command)
             case ListGroups():
@@ -127,3 +119,25 @@ class Coordinator:
                 return expire_offsets(shard, now_ms)
             case ForgetTopics():
                 return forget_topics(shard, command)
+
+    def _decide_for_member(self, command: MemberCommand, now_ms: int) -> list[Effect]:
+        """What members of the classic protocol ask, by what kind of group theirs is."""
+        check_group_id(command.group_id)
+        group = self.shard.group(command.group_id)
+        match group:
+            case None | ClassicGroup():
+                return _decide_in_classic_group(self.shard, group, command, now_ms)
+
+
+def _decide_in_classic_group(
+    shard: Shard, group: ClassicGroup | None, command: MemberCommand, now_ms: int
+) -> list[Effect]:
+    match command:
+        case Heartbeat():
+            return heartbeat(group, command)
+        case JoinGroup():
+            return join_group(shard, group, command, now_ms)
+        case SyncGroup():
+            return sync_group(shard, group, command, now_ms)
+        case LeaveGroup():
+            return leave_group(shard, group, command, now_ms)

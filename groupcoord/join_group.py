@@ -8,8 +8,10 @@ stable.
 
 from collections.abc import Sequence
 
-from groupcoord.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, subscribed_topics
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group_record import to_record
 from groupcoord.classic_member import ClassicMember
+from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.coordinator_config import (
     MAX_MEMBER_NAME_CHARS,
     MAX_PENDING_MEMBERS,
@@ -30,19 +32,17 @@ from groupcoord.rebalance import (
     supersede,
 )
 from groupcoord.record_codec import record_size_bytes
-from groupcoord.shard import Shard, check_group_id
+from groupcoord.shard import Shard
 from groupcoord.timeline import Cause
 from logstore.errors import ErrorCode, KafkaError
 
 
-def join_group(shard: Shard, command: JoinGroup, now_ms: int) -> list[Effect]:
-    check_group_id(command.group_id)
+def join_group(shard: Shard, group: ClassicGroup | None, command: JoinGroup, now_ms: int) -> list[Effect]:
     config = shard.config
     timeout_ms = command.session_timeout_ms
     if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
         return _refused(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
     protocols = _checked_protocols(command, config)
-    group = shard.classic_group(command.group_id)
     if group is None:
         if command.member_id:
             return _refused(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
@@ -221,7 +221,7 @@ def _replace_in_stable_group(
     """No rebalance, only another member id, unless the group would now choose another protocol."""
     group.update(member, protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
     session: StartTimer = start_session(group, member)
-    record = group.to_record({each.member_id: each.assignment for each in group.members.values()}, now_ms)
+    record = to_record(group, {each.member_id: each.assignment for each in group.members.values()}, now_ms)
     fits = record_size_bytes(record) <= shard.config.max_batch_bytes
     if group.select_protocol() != group.protocol_name or not fits:
         group.note(Cause.STATIC_REPLACED, now_ms, member, reason=command.reason or "")

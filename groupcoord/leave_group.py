@@ -1,33 +1,39 @@
 """LeaveGroup: members go, one or several at once (KIP-345); the rest rebalances once."""
 
+from collections.abc import Callable
+
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.effects import CancelTimer, Effect, Reply
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import LeaveGroup, MemberIdentity
 from groupcoord.member_results import LeaveGroupResult, LeftMember
 from groupcoord.rebalance import answer_removed, maybe_complete_join, prepare_rebalance, session_key
-from groupcoord.shard import Shard, check_group_id
+from groupcoord.shard import Shard
 from groupcoord.timeline import Cause
 from logstore.errors import ErrorCode, KafkaError
 
 
-def leave_group(shard: Shard, command: LeaveGroup, now_ms: int) -> list[Effect]:
-    check_group_id(command.group_id)
-    group = shard.classic_group(command.group_id)
+def leave_group(shard: Shard, group: ClassicGroup | None, command: LeaveGroup, now_ms: int) -> list[Effect]:
     effects: list[Effect] = []
-    left: list[LeftMember] = []
-    for identity in command.members:
-        error = ErrorCode.NONE
-        try:
-            effects += _remove(group, identity, now_ms)
-        except KafkaError as refused:
-            error = refused.code
-        left.append(LeftMember(identity.member_id, identity.group_instance_id, error))
+    left = leave_each(command, lambda identity: effects.extend(_remove(group, identity, now_ms)))
     if group is not None:
         if any(member.error is ErrorCode.NONE for member in left):
             effects += _after_leaving(shard, group, now_ms)
         shard.drop_if_hollow(group)
     return [*effects, Reply(command.token, LeaveGroupResult(members=left))]
+
+
+def leave_each(command: LeaveGroup, leave: Callable[[MemberIdentity], None]) -> list[LeftMember]:
+    """Who of the batch left: all for whom `leave` raises no KafkaError."""
+    left: list[LeftMember] = []
+    for identity in command.members:
+        error = ErrorCode.NONE
+        try:
+            leave(identity)
+        except KafkaError as refused:
+            error = refused.code
+        left.append(LeftMember(identity.member_id, identity.group_instance_id, error))
+    return left
 
 
 def _remove(group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -> list[Effect]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from groupcoord.request_token import Token
 
@@ -71,3 +71,6 @@ class LeaveGroup:
     token: Token
     group_id: str
     members: Sequence[MemberIdentity]
+
+
+MemberCommand: TypeAlias = JoinGroup | SyncGroup | Heartbeat | LeaveGroup

@@ -5,10 +5,8 @@ members. Members may commit while a rebalance is being prepared, so that they ca
 while it completes.
 """
 
-from groupcoord.classic_group import ClassicGroup
 from groupcoord.effects import Append, Effect, Reply
 from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
-from groupcoord.group_state import GroupState
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
 from groupcoord.offset_results import OffsetCommitResult
 from groupcoord.rebalance import start_session
@@ -25,7 +23,7 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
     if group is None:
         _check_unknown_group(command)
     else:
-        _check_committer(group, command)
+        group.check_commit(command)
         member = group.members.get(command.member_id)
         if member is not None:
             effects.append(start_session(group, member))  # a commit is a sign of life
@@ -56,21 +54,6 @@ def _check_unknown_group(command: OffsetCommit) -> None:
         if command.unknown_group_is_illegal_generation:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
-
-
-def _check_committer(group: ClassicGroup, command: OffsetCommit) -> None:
-    if command.generation_id < 0 and group.state is GroupState.EMPTY:
-        return
-    if command.generation_id >= 0 or command.member_id or command.group_instance_id is not None:
-        group.validate_member(command.member_id, command.group_instance_id)
-        if command.generation_id != group.generation_id:
-            raise KafkaError(
-                ErrorCode.ILLEGAL_GENERATION, f"the group is at generation {group.generation_id}"
-            )
-    elif group.state is not GroupState.EMPTY:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group waits for its leader's assignment")
 
 
 def _to_record(group_id: str, offset: OffsetToCommit, now_ms: int, expire_ms: int) -> OffsetRecord:

@@ -17,17 +17,15 @@ from collections.abc import Sequence
 
 from groupcoord.admin_commands import DeleteGroups
 from groupcoord.admin_results import DeleteGroupsResult
-from groupcoord.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS
 from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
-from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord, OffsetCommitValue, OffsetRecord
-from groupcoord.group_state import GroupState
+from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
 from groupcoord.offset_commands import ForgetTopics, OffsetDelete
 from groupcoord.offset_results import OffsetDeleteResult
 from groupcoord.offset_values import read_offset_value
 from groupcoord.rebalance import session_key
 from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Shard, appends
+from groupcoord.shard import Group, Shard, appends
 from groupcoord.timer_commands import ExpireOffsets
 from logstore.errors import ErrorCode, KafkaError
 
@@ -43,7 +41,7 @@ def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
     records: list[GroupRecord] = []
     seen = 0
     while shard.expiry_queue and seen < EXPIRY_SLICE_OFFSETS:
-        group = shard.classic_group(shard.expiry_queue.pop())
+        group = shard.group(shard.expiry_queue.pop())
         if group is not None:
             seen += 1 + _expire_group(shard, group, now_ms, records)
     delay_ms = 0 if shard.expiry_queue else shard.config.offsets_retention_check_interval_ms
@@ -51,7 +49,7 @@ def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
     return [*appends(records, shard.config.max_batch_bytes), timer]
 
 
-def _expire_group(shard: Shard, group: ClassicGroup, now_ms: int, records: list[GroupRecord]) -> int:
+def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRecord]) -> int:
     """Add the tombstones that are due for one group; how many offsets it has."""
     group_id = group.group_id
     seen = 0
@@ -66,23 +64,15 @@ def _expire_group(shard: Shard, group: ClassicGroup, now_ms: int, records: list[
                 records.append(OffsetRecord(group_id, topic, partition, None))
             else:
                 all_expired = False
-    if all_expired and group.state is GroupState.EMPTY and not group.pending_join_members:
-        records.append(GroupMetadataRecord(group_id, None))
+    if all_expired and group.is_deserted:
+        records += group.tombstones()
     return seen
 
 
-def _is_expired(group: ClassicGroup, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
-    since_ms = value.commit_timestamp
-    if group.protocol_type is not None:
-        if group.state is GroupState.EMPTY:
-            if group.state_timestamp_ms != NO_TIMESTAMP_MS:
-                since_ms = group.state_timestamp_ms
-        elif (
-            group.state is not GroupState.STABLE
-            or group.protocol_type != CONSUMER_PROTOCOL_TYPE
-            or group.subscribed_topics is None
-        ):
-            return False
+def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+    since_ms = group.retained_since_ms(value.commit_timestamp)
+    if since_ms is None:
+        return False
     if value.expire_timestamp != NO_TIMESTAMP_MS:
         return now_ms >= value.expire_timestamp
     return now_ms - since_ms >= retention_ms
@@ -92,11 +82,10 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
     """OffsetDelete (KIP-496): not those of a topic that the group's consumers read."""
     if not command.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    group = shard.classic_group(command.group_id)
+    group = shard.group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members whose topics are not known")
+    group.check_delete_offsets()
     records: list[GroupRecord] = []
     topics: list[tuple[str, Sequence[tuple[int, ErrorCode]]]] = []
     for topic, partitions in command.topics:
@@ -121,12 +110,12 @@ def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
         group = shard.classic_group(group_id)
         if group is None or group_id in deleted:
             errors.append((group_id, ErrorCode.GROUP_ID_NOT_FOUND))
-        elif group.state is not GroupState.EMPTY:
+        elif not group.is_empty:
             errors.append((group_id, ErrorCode.NON_EMPTY_GROUP))
         else:
             errors.append((group_id, ErrorCode.NONE))
             deleted.add(group_id)
-            records += [*shard.offsets.tombstones(group_id), GroupMetadataRecord(group_id, None)]
+            records += [*shard.offsets.tombstones(group_id), *group.tombstones()]
             effects += [CancelTimer(session_key(group, each)) for each in sorted(group.pending_join_members)]
     reply = Reply(command.token, DeleteGroupsResult(errors=errors), shows_state=True)
     return [*effects, *appends(records, shard.config.max_batch_bytes), reply]

@@ -9,8 +9,9 @@ Functions here return effects and change soft state; what they decide for good g
 """
 
 from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group_record import to_record
 from groupcoord.classic_member import ClassicMember
-from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer, TimerKey
+from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
 from groupcoord.group_state import MOVES, GroupState
 from groupcoord.member_results import JoinGroupResult, SyncGroupResult
 from groupcoord.request_token import Token
@@ -35,8 +36,31 @@ def sync_key(group: ClassicGroup) -> TimerKey:
 def start_session(group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> StartTimer:
     """Give the member its session timeout, or the stated time, from now on."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-    command = ExpireSession(group_id=group.group_id, member_id=member.member_id)
-    return StartTimer(session_key(group, member.member_id), delay_ms, command)
+    timer = member.session_timer
+    if timer is None or timer.delay_ms != delay_ms or timer.key.member_id != member.member_id:
+        command = ExpireSession(group_id=group.group_id, member_id=member.member_id)
+        timer = StartTimer(session_key(group, member.member_id), delay_ms, command)
+        member.session_timer = timer
+    return timer
+
+
+def start_classic_group(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
+    """After it was loaded: each member has its session timeout to show up."""
+    effects: list[Effect] = [start_session(group, member) for member in group.members.values()]
+    if len(group.members) > shard.config.group_max_size:
+        group.note(Cause.GROUP_TOO_LARGE, now_ms)
+        effects += prepare_rebalance(shard, group, now_ms)
+    return effects
+
+
+def stop_classic_group(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
+    """Answer every join and sync that waits."""
+    effects: list[Effect] = []
+    for member in group.members.values():
+        tokens = (group.take_join_token(member), member.sync_token)
+        member.sync_token = None
+        effects += [Refuse(token, error) for token in tokens if token is not None]
+    return effects
 
 
 def rebalance_or_complete(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
@@ -119,7 +143,7 @@ def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
     group.start_generation(now_ms)
     if not group.members:
         group.timeline.end(now_ms, group.generation_id, 0)
-        effects.append(Append([group.to_record({}, now_ms)]))
+        effects.append(Append([to_record(group, {}, now_ms)]))
         return effects
     for member in group.members.values():
         token = group.take_join_token(member)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group_record import load_classic_group
 from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD, CoordinatorConfig
 from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
@@ -65,7 +66,7 @@ class Shard:
                 self.keep_group_of_offsets(group_id)
             case GroupMetadataRecord(group_id, value):
                 assert value is not None
-                self.groups.setdefault(group_id, ClassicGroup(group_id)).load(value)
+                load_classic_group(self.groups.setdefault(group_id, ClassicGroup(group_id)), value)
 
     def _replay_offset(self, record: OffsetRecord) -> None:
         self.offsets.replay(record)

@@ -4,6 +4,7 @@ What is assigned is bytes between the members; a member that the leader forgot g
 """
 
 from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group_record import to_record
 from groupcoord.effects import Append, Effect, Reply
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import SyncGroup
@@ -16,22 +17,19 @@ from groupcoord.rebalance import (
     sync_received,
 )
 from groupcoord.record_codec import record_size_bytes
-from groupcoord.shard import Shard, check_group_id
+from groupcoord.shard import Shard
 from groupcoord.timeline import Cause
 from logstore.errors import ErrorCode, KafkaError
 
 
-def sync_group(shard: Shard, command: SyncGroup, now_ms: int) -> list[Effect]:
-    check_group_id(command.group_id)
-    group = shard.classic_group(command.group_id)
+def sync_group(shard: Shard, group: ClassicGroup | None, command: SyncGroup, now_ms: int) -> list[Effect]:
     if group is None or group.state is GroupState.EMPTY:
         return _refused(command, ErrorCode.UNKNOWN_MEMBER_ID)
     try:
         member = group.validate_member(command.member_id, command.group_instance_id)
+        group.check_generation(command.generation_id)
     except KafkaError as error:
         return _refused(command, error.code)
-    if command.generation_id != group.generation_id:
-        return _refused(command, ErrorCode.ILLEGAL_GENERATION)
     if _differs(command.protocol_type, group.protocol_type) or _differs(
         command.protocol_name, group.protocol_name
     ):
@@ -60,7 +58,7 @@ def _assign(shard: Shard, group: ClassicGroup, command: SyncGroup, now_ms: int) 
     """
     given = dict(command.assignments)
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-    record = group.to_record(assignments, now_ms)
+    record = to_record(group, assignments, now_ms)
     if record_size_bytes(record) > shard.config.max_batch_bytes:
         # The log would refuse it. The members hear of an error and try again, as with Kafka.
         effects = fail_waiting_syncs(group, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from groupcoord.classic_group_record import to_record
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
 from groupcoord.group_state import GroupState
@@ -186,10 +187,10 @@ def run(seed: int) -> None:
     live = world.coordinator.shard.groups["g"]
     assert {client.member_id for client in clients} == set(live.members)
     assert all(client.assignment for client in clients)
-    before = live.to_record({m.member_id: m.assignment for m in live.members.values()}, 0)
+    before = to_record(live, {m.member_id: m.assignment for m in live.members.values()}, 0)
     world.restart()
     after = world.coordinator.shard.groups["g"]
-    assert after.to_record({m.member_id: m.assignment for m in after.members.values()}, 0) == before
+    assert to_record(after, {m.member_id: m.assignment for m in after.members.values()}, 0) == before
     world.advance(10 * REBALANCE_MS + SESSION_MS)
     assert world.state() is GroupState.EMPTY
     assert world.waiting() == set()

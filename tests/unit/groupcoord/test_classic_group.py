@@ -3,6 +3,7 @@
 import pytest
 
 from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group_record import load_classic_group
 from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
 from groupcoord.effects import Refuse, Reply
 from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
@@ -735,6 +736,6 @@ def test_members_without_a_protocol_type_are_loaded_from_several_records() -> No
     )
 
     for members in ([a], [a, b]):
-        group.load(GroupMetadataValue(protocol="range", members=members))
+        load_classic_group(group, GroupMetadataValue(protocol="range", members=members))
 
     assert set(group.members) == {"a", "b"}

@@ -6,7 +6,7 @@ import pytest
 
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
 from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListedGroup, ListGroupsResult
-from groupcoord.classic_group import subscribed_topics
+from groupcoord.consumer_protocol import subscribed_topics
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Append, Refuse, Reply
 from groupcoord.group_records import GroupMetadataRecord
