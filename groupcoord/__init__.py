@@ -44,7 +44,8 @@ heartbeat           Heartbeat
 leave_group         LeaveGroup, in batches
 offset_commit       OffsetCommit
 offset_fetch        OffsetFetch
-offset_expiry       expiry and deletion of offsets and groups
+offset_delete       OffsetDelete, and offsets of topics that are gone
+offset_expiry       expiry of offsets and groups; DeleteGroups
 describe_groups     DescribeGroups, ListGroups
 coordinator         one shard: dispatch, replay, start, stop
 """

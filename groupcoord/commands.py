@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from groupcoord.offset_commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
+from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
 from groupcoord.timer_commands import (
     ExpireJoin,
     ExpireOffsets,
@@ -33,4 +33,4 @@ ClientCommand: TypeAlias = (
 # What leads to no records, and is answered while the log takes none.
 ReadOnlyCommand: TypeAlias = Heartbeat | OffsetFetch | DescribeGroups | ListGroups
 TimerCommand: TypeAlias = ExpireSession | ExtendInitialRebalance | ExpireJoin | ExpireSync | ExpireOffsets
-Command: TypeAlias = ClientCommand | TimerCommand | ForgetTopics
+Command: TypeAlias = ClientCommand | TimerCommand | ForgetOffsets | ForgetTopics

@@ -18,9 +18,10 @@ from groupcoord.heartbeat import heartbeat
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberCommand, SyncGroup
-from groupcoord.offset_commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
+from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
 from groupcoord.offset_commit import commit_offsets
-from groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, delete_offsets, expire_offsets, forget_topics
+from groupcoord.offset_delete import delete_offsets, forget_offsets, forget_topics
+from groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, expire_offsets
 from groupcoord.offset_fetch import fetch_offsets
 from groupcoord.rebalance import (
     expire_join,
@@ -117,6 +118,8 @@ class Coordinator:
                 return expire_sync(shard, command, now_ms)
             case ExpireOffsets():
                 return expire_offsets(shard, now_ms)
+            case ForgetOffsets():
+                return forget_offsets(shard, command)
             case ForgetTopics():
                 return forget_topics(shard, command)
 

@@ -45,6 +45,22 @@ class OffsetDelete:
     topics: Sequence[tuple[str, Sequence[int]]]
 
 
+class StaleOffset(NamedTuple):
+    """An offset, with its value's bytes, that was committed for a topic that is gone."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetOffsets:
+    """These were committed for topics that were deleted while nobody coordinated their groups."""
+
+    offsets: Sequence[StaleOffset]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetTopics:
     """These topics were deleted: their offsets go too."""

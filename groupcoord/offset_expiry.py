@@ -13,21 +13,17 @@ The rules are Kafka's (KIP-211, `offsets.retention.minutes`):
 An empty group without offsets goes at the next look.
 """
 
-from collections.abc import Sequence
-
 from groupcoord.admin_commands import DeleteGroups
 from groupcoord.admin_results import DeleteGroupsResult
 from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS
 from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
 from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_commands import ForgetTopics, OffsetDelete
-from groupcoord.offset_results import OffsetDeleteResult
 from groupcoord.offset_values import read_offset_value
 from groupcoord.rebalance import session_key
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Group, Shard, appends
 from groupcoord.timer_commands import ExpireOffsets
-from logstore.errors import ErrorCode, KafkaError
+from logstore.errors import ErrorCode
 
 EXPIRY_KEY = TimerKey("offsets")
 
@@ -78,28 +74,6 @@ def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_m
     return now_ms - since_ms >= retention_ms
 
 
-def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
-    """OffsetDelete (KIP-496): not those of a topic that the group's consumers read."""
-    if not command.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    group = shard.group(command.group_id)
-    if group is None:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
-    group.check_delete_offsets()
-    records: list[GroupRecord] = []
-    topics: list[tuple[str, Sequence[tuple[int, ErrorCode]]]] = []
-    for topic, partitions in command.topics:
-        if group.is_subscribed_to(topic):
-            topics.append((topic, [(each, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for each in partitions]))
-            continue
-        topics.append((topic, [(each, ErrorCode.NONE) for each in partitions]))
-        for partition in partitions:
-            if shard.offsets.get(command.group_id, topic, partition) is not None:
-                records.append(OffsetRecord(command.group_id, topic, partition, None))
-    reply = Reply(command.token, OffsetDeleteResult(topics=topics), shows_state=True)
-    return [*appends(records, shard.config.max_batch_bytes), reply]
-
-
 def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
     """DeleteGroups: empty groups go with their offsets, each for itself."""
     effects: list[Effect] = []
@@ -119,15 +93,3 @@ def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
             effects += [CancelTimer(session_key(group, each)) for each in sorted(group.pending_join_members)]
     reply = Reply(command.token, DeleteGroupsResult(errors=errors), shows_state=True)
     return [*effects, *appends(records, shard.config.max_batch_bytes), reply]
-
-
-def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
-    """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
-    records: list[GroupRecord] = [
-        OffsetRecord(group_id, topic, partition, None)
-        for group_id in sorted(shard.offsets.groups())
-        for topic, partitions in shard.offsets.topics_of(group_id).items()
-        if topic in command.topics
-        for partition in partitions
-    ]
-    return list(appends(records, shard.config.max_batch_bytes))

@@ -75,6 +75,12 @@ def read_offset_value(content: bytes) -> OffsetCommitValue:
     )
 
 
+def topic_id_in(content: bytes) -> bytes:
+    """The id of the topic that a readable value was committed for, ZERO_UUID if it does not say."""
+    end = _end_of_short_metadata(content)
+    return read_offset_value(content).topic_id if end < 0 else content[end + 11 :] or ZERO_UUID
+
+
 def is_offset_value(content: bytes) -> bool:
     """Whether `read_offset_value` can read it; cheaper than reading it."""
     end = _end_of_short_metadata(content)

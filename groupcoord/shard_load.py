@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+from groupcoord.offset_commands import StaleOffset
 from groupcoord.offset_log_scan import PAUSE_RECORDS, ScannedLog
+from groupcoord.offset_values import topic_id_in
 from groupcoord.record_codec import decode_record
 from groupcoord.shard import Shard
 from logstore.errors import KafkaError
+from logstore.schema import ZERO_UUID
 
 
 def load_shard(scanned: ScannedLog, shard: Shard, *, pause: Callable[[], None] = lambda: None) -> Shard:
@@ -28,3 +31,28 @@ def load_shard(scanned: ScannedLog, shard: Shard, *, pause: Callable[[], None] =
     for group_id in (*shard.offsets.groups(), *shard.pending.groups()):
         shard.keep_group_of_offsets(group_id)
     return shard
+
+
+def stale_offsets(
+    shard: Shard, topic_id_of: Callable[[str], bytes | None], *, pause: Callable[[], None] = lambda: None
+) -> list[StaleOffset]:
+    """Offsets of topics that are gone, or that are other topics of the same name now.
+
+    Such offsets go when their topic is deleted, but the coordinator of that time may have failed first.
+    `topic_id_of` gives the id of a topic that there is.
+    """
+    stale = []
+    seen = 0
+    for group_id in shard.offsets.groups():
+        for topic, partitions in shard.offsets.topics_of(group_id).items():
+            topic_id = topic_id_of(topic)
+            stale += [
+                StaleOffset(group_id, topic, partition, value)
+                for partition, value in partitions.items()
+                if topic_id is None or topic_id_in(value) not in (ZERO_UUID, topic_id)
+            ]
+            seen += len(partitions)
+            if seen >= PAUSE_RECORDS:
+                seen = 0
+                pause()
+    return stale

@@ -9,10 +9,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
+from groupcoord.offset_commands import StaleOffset
 from groupcoord.offset_log_scan import LogScan, Unreadable
 from groupcoord.shard import Shard
-from groupcoord.shard_load import load_shard
+from groupcoord.shard_load import load_shard, stale_offsets
 from logstore.disk import FileSlice
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import FetchIsolation
@@ -32,6 +34,14 @@ class LoadEndedError(Exception):
     """The shard was closed while it was loaded."""
 
 
+class LoadedShard(NamedTuple):
+    """A shard as its log has it."""
+
+    shard: Shard
+    unreadable: Unreadable
+    stale: list[StaleOffset]  # to be removed
+
+
 class GroupLoader:
     """The loads of one node; at most `MAX_LOADS` at a time, the others wait."""
 
@@ -39,9 +49,14 @@ class GroupLoader:
         self._slots = asyncio.Semaphore(MAX_LOADS)
 
     async def load(
-        self, partition: Partition, make_shard: Callable[[], Shard], is_closed: Callable[[], bool]
-    ) -> tuple[Shard, Unreadable]:
-        """The shard as the partition's log has it now, and what was left out because it could not be read.
+        self,
+        partition: Partition,
+        *,
+        make_shard: Callable[[], Shard],
+        topic_id_of: Callable[[str], bytes | None],
+        is_closed: Callable[[], bool],
+    ) -> LoadedShard:
+        """The shard as the partition's log has it now. `make_shard` and `topic_id_of` are called in a thread.
 
         KafkaError if the log cannot be read; LoadEndedError soon after `is_closed` is true.
         """
@@ -55,14 +70,18 @@ class GroupLoader:
 
         async with self._slots:
             scan = await _scan(partition, pause)
-            return await asyncio.to_thread(_make, scan, make_shard, pause)
+            return await asyncio.to_thread(_make, scan, make_shard, topic_id_of, pause)
 
 
 def _make(
-    scan: LogScan, make_shard: Callable[[], Shard], pause: Callable[[], None]
-) -> tuple[Shard, Unreadable]:
+    scan: LogScan,
+    make_shard: Callable[[], Shard],
+    topic_id_of: Callable[[str], bytes | None],
+    pause: Callable[[], None],
+) -> LoadedShard:
     scanned = scan.finish()
-    return load_shard(scanned, make_shard(), pause=pause), scanned.unreadable
+    shard = load_shard(scanned, make_shard(), pause=pause)
+    return LoadedShard(shard, scanned.unreadable, stale_offsets(shard, topic_id_of, pause=pause))
 
 
 async def _scan(partition: Partition, pause: Callable[[], None]) -> LogScan:

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from groupcoord.commands import ClientCommand
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.offset_commands import ForgetTopics
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
 from logstore.compression import Compression
@@ -113,10 +112,9 @@ class GroupRuntime:
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """These topics were deleted; drop what groups have committed for them."""
-        command = ForgetTopics(topics=frozenset(topics))
+        deleted = frozenset(topics)
         for shard in list(self._shards.values()):
-            if shard.is_loaded and not shard.is_closed:
-                shard.handle(command)
+            shard.forget_topics(deleted)
 
     # ---- where a group is ----------------------------------------------------------------------------
 
@@ -262,12 +260,16 @@ class GroupRuntime:
         if not shard.load_if_empty():
             self._tasks.create_task(self._load(index, shard))
 
+    def _topic_id_of(self, name: str) -> bytes | None:
+        topic = self._image().topics.by_name.get(name)
+        return topic.topic_id if topic is not None else None
+
     def _new_shard(self) -> Shard:
         return Shard(self._config, self._new_uuid)
 
     async def _load(self, index: int, shard: GroupShard) -> None:
         try:
-            await shard.load(self._loader)
+            await shard.load(self._loader, self._topic_id_of)
         except KafkaError as error:
             if shard.is_closed:
                 return  # another node leads it, or it is gone, and its files with it

@@ -12,7 +12,7 @@ from functools import partial
 from groupcoord.commands import Command, ReadOnlyCommand
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
-from groupcoord.offset_commands import ForgetTopics
+from groupcoord.offset_commands import ForgetOffsets, ForgetTopics
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
 from logstore.compression import Compression
@@ -26,7 +26,6 @@ from node.runtime.timer_queue import TimerQueue
 
 # Until what a timer brought is tried again, while too few replicas are in sync.
 WRITE_AGAIN_MS = 1_000
-FORGET_KEY = TimerKey("forget")
 
 log = logging.getLogger(__name__)
 
@@ -89,18 +88,29 @@ class GroupShard:
         self._start(Coordinator(self._new_shard()))
         return True
 
-    async def load(self, loader: GroupLoader) -> None:
+    async def load(self, loader: GroupLoader, topic_id_of: Callable[[str], bytes | None]) -> None:
         """Have the partition replayed; until then requests are told to wait."""
         try:
-            shard, unreadable = await loader.load(self.partition, self._new_shard, lambda: self.is_closed)
+            loaded = await loader.load(
+                self.partition,
+                make_shard=self._new_shard,
+                topic_id_of=topic_id_of,
+                is_closed=lambda: self.is_closed,
+            )
         except LoadEndedError:
             return
+        unreadable = loaded.unreadable
         for problem in unreadable.first:
             log.error("%s: a record is left out: %s", self.partition.topic_partition, problem)
         if unreadable.count > len(unreadable.first):
             log.error("%s: %d records are left out.", self.partition.topic_partition, unreadable.count)
-        if not self.is_closed:
-            self._start(Coordinator(shard))
+        if self.is_closed:
+            return
+        self._start(Coordinator(loaded.shard))
+        if loaded.stale:
+            self.handle(ForgetOffsets(offsets=loaded.stale))
+        if self._forgotten_topics and not self.is_closed:
+            self.forget_topics(frozenset())
 
     def _start(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -130,6 +140,13 @@ class GroupShard:
                 self.close(ErrorCode.NOT_COORDINATOR)
                 self._failed(self)
 
+    def forget_topics(self, topics: frozenset[str]) -> None:
+        """These topics were deleted: drop what was committed for them, as soon as that is possible."""
+        if not self.is_loaded:
+            self._forgotten_topics |= topics
+        elif not self.is_closed:
+            self.handle(ForgetTopics(topics=topics))
+
     def _refusal(self, command: Command) -> KafkaError | None:
         """Why the log would not take the records that a command may lead to.
 
@@ -148,7 +165,10 @@ class GroupShard:
         if isinstance(command, ForgetTopics):
             self._forgotten_topics |= command.topics
             again = ForgetTopics(topics=self._forgotten_topics)
-            self._start_timer(FORGET_KEY, WRITE_AGAIN_MS, again)
+            self._start_timer(TimerKey("forget-topics"), WRITE_AGAIN_MS, again)
+            return
+        if isinstance(command, ForgetOffsets):
+            self._start_timer(TimerKey("forget-offsets"), WRITE_AGAIN_MS, command)
             return
         token = getattr(command, "token", None)
         assert token is not None, command

@@ -77,6 +77,7 @@ class GroupNode:
         self.image = MetadataImage(
             topics=TopicsImage(by_name={OFFSETS_TOPIC: topic}, by_id={TOPIC_ID: topic})
         )
+        self.add_topic("t", b"t" * 16)  # what the tests commit for
         assignment = Assignment(
             leader_id=leader,
             leader_epoch=leader_epoch,

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
 from node.replica.partition import Assignment, Partition
 from node.runtime import group_loader
-from node.runtime.group_loader import GroupLoader, LoadEndedError
+from node.runtime.group_loader import GroupLoader, LoadedShard, LoadEndedError
 
 ALONE = Assignment(leader_id=1, leader_epoch=0, partition_epoch=0, replicas=(1,), in_sync_replicas=(1,))
 
@@ -49,13 +50,25 @@ def new_shard() -> Shard:
     return Shard(CoordinatorConfig(), lambda: "uuid")
 
 
+async def load(
+    loader: GroupLoader,
+    partition: Partition,
+    *,
+    make_shard: Callable[[], Shard] = new_shard,
+    is_closed: Callable[[], bool] = lambda: False,
+) -> LoadedShard:
+    return await loader.load(
+        partition, make_shard=make_shard, topic_id_of=lambda name: bytes(16), is_closed=is_closed
+    )
+
+
 def test_a_shard_is_loaded_piece_by_piece_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_loader, "LOAD_BYTES", 10_000)
     partition = partition_with(batches=30)
 
-    shard, unreadable = asyncio.run(GroupLoader().load(partition, new_shard, lambda: False))
+    shard, unreadable, stale = asyncio.run(load(GroupLoader(), partition))
 
-    assert shard.offsets.count == 100 and unreadable.count == 0
+    assert shard.offsets.count == 100 and unreadable.count == 0 and not stale
     value = shard.offsets.get("g", "t", 99)
     assert value is not None and value.offset == 29
 
@@ -69,7 +82,7 @@ def test_closing_ends_a_load_within_one_pause() -> None:
         return looked > 3
 
     with pytest.raises(LoadEndedError):
-        asyncio.run(GroupLoader().load(partition_with(batches=100), new_shard, is_closed))
+        asyncio.run(load(GroupLoader(), partition_with(batches=100), is_closed=is_closed))
 
     assert looked == 4
 
@@ -89,7 +102,7 @@ def test_no_more_loads_at_once_than_the_machine_has_use_for() -> None:
         loader = GroupLoader()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(8):
-                tasks.create_task(loader.load(partition_with(batches=1), counted, lambda: False))
+                tasks.create_task(load(loader, partition_with(batches=1), make_shard=counted))
 
     asyncio.run(story())
 

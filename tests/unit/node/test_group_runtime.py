@@ -52,6 +52,13 @@ def commit(group_id: str, offset: int = 42) -> Make:
     )
 
 
+def commit_all(group_id: str, *topics: tuple[str, bytes]) -> Make:
+    offsets = [OffsetToCommit(name, 0, 1, topic_id=topic_id) for name, topic_id in topics]
+    return lambda token: OffsetCommit(
+        token=token, group_id=group_id, generation_id=-1, member_id="", offsets=offsets
+    )
+
+
 def fetch(group_id: str) -> Make:
     return lambda token: OffsetFetch(token=token, group_id=group_id, topics=None)
 
@@ -400,6 +407,47 @@ def test_a_new_leader_opens_its_shards_and_can_drop_the_offsets_of_deleted_topic
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics == []
 
     play(story)
+
+
+def test_offsets_of_topics_that_went_while_nobody_coordinated_go_when_they_are_loaded() -> None:
+    async def before(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        await node.ask(
+            "g", commit_all("g", ("t", bytes(16)), ("u", bytes(16)), ("v", b"v" * 16), ("w", b"w" * 16))
+        )
+
+    async def after(node: GroupNode) -> None:
+        node.host(leader_epoch=1)
+        node.add_topic("v", b"n" * 16)  # deleted, and created again
+        node.add_topic("w", b"w" * 16)
+        node.groups.refresh()
+        await node.loaded()
+
+        fetched = await node.ask("g", fetch("g"))
+
+        assert [topic for topic, _ in fetched.topics] == ["t", "w"]
+
+    first = play(before)
+    play(after, GroupNode(first.disk))
+
+
+def test_a_topic_that_is_deleted_while_a_shard_loads_takes_its_offsets_along() -> None:
+    async def before(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        await node.ask("g", commit("g", 7))
+
+    async def after(node: GroupNode) -> None:
+        node.host(leader_epoch=1)
+        node.groups.refresh()
+        node.groups.forget_topics(["t"])
+        await node.loaded()
+
+        fetched = await node.ask("g", fetch("g"))
+
+        assert isinstance(fetched, OffsetFetchResult) and fetched.topics == []
+
+    first = play(before)
+    play(after, GroupNode(first.disk))
 
 
 def test_a_bug_in_the_core_costs_a_reload_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,55 @@
+"""Offsets that are deleted by hand, or because what they were committed for is gone."""
+
+from collections.abc import Sequence
+
+from groupcoord.effects import Effect, Reply
+from groupcoord.group_records import OffsetRecord
+from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetDelete
+from groupcoord.offset_results import OffsetDeleteResult
+from groupcoord.record_codec import GroupRecord
+from groupcoord.shard import Shard, appends
+from logstore.errors import ErrorCode, KafkaError
+
+
+def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
+    """OffsetDelete (KIP-496): not those of a topic that the group's consumers read."""
+    if not command.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    group = shard.group(command.group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+    group.check_delete_offsets()
+    records: list[GroupRecord] = []
+    topics: list[tuple[str, Sequence[tuple[int, ErrorCode]]]] = []
+    for topic, partitions in command.topics:
+        if group.is_subscribed_to(topic):
+            topics.append((topic, [(each, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for each in partitions]))
+            continue
+        topics.append((topic, [(each, ErrorCode.NONE) for each in partitions]))
+        for partition in partitions:
+            if shard.offsets.get(command.group_id, topic, partition) is not None:
+                records.append(OffsetRecord(command.group_id, topic, partition, None))
+    reply = Reply(command.token, OffsetDeleteResult(topics=topics), shows_state=True)
+    return [*appends(records, shard.config.max_batch_bytes), reply]
+
+
+def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
+    """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
+    records: list[GroupRecord] = [
+        OffsetRecord(group_id, topic, partition, None)
+        for group_id in sorted(shard.offsets.groups())
+        for topic, partitions in shard.offsets.topics_of(group_id).items()
+        if topic in command.topics
+        for partition in partitions
+    ]
+    return list(appends(records, shard.config.max_batch_bytes))
+
+
+def forget_offsets(shard: Shard, command: ForgetOffsets) -> list[Effect]:
+    """What a load found to be of topics that are gone; a commit may have come since, and stays."""
+    records: list[GroupRecord] = [
+        OffsetRecord(group_id, topic, partition, None)
+        for group_id, topic, partition, value in command.offsets
+        if shard.offsets.topics_of(group_id).get(topic, {}).get(partition) == value
+    ]
+    return list(appends(records, shard.config.max_batch_bytes))
