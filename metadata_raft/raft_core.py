@@ -96,8 +96,9 @@ class RaftCore:
         ] = {}  # what this leader appended, by index: it need not be decoded
         self._events: list[Callable[[QuorumListener], None]] = []
         self._is_scheduled = False
+        self._notice_at: float | None = None  # for which a timer runs, or ran
         self._is_closing = self._is_started = False
-        self._view: CoreView | None = None
+        self._told_status: QuorumStatus | None = None
         self._status: QuorumStatus | None = None
         self._status_at = 0.0
         self._status_voters: VoterSet | None = None
@@ -209,6 +210,9 @@ class RaftCore:
         try:
             if self.member.cycle():
                 self._wake()
+            elif self.member.notice_at not in (None, self._notice_at):
+                self._notice_at = self.member.notice_at
+                self._loop.call_at(self._notice_at, self._wake)
             self._make_snapshot_if_due()
             self._tell()
         except Exception as error:
@@ -352,20 +356,22 @@ class RaftCore:
     # ---- what the node is told -------------------------------------------------------------------------
 
     def _tell(self) -> None:
-        engine, events = self.member.engine, self._events
-        view = CoreView(engine.leader_id, engine.term, self._current_status())
-        if events or view != self._view:
-            self._events, self._view = [], view
-            self._node.tell(events, view)
+        events, status = self._events, self._current_status()
+        if events or status is not self._told_status:
+            self._events, self._told_status = [], status
+            self._node.tell(events, CoreView(status.leader_id, status.epoch, status))
 
     def _current_status(self) -> QuorumStatus:
+        """The same object while nothing has changed; the progress of others is looked at now and then."""
         now, engine, voters = self._loop.time(), self.member.engine, self.member.voters
+        status, end_offset = self._status, self._image.version + 1
         is_stale = now - self._status_at >= STATUS_SECONDS or voters is not self._status_voters
-        if is_stale or self._status is None or self._status.epoch != engine.term:
+        if is_stale or status is None or status.epoch != engine.term:
             self._status, self._status_at, self._status_voters = self._make_status(), now, voters
-        return self._status._replace(
-            leader_id=engine.leader_id, epoch=engine.term, high_watermark=self._image.version + 1
-        )
+        elif status.leader_id != engine.leader_id or status.high_watermark != end_offset:
+            self._status = status._replace(leader_id=engine.leader_id, high_watermark=end_offset)
+        assert self._status is not None
+        return self._status
 
     def _make_status(self) -> QuorumStatus:
         member, now_ms = self.member, self._settings.now_ms()
@@ -391,7 +397,12 @@ class RaftCore:
         ]
         observers = [status for node_id, status in sorted(found.items()) if node_id not in member.voters]
         return QuorumStatus(
-            member.engine.leader_id, member.engine.term, 0, voters, observers, member.returned
+            member.engine.leader_id,
+            member.engine.term,
+            self._image.version + 1,
+            voters,
+            observers,
+            member.returned,
         )
 
     def _wall_ms(self, at: float | None) -> int:

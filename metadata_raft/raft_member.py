@@ -30,6 +30,8 @@ from metadata_raft.voters import Voter, VoterSet, record_of_voters
 Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 MAX_LEARNERS: Final = 16
+# At most so often are followers told of commits alone; in between what is sent to them anyway tells them.
+COMMIT_NOTICE_SECONDS: Final = 0.005
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +95,8 @@ class RaftMember:
         self._applied: list[JournalEntry] = []
         self._told_term = 0  # in which the listener knows that this member leads; 0 if it does not
         self._reign_index = 0  # the last of the entries with which a reign begins
+        self._noticed_at = 0.0  # when followers were last sent something for a commit's sake
+        self.notice_at: float | None = None  # when a cycle is due to do so, in the engine's seconds
         self.is_working = False  # whether a snapshot is being stored
         self.guard = Guard(links, self)
         start = store.start.raft_index
@@ -377,7 +381,9 @@ class RaftMember:
         An error of the disk leaves here and is fatal: nobody can say what a failed sync wrote.
         """
         engine = self.engine
-        commit_index = engine.commit_index
+        commit_index, sends = engine.commit_index, engine.sends
+        if self._is_notice_due:
+            engine.send_soon()
         self.election.before_tick()
         if len(self.voters) == 1:
             # Nobody else makes the lone voter's entries durable before they count.
@@ -392,11 +398,21 @@ class RaftMember:
         self.journal.sync()
         self.guard.flush()
         self._tell()
-        has_moved = engine.is_leading and engine.commit_index != commit_index
-        if has_moved:
-            engine.send_soon()
+        self._plan_notice(has_sent=engine.sends != sends, has_moved=engine.commit_index != commit_index)
         is_alone = engine.is_leading and len(self.voters) == 1
-        return has_moved or (is_alone and self.journal.last.raft_index > engine.commit_index)
+        return self._is_notice_due or (is_alone and self.journal.last.raft_index > engine.commit_index)
+
+    def _plan_notice(self, *, has_sent: bool, has_moved: bool) -> None:
+        """Let followers know soon what is committed: commands that came from there wait for it."""
+        if has_sent or not self.engine.is_leading:
+            self.notice_at = None
+        elif has_moved and self.notice_at is None:
+            self._noticed_at = max(self.engine.now(), self._noticed_at + COMMIT_NOTICE_SECONDS)
+            self.notice_at = self._noticed_at
+
+    @property
+    def _is_notice_due(self) -> bool:
+        return self.notice_at is not None and self.notice_at <= self.engine.now()
 
     def _tell(self) -> None:
         engine = self.engine

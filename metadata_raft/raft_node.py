@@ -109,6 +109,13 @@ class _EngineLog:
         return
 
 
+class _NoPoller:
+    """In place of the library's, which waits for sockets."""
+
+    def poll(self, _timeout_seconds: float) -> None:
+        return
+
+
 class RaftEngine(SyncObj):  # type: ignore[misc]
     """One voter's roles. Every attribute that others may use stands behind `# ---- for the other parts`."""
 
@@ -119,8 +126,12 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._parts = parts
         self._chance = chance
         self._transport = _EngineTransport(parts)
+        self._nodes: dict[int, Node] = {}
+        self.sends = 0  # how often it was replicated; whatever was committed before was told with it
         self.node_id = node_id
         super().__init__(Node(node_id), [], _engine_conf(), transport=self._transport)
+        # It has no descriptors to look at, and would ask the system about none in every tick.
+        self._poller = _NoPoller()
         self.applied_index = self.commit_index = applied_index
 
     # ---- seams: the library's names, shadowed ----------------------------------------------------------
@@ -142,6 +153,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._parts.apply(entry)
 
     def _SyncObj__sendAppendEntries(self) -> None:
+        self.sends += 1
         self._SyncObj__newAppendEntriesTime = self.now() + HEARTBEAT_SECONDS
         self._parts.replicate()
 
@@ -154,6 +166,13 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         """Snapshots are made elsewhere."""
 
     # ---- for the other parts ---------------------------------------------------------------------------
+
+    def _node(self, node_id: int) -> Node:
+        """The library's name of a voter; it makes them slowly."""
+        node = self._nodes.get(node_id)
+        if node is None:
+            node = self._nodes[node_id] = Node(node_id)
+        return node
 
     @staticmethod
     def now() -> float:
@@ -180,7 +199,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
     def leader_id(self, node_id: int) -> None:
         if self.leader_id != node_id:
             self._SyncObj__onLeaderChanged()
-        self._SyncObj__raftLeader = Node(node_id)
+        self._SyncObj__raftLeader = self._node(node_id)
 
     @property
     def commit_index(self) -> int:
@@ -244,27 +263,27 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     def match_of(self, node_id: int) -> int:
         """The entry up to which a peer is known to have this leader's log, on disk."""
-        index: int = self._SyncObj__raftMatchIndex.get(Node(node_id), 0)
+        index: int = self._SyncObj__raftMatchIndex.get(self._node(node_id), 0)
         return index
 
     def set_match(self, node_id: int, raft_index: int) -> None:
-        self._SyncObj__raftMatchIndex[Node(node_id)] = raft_index
+        self._SyncObj__raftMatchIndex[self._node(node_id)] = raft_index
 
     def next_of(self, node_id: int) -> int:
         """The entry that a peer is sent next."""
-        index: int = self._SyncObj__raftNextIndex.get(Node(node_id), 1)
+        index: int = self._SyncObj__raftNextIndex.get(self._node(node_id), 1)
         return index
 
     def set_next(self, node_id: int, raft_index: int) -> None:
-        self._SyncObj__raftNextIndex[Node(node_id)] = raft_index
+        self._SyncObj__raftNextIndex[self._node(node_id)] = raft_index
 
     def note_response(self, node_id: int) -> None:
         """A peer answered this leader."""
-        self._SyncObj__lastResponseTime[Node(node_id)] = self.now()
+        self._SyncObj__lastResponseTime[self._node(node_id)] = self.now()
 
     def last_response(self, node_id: int) -> float | None:
         """When it did last, or this reign began."""
-        at: float | None = self._SyncObj__lastResponseTime.get(Node(node_id))
+        at: float | None = self._SyncObj__lastResponseTime.get(self._node(node_id))
         return at
 
     def send_soon(self) -> None:
@@ -273,8 +292,8 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     def set_peers(self, voters: Iterable[int], learners: Iterable[int]) -> None:
         """Who is counted, besides this node; learners are sent entries too."""
-        others = {Node(node_id) for node_id in voters}
-        known = others | {Node(node_id) for node_id in learners}
+        others = {self._node(node_id) for node_id in voters}
+        known = others | {self._node(node_id) for node_id in learners}
         progress = (
             self._SyncObj__raftNextIndex,
             self._SyncObj__raftMatchIndex,
@@ -291,8 +310,8 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     def forget_progress(self, node_id: int) -> None:
         """A peer begins anew, as if nothing had ever been heard of it."""
-        self._SyncObj__raftNextIndex.pop(Node(node_id), None)
-        self._SyncObj__raftMatchIndex.pop(Node(node_id), None)
+        self._SyncObj__raftNextIndex.pop(self._node(node_id), None)
+        self._SyncObj__raftMatchIndex.pop(self._node(node_id), None)
 
     def queue(self, batch: bytes) -> None:
         """Let the leader append an entry; it is in the log when this returns."""

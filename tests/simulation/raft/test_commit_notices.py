@@ -1,0 +1,62 @@
+"""When followers hear of a commit: at once of a lone one, of others with what they are sent anyway."""
+
+from metadata_raft.raft_member import COMMIT_NOTICE_SECONDS
+from metadata_raft.raft_messages import AppendEntries, decode_message
+from tests.simulation.raft.world import Node, World
+
+STEP = 0.001
+
+
+def count_empty(leader: Node) -> list[int]:
+    """The targets of messages without entries, from now on."""
+    told: list[int] = []
+    send = leader.send
+
+    def count(node_id: int, frame: bytes) -> None:
+        message = decode_message(frame)
+        if isinstance(message, AppendEntries) and not message.entries:
+            told.append(node_id)
+        send(node_id, frame)
+
+    leader.send = count  # type: ignore[method-assign]
+    return told
+
+
+def test_followers_hear_of_a_lone_commit_at_once() -> None:
+    world = World(3)
+    leader = world.leader()
+    world.run(1)
+
+    leader.propose("x")
+    for _ in range(5):
+        world.step(STEP / 10)
+
+    assert all(world.settings(node) == {"x"} for node in world.nodes.values())
+
+
+def test_commits_that_follow_each_other_closely_are_told_with_the_next_entries() -> None:
+    world = World(3)
+    leader = world.leader()
+    world.run(1)
+    told = count_empty(leader)
+
+    for number in range(100):
+        leader.propose(f"n{number}")
+        world.step(STEP)
+
+    seconds = 100 * STEP
+    assert len(told) <= 2 * (seconds / COMMIT_NOTICE_SECONDS + 2)
+
+
+def test_the_last_of_many_commits_is_told_soon() -> None:
+    world = World(3)
+    leader = world.leader()
+    world.run(1)
+    for number in range(20):
+        leader.propose(f"n{number}")
+        world.step(STEP)
+
+    for _ in range(10):
+        world.step(STEP)
+
+    assert all(len(world.settings(node)) == 20 for node in world.nodes.values())
