@@ -23,6 +23,7 @@ from node.wire.messages.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    GroupRebalance,
 )
 from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from node.wire.messages.offset_commit import (
@@ -71,6 +72,28 @@ class GroupMemberView(NamedTuple):
     partitions: Sequence[TopicPartition] | None
 
 
+class RebalanceEvent(NamedTuple):
+    """Why a group rebalanced, whose doing it was, and what the client said of it."""
+
+    cause: str
+    at_ms: int
+    member_id: str
+    client_id: str
+    reason: str
+
+
+class RebalanceView(NamedTuple):
+    """One of the last rebalances of a group; None for what is not known while it runs."""
+
+    began_ms: int
+    ended_ms: int | None
+    generation_before: int
+    generation_after: int | None
+    members: int | None
+    events: Sequence[RebalanceEvent]
+    events_left_out: int
+
+
 class GroupView(NamedTuple):
     """A group; the epoch is that of KIP-848, None for a classic group."""
 
@@ -82,6 +105,7 @@ class GroupView(NamedTuple):
     epoch: int | None
     coordinator: str
     members: Sequence[GroupMemberView]
+    rebalances: Sequence[RebalanceView] | None = None  # None where the server does not tell, as Apache Kafka
 
 
 async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
@@ -159,7 +183,7 @@ def _partitions_of(assignment: Assignment) -> list[TopicPartition]:
 
 
 async def _describe_classic(client: Client, connection: PeerClient, group_id: str) -> GroupView:
-    request = DescribeGroupsRequest(groups=[group_id])
+    request = DescribeGroupsRequest(groups=[group_id], include_timeline=True)
     response = await connection.request(request, DescribeGroupsResponse, timeout_s=client.timeout_s)
     group = only(response.groups, f"group {group_id}")
     check(group.error_code, group.error_message, f"group {group_id}")
@@ -175,6 +199,23 @@ async def _describe_classic(client: Client, connection: PeerClient, group_id: st
         None,
         connection.peer,
         sorted(members, key=lambda one: one.member_id),
+        None if group.rebalances is None else [_rebalance_view_of(one) for one in group.rebalances],
+    )
+
+
+def _rebalance_view_of(rebalance: GroupRebalance) -> RebalanceView:
+    is_running = rebalance.ended_ms < 0
+    return RebalanceView(
+        rebalance.began_ms,
+        None if is_running else rebalance.ended_ms,
+        rebalance.generation_before,
+        None if is_running else rebalance.generation_after,
+        None if is_running else rebalance.member_count,
+        [
+            RebalanceEvent(one.cause, one.timestamp_ms, one.member_id, one.client_id, one.reason)
+            for one in rebalance.events
+        ],
+        rebalance.events_left_out,
     )
 
 

@@ -43,6 +43,9 @@ def group_list(
 def group_describe(
     groups: SomeGroups = None,
     every: Every = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="with the last rebalances: why, and for how long")
+    ] = False,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -51,7 +54,11 @@ def group_describe(
     import node.cli.group_commands as commands
 
     names = _names(groups, every)
-    run(lambda: commands.describe(client_of(bootstrap, timeout), names, every, output == "json"))
+    run(
+        lambda: commands.describe(
+            client_of(bootstrap, timeout), names, every=every, timeline=timeline, as_json=output == "json"
+        )
+    )
 
 
 @group.command("members")

@@ -72,19 +72,27 @@ async def list_all(client: Client, states: Sequence[str], types: Sequence[str], 
     return 0
 
 
-async def describe(client: Client, group_ids: Sequence[str], every: bool, as_json: bool) -> int:
+async def describe(
+    client: Client, group_ids: Sequence[str], *, every: bool, timeline: bool, as_json: bool
+) -> int:
     found: list[tuple[GroupView, Mapping[TopicPartition, PartitionLag]]] = []
     async with client:
         for group_id in await _named(client, group_ids, every):
             view = await group_admin.describe_group(client, group_id)
             found.append((view, await _lags(client, view, {}, with_age=False)))
     if as_json:
-        print(json.dumps([group_tables.group_as_json(view, lags) for view, lags in found]))
+        groups = [group_tables.group_as_json(view, lags) for view, lags in found]
+        if timeline:
+            for group, (view, _) in zip(groups, found, strict=True):
+                group["rebalances"] = group_tables.timeline_as_json(view)
+        print(json.dumps(groups))
         return 0
     for number, (view, lags) in enumerate(found):
         if number:
             print()
         group_tables.print_group(view, lags)
+        if timeline:
+            group_tables.print_timeline(view)
     return 0
 
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.topic_partition import TopicPartition
-from node.cli.group_admin import GroupView, ListedGroup
+from node.cli.group_admin import GroupView, ListedGroup, RebalanceView
 from node.cli.group_lag import PartitionLag
 from node.cli.group_offsets import Change
+from node.cli.moments import moment_text
 from node.cli.topic_commands import print_table
 
 Lags = Mapping[TopicPartition, PartitionLag]
@@ -82,6 +83,69 @@ def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
             for one, lag in lags.items()
         ],
     }
+
+
+def print_timeline(view: GroupView) -> None:
+    """The last rebalances, the newest last, each with what happened."""
+    if view.rebalances is None:
+        print("This server keeps no timeline of its groups.")
+    elif not view.rebalances:
+        print("No rebalance since its coordinator took the group over.")
+    else:
+        print_table(
+            ("began", "seconds", "generation", "members", "why"),
+            [
+                (
+                    moment_text(one.began_ms),
+                    seconds_text(duration_ms(one)),
+                    f"{one.generation_before} -> {one.generation_after or '?'}",
+                    one.members,
+                    "; ".join(events_text(one)),
+                )
+                for one in view.rebalances
+            ],
+        )
+
+
+def duration_ms(rebalance: RebalanceView) -> int | None:
+    """How long its members could not work; None while it runs."""
+    return None if rebalance.ended_ms is None else max(rebalance.ended_ms - rebalance.began_ms, 0)
+
+
+def events_text(rebalance: RebalanceView) -> list[str]:
+    texts = []
+    for one in rebalance.events:
+        who = f" {one.member_id}" if one.member_id else ""
+        texts.append(f"{one.cause}{who}" + (f" ({one.reason})" if one.reason else ""))
+    if rebalance.events_left_out:
+        texts.append(f"{rebalance.events_left_out} more")
+    return texts
+
+
+def timeline_as_json(view: GroupView) -> list[dict[str, Any]] | None:
+    if view.rebalances is None:
+        return None
+    return [
+        {
+            "began_ms": one.began_ms,
+            "duration_ms": duration_ms(one),
+            "generation_before": one.generation_before,
+            "generation_after": one.generation_after,
+            "members": one.members,
+            "events": [
+                {
+                    "cause": event.cause,
+                    "at_ms": event.at_ms,
+                    "member": event.member_id or None,
+                    "client": event.client_id or None,
+                    "reason": event.reason or None,
+                }
+                for event in one.events
+            ],
+            "events_left_out": one.events_left_out,
+        }
+        for one in view.rebalances
+    ]
 
 
 def owners_of(view: GroupView) -> dict[TopicPartition, str]:

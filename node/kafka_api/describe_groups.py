@@ -1,7 +1,8 @@
 """DescribeGroups: classic groups and their members.
 
 Since 3 the caller's allowed operations (KIP-430); since 4 instance ids; since 6 an unknown group is
-GROUP_ID_NOT_FOUND with a message (KIP-1043), before that a group in state Dead without an error.
+GROUP_ID_NOT_FOUND with a message (KIP-1043), before that a group in state Dead without an error. Who asks by
+Ottla's own tag is told of the group's last rebalances.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupcoord.admin_commands import DescribeGroups
 from groupcoord.admin_results import DescribeGroupsResult, GroupDescription
+from groupcoord.timeline import Rebalance
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.runtime.group_runtime import Make
@@ -17,6 +19,8 @@ from node.wire.messages.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    GroupRebalance,
+    RebalanceEvent,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +43,13 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeGroupsReq
     def build(answers: Sequence[DescribeGroupsResult | KafkaError]) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(
             groups=[
-                _build_group(group_id, answer, version=version, wants_operations=wants_operations)
+                _build_group(
+                    group_id,
+                    answer,
+                    version=version,
+                    wants_operations=wants_operations,
+                    wants_timeline=request.include_timeline,
+                )
                 for group_id, answer in zip(request.groups, answers, strict=True)
             ]
         )
@@ -52,7 +62,12 @@ def _make(group_id: str) -> Make:
 
 
 def _build_group(
-    group_id: str, answer: DescribeGroupsResult | KafkaError, *, version: int, wants_operations: bool
+    group_id: str,
+    answer: DescribeGroupsResult | KafkaError,
+    *,
+    version: int,
+    wants_operations: bool,
+    wants_timeline: bool,
 ) -> DescribedGroup:
     if isinstance(answer, KafkaError):
         return DescribedGroup(group_id=group_id, error_code=answer.code)
@@ -84,4 +99,30 @@ def _build_group(
         authorized_operations=(
             ALL_GROUP_OPERATIONS if wants_operations and error is ErrorCode.NONE else OPERATIONS_NOT_ASKED_FOR
         ),
+        rebalances=[_build_rebalance(each) for each in group.rebalances] if wants_timeline else None,
     )
+
+
+def _build_rebalance(rebalance: Rebalance) -> GroupRebalance:
+    return GroupRebalance(
+        began_ms=rebalance.began_ms,
+        ended_ms=_or_unknown(rebalance.ended_ms),
+        generation_before=rebalance.generation_before,
+        generation_after=_or_unknown(rebalance.generation_after),
+        member_count=_or_unknown(rebalance.members),
+        events=[
+            RebalanceEvent(
+                cause=event.cause.value,
+                timestamp_ms=event.at_ms,
+                member_id=event.member_id,
+                client_id=event.client_id,
+                reason=event.reason,
+            )
+            for event in rebalance.events
+        ],
+        events_left_out=rebalance.events_left_out,
+    )
+
+
+def _or_unknown(number: int | None) -> int:
+    return -1 if number is None else number

@@ -60,6 +60,19 @@ def reset(node: Server, group: str, *arguments: str) -> list[int]:
     return [one["new_offset"] for one in told(node, "reset", group, *arguments)]
 
 
+def test_why_a_group_rebalanced(node: Server, topic: str, group: str) -> None:
+    leave(join(node, group, topic))
+
+    [described] = told(node, "describe", group, "--timeline")
+    joined, left = described["rebalances"]
+    assert [one["cause"] for one in joined["events"]] == ["MemberJoined"]
+    assert [one["cause"] for one in left["events"]] == ["MemberLeft"]
+    assert (joined["generation_after"], joined["members"], left["members"]) == (1, 1, 0)
+    assert "rebalances" not in told(node, "describe", group)[0]
+    told_people = ottla(node.bootstrap, "group", "describe", group, "--timeline").splitlines()
+    assert told_people[-2].split()[2:5] == ["0", "->", "1"]
+
+
 def test_a_group_from_its_first_member_to_its_end(node: Server, topic: str, group: str) -> None:
     where = node.bootstrap
     member = join(node, group, topic)

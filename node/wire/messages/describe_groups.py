@@ -1,4 +1,7 @@
-"""DescribeGroups (key 15): state and members of classic groups."""
+"""DescribeGroups (key 15): state and members of classic groups.
+
+Tags from 10000 on are Ottla's own, answered only to those who ask with one; others pass over them.
+"""
 
 from collections.abc import Sequence
 
@@ -10,6 +13,31 @@ from logstore.schema import message, struct
 class DescribeGroupsRequest:
     groups: Sequence[str] = schema.array(schema.string)
     include_authorized_operations: bool = schema.boolean(since=3)
+    include_timeline: bool = schema.boolean(tag=10_000, since=5)
+
+
+@struct
+class RebalanceEvent:
+    """One thing for which a group rebalanced, or that happened while it did."""
+
+    cause: str = schema.string()
+    timestamp_ms: int = schema.int64()
+    member_id: str = schema.string()
+    client_id: str = schema.string()
+    reason: str = schema.string()
+
+
+@struct
+class GroupRebalance:
+    """One of the last rebalances of a group; -1 for what is not known before it ended."""
+
+    began_ms: int = schema.int64()
+    ended_ms: int = schema.int64()
+    generation_before: int = schema.int32()
+    generation_after: int = schema.int32()
+    member_count: int = schema.int32()
+    events: Sequence[RebalanceEvent] = schema.array(RebalanceEvent)
+    events_left_out: int = schema.int32()
 
 
 @struct
@@ -32,6 +60,9 @@ class DescribedGroup:
     protocol_data: str = schema.string()
     members: Sequence[DescribedGroupMember] = schema.array(DescribedGroupMember)
     authorized_operations: int = schema.int32(since=3, default=-(2**31))
+    rebalances: Sequence[GroupRebalance] | None = schema.array(
+        GroupRebalance, tag=10_000, since=5, nullable_since=5, default=None
+    )
 
 
 @message(api_key=15, versions=(0, 6), flexible_since=5)

@@ -168,6 +168,48 @@ def test_members_say_why_they_join_and_leave_kip_800(version: int) -> None:
     serving(story)
 
 
+@pytest.mark.parametrize("version", range(7))
+def test_the_timeline_is_told_to_those_who_ask_by_its_tag(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        member_id = await member(node)
+        await call(
+            node,
+            leave_group,
+            5,
+            LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)]),
+        )
+
+        asks = DescribeGroupsRequest(groups=["g", "unknown"], include_timeline=True)
+        known, unknown = (await call(node, describe_groups, version, asks)).groups
+        (plain,) = (await call(node, describe_groups, version, DescribeGroupsRequest(groups=["g"]))).groups
+
+        assert plain.rebalances is None
+        if version < 5:
+            assert known.rebalances is None
+            return
+        joined, left = known.rebalances
+        assert [(one.cause, one.client_id) for one in joined.events] == [("MemberJoined", "app")]
+        assert (joined.generation_before, joined.generation_after, joined.member_count) == (0, 1, 1)
+        assert joined.began_ms == joined.events[0].timestamp_ms <= joined.ended_ms
+        assert [(one.cause, one.member_id) for one in left.events] == [("MemberLeft", member_id)]
+        assert unknown.rebalances == []
+
+    serving(story)
+
+
+def test_a_rebalance_that_is_running_has_no_end() -> None:
+    async def story(node: GroupNode) -> None:
+        await call(node, join_group, 3, join_request())
+
+        asks = DescribeGroupsRequest(groups=["g"], include_timeline=True)
+        (group,) = (await call(node, describe_groups, 6, asks)).groups
+
+        (running,) = group.rebalances
+        assert (running.ended_ms, running.generation_after, running.member_count) == (-1, -1, -1)
+
+    serving(story)
+
+
 def group_of(node: GroupNode) -> ClassicGroup:
     shard = node.groups._shards[node.groups.partition_for("g")]
     assert shard.coordinator is not None

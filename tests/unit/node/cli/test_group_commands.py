@@ -9,7 +9,7 @@ from logstore.record import ControlType, EndTransactionMarker, build_batch, buil
 from logstore.topic_partition import TopicPartition
 from node.cli import group_commands, group_lag, group_tables
 from node.cli.failure import EXIT_USAGE, CommandError
-from node.cli.group_admin import GroupMemberView, GroupView, ListedGroup
+from node.cli.group_admin import GroupMemberView, GroupView, ListedGroup, RebalanceEvent, RebalanceView
 from node.cli.group_lag import Oldest, PartitionLag
 from node.wire.messages.fetch import PartitionData
 
@@ -133,6 +133,44 @@ def test_lag_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> No
     assert [line.split()[-2:] for line in lines[2:]] == [["3", "1.5"], ["0", "0.0"], ["-", "-"]]
     assert (told["lag"], told["seconds"]) == (3, 1.5)
     assert [one["seconds"] for one in told["partitions"]] == [1.5, 0.0, None]
+
+
+JOINED = RebalanceEvent("MemberJoined", 1_000, "anna-1", "anna", "first start")
+REBALANCES = [
+    RebalanceView(1_000, 4_500, 0, 1, 2, [JOINED, JOINED._replace(member_id="bert-1", reason="")], 7),
+    RebalanceView(5_000, None, 1, None, None, [RebalanceEvent("GroupTooLarge", 5_000, "", "", "")], 0),
+]
+
+
+def test_a_timeline_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    group_tables.print_timeline(VIEW._replace(rebalances=REBALANCES))
+    group_tables.print_timeline(VIEW._replace(rebalances=[]))
+    group_tables.print_timeline(VIEW)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:1]] == [["began", "seconds", "generation", "members", "why"]]
+    assert lines[1].split("  ")[0] == "1970-01-01T00:00:01.000Z"
+    assert lines[1].endswith(
+        "0 -> 1      2        MemberJoined anna-1 (first start); MemberJoined bert-1; 7 more"
+    )
+    assert lines[2].split() == ["1970-01-01T00:00:05.000Z", "-", "1", "->", "?", "-", "GroupTooLarge"]
+    assert lines[3] == "No rebalance since its coordinator took the group over."
+    assert lines[4] == "This server keeps no timeline of its groups."
+
+
+def test_a_timeline_for_programs() -> None:
+    ended, running = group_tables.timeline_as_json(VIEW._replace(rebalances=REBALANCES)) or []
+
+    assert (ended["duration_ms"], ended["generation_after"], ended["events_left_out"]) == (3_500, 1, 7)
+    assert ended["events"][0] == {
+        "cause": "MemberJoined",
+        "at_ms": 1_000,
+        "member": "anna-1",
+        "client": "anna",
+        "reason": "first start",
+    }
+    assert (running["duration_ms"], running["members"], running["events"][0]["member"]) == (None, None, None)
+    assert group_tables.timeline_as_json(VIEW) is None
 
 
 def test_a_group_that_committed_nothing_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
