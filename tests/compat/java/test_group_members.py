@@ -1,0 +1,294 @@
+"""Java consumers in groups of several, classic protocol: two versions, their assignors, churn and crashes.
+
+A job consumes, processes and commits. It sees each record at least once, and exactly once when nothing is
+killed; no partition is ever owned by two.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.java.group_members import JavaMembers, Story, clients_classpath
+from tests.compat.java.jars import why_no_java
+from tests.compat.servers import ROOT, Server
+from tests.integration.cluster.conftest import Cluster, eventually, written
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+PARTITIONS = 12
+ASSIGNOR = "org.apache.kafka.clients.consumer.{}Assignor"
+NEWEST, OLDER = "4.3.1", "3.9.1"
+
+StartJvm = Callable[..., JavaMembers]
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+@pytest.fixture
+def jvm(story: Story, tmp_path: Path) -> Iterator[StartJvm]:
+    """Starts JVMs for members: `jvm(bootstrap, version)`."""
+    started: list[JavaMembers] = []
+
+    def start(bootstrap: str, version: str = NEWEST) -> JavaMembers:
+        classpath = None if why_no_java() else clients_classpath(version)
+        if classpath is None:
+            pytest.skip(why_no_java() or f"Maven does not resolve kafka-clients {version}")
+        started.append(JavaMembers(classpath, story, bootstrap, tmp_path / f"jvm-{len(started)}.log"))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+
+
+class Feed:
+    """Numbered records into a topic, all the time until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.sent = 0
+        self.delivered: set[str] = set()
+        self.problems: list[str] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        )
+        self._topic, self._stopping = topic, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.02):
+            for _ in range(5):
+                partition = self.sent % PARTITIONS
+                self._producer.produce(
+                    self._topic, str(self.sent).encode(), partition=partition, on_delivery=self._note
+                )
+                self.sent += 1
+            self._producer.poll(0)
+
+    def _note(self, error: object, message: Message) -> None:
+        if error is None:
+            self.delivered.add((message.value() or b"").decode())
+        else:
+            self.problems.append(f"{message.value()!r} to {message.partition()}: {error}")
+
+    def stop(self) -> set[str]:
+        """All that was sent, which the cluster has."""
+        self._stopping.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+        assert not self.problems, self.problems
+        return self.delivered
+
+
+def make_topic(bootstrap: str, replicas: int = 1) -> str:
+    name = f"members-{uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, PARTITIONS, replicas)])[name].result(30)
+    return name
+
+
+def even_shares(members: int) -> list[int]:
+    share, more = divmod(PARTITIONS, members)
+    return [share + (number < more) for number in range(members)]
+
+
+def finish(story: Story, feed: Feed) -> set[str]:
+    """Stop the feed; what it sent, all of which was consumed."""
+    sent = feed.stop()
+    story.wait(lambda told: told.polled.keys() >= sent, f"all of {len(sent)} records are consumed")
+    return sent
+
+
+@pytest.mark.parametrize("version", [NEWEST, OLDER])
+@pytest.mark.parametrize("assignor", ["Range", "RoundRobin", "CooperativeSticky"])
+def test_members_come_and_go(
+    bootstrap: str, story: Story, jvm: StartJvm, version: str, assignor: str
+) -> None:
+    topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
+    members = jvm(bootstrap, version)
+    feed = Feed(bootstrap, topic)
+    settings = {"partition_assignment_strategy": ASSIGNOR.format(assignor)}
+
+    for count in (1, 2, 3, 4):
+        members.start(f"m{count}", group, topic, **settings)
+        story.wait_for_shares(even_shares(count), of=PARTITIONS)
+    for count in (3, 2):
+        members.close(f"m{count + 1}")
+        story.wait_for_shares(even_shares(count), of=PARTITIONS)
+    sent = finish(story, feed)
+
+    assert story.polled.keys() == sent and set(story.polled.values()) == {1}, "exactly once"
+    story.check_no_partition_was_owned_twice()
+
+
+def test_ten_members_of_two_versions_join_at_once(bootstrap: str, story: Story, jvm: StartJvm) -> None:
+    topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
+    jvms = [jvm(bootstrap, NEWEST), jvm(bootstrap, OLDER)]
+    feed = Feed(bootstrap, topic)
+
+    for number in range(10):
+        jvms[number % 2].start(f"m{number}", group, topic)
+    story.wait_for_shares(even_shares(10), of=PARTITIONS)
+    for number in range(5):
+        jvms[number % 2].close(f"m{number}")
+    story.wait_for_shares(even_shares(5), of=PARTITIONS)
+    sent = finish(story, feed)
+
+    assert story.polled.keys() == sent and set(story.polled.values()) == {1}, "exactly once"
+    story.check_no_partition_was_owned_twice()
+
+
+def test_crashed_members_are_replaced(bootstrap: str, story: Story, jvm: StartJvm) -> None:
+    topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
+    staying, dying = jvm(bootstrap), jvm(bootstrap)
+    feed = Feed(bootstrap, topic)
+    staying.start("m0", group, topic)
+    dying.start("m1", group, topic)
+    dying.start("m2", group, topic)
+    story.wait_for_shares(even_shares(3), of=PARTITIONS)
+
+    dying.kill()
+    story.wait_for_shares(even_shares(1), of=PARTITIONS)
+    staying.start("m3", group, topic)
+    story.wait_for_shares(even_shares(2), of=PARTITIONS)
+    sent = finish(story, feed)
+
+    assert story.polled.keys() == sent, "at least once"
+    story.check_no_partition_was_owned_twice()
+
+
+def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, story: Story, jvm: StartJvm) -> None:
+    topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
+    members, restarted = jvm(bootstrap), jvm(bootstrap)
+    feed = Feed(bootstrap, topic)
+    patient = {"session_timeout_ms": "30000"}
+    members.start("m0", group, topic, group_instance_id="zero", **patient)
+    restarted.start("m1", group, topic, group_instance_id="one", **patient)
+    story.wait_for_shares(even_shares(2), of=PARTITIONS)
+    had, rebalances = set(story.owned["m1"]), story.rebalances["m0"]
+
+    restarted.kill()
+    again = jvm(bootstrap)
+    again.start("m1", group, topic, group_instance_id="one", **patient)
+    story.wait_for_shares(even_shares(2), of=PARTITIONS)
+    sent = finish(story, feed)
+
+    assert story.owned["m1"] == had and story.rebalances["m0"] == rebalances
+    assert story.polled.keys() == sent, "at least once"
+    story.check_no_partition_was_owned_twice()
+
+
+# ---- the consumer protocol, of Apache Kafka ------------------------------------------------------
+
+
+def test_ottla_describes_groups_of_kip_848(reference: Server, story: Story, jvm: StartJvm) -> None:
+    topic, group = make_topic(reference.bootstrap), f"group-{uuid4().hex[:8]}"
+    members = jvm(reference.bootstrap)
+    for name in ("m0", "m1"):
+        members.start(name, group, topic, group_protocol="consumer")
+    story.wait_for_shares(even_shares(2), of=PARTITIONS)
+
+    def told(*arguments: str) -> Any:
+        return json.loads(ottla(reference, "group", *arguments, "--output", "json"))
+
+    eventually(lambda: told("describe", group)[0]["state"] == "Stable", "the group is stable", 60)
+    [described] = told("describe", group)
+    assert (described["type"], described["assignor"], described["epoch"] > 0) == ("consumer", "uniform", True)
+    assert {one["client"]: len(one["partitions"]) for one in described["members"]} == {"m0": 6, "m1": 6}
+    assert len(described["partitions"]) == PARTITIONS
+    assert group in [one["group"] for one in told("list", "--type", "consumer", "--state", "stable")]
+    refused = ottla(reference, "group", "reset", group, "--to-earliest", "--topic", topic, code=1)
+    assert f"Group {group} is active (Stable)" in refused and "m1 at 127.0.0.1" in refused
+
+    for name in ("m0", "m1"):
+        members.close(name)
+    ottla(reference, "group", "reset", group, "--to-earliest", "--topic", topic, "--execute")
+    assert {one["committed"] for one in told("lag", group)[0]["partitions"]} == {0}
+    assert ottla(reference, "group", "delete", group) == f"deleted {group}\n"
+
+
+def ottla(server: Server, *arguments: str, code: int = 0) -> str:
+    """A command run to the end that we expect; what it printed, on whichever stream it should."""
+    done = subprocess.run(
+        [sys.executable, "-m", "node", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OTTLA_BOOTSTRAP": server.bootstrap},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr if code else done.stdout
+
+
+# ---- three nodes ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = written(tmp_path / "three", 3, "offsets.topic.replication.factor=3", "min.insync.replicas=2")
+    cluster.start(0, 1, 2)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
+def test_the_coordinator_is_killed(three: Cluster, story: Story, jvm: StartJvm, assignor: str) -> None:
+    topic, group = make_topic(three.bootstrap, replicas=3), f"group-{uuid4().hex[:8]}"
+    members = jvm(three.bootstrap)
+    feed = Feed(three.bootstrap, topic)
+    settings = {"partition_assignment_strategy": ASSIGNOR.format(assignor)}
+    for number in range(3):
+        members.start(f"m{number}", group, topic, **settings)
+    story.wait_for_shares(even_shares(3), of=PARTITIONS)
+
+    coordinator = coordinator_of(three, group)
+    members.start("m3", group, topic, **settings)
+    # The rebalance under way is another coordinator's to end; on a busy machine it may have ended.
+    eventually(
+        lambda: state_of(three, group) != "STABLE" or len(story.owned.get("m3", ())) > 0, "a rebalance", 60
+    )
+    three.kill(coordinator)
+    story.wait_for_shares(even_shares(4), of=PARTITIONS)
+    three.start(coordinator)
+    members.close("m0")
+    story.wait_for_shares(even_shares(3), of=PARTITIONS)
+    sent = finish(story, feed)
+
+    assert story.polled.keys() == sent, "at least once"
+    eventually(lambda: committed_of(three, group, topic) == ends_of(sent), "all is committed", 60)
+
+
+def state_of(cluster: Cluster, group: str) -> str:
+    described = cluster.admin().describe_consumer_groups([group])[group].result(30)
+    return str(described.state.name)
+
+
+def coordinator_of(cluster: Cluster, group: str) -> int:
+    described = cluster.admin().describe_consumer_groups([group])[group].result(30)
+    assert described.coordinator is not None
+    return int(described.coordinator.id)
+
+
+def committed_of(cluster: Cluster, group: str, topic: str) -> list[int]:
+    wanted = [ConsumerGroupTopicPartitions(group)]
+    found = cluster.admin().list_consumer_group_offsets(wanted)[group].result(30).topic_partitions
+    return [one.offset for one in sorted(found, key=lambda one: one.partition) if one.topic == topic]
+
+
+def ends_of(sent: Collection[str]) -> list[int]:
+    return [len(range(partition, len(sent), PARTITIONS)) for partition in range(PARTITIONS)]
