@@ -30,6 +30,7 @@ MAX_WAIT_MS: Final = 30_000
 MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have some hundred
 # Between two answers to the same nodes, for each of them: a hundred nodes hear at most every 100 ms.
 GAP_S_FOR_EACH: Final = 0.001
+TOLD_PER_TURN: Final = 16  # of the loop: at some 30 us each, clients wait half a millisecond for them
 SNAPSHOTS_KEPT: Final = 2
 LOOK_S: Final = 0.5  # how often it is looked whether those who wait here would learn more elsewhere
 
@@ -76,6 +77,7 @@ class MetadataFeed:
         self._entries: list[_Entry] = []
         self._records = 0
         self._waiting: dict[asyncio.Future[None], asyncio.TimerHandle] = {}
+        self._to_tell: list[asyncio.Future[None]] = []  # in the next turns; the last one first
         self._told_at = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._looking: asyncio.TimerHandle | None = None
@@ -114,10 +116,16 @@ class MetadataFeed:
         self._telling = None
         self._told_at = asyncio.get_running_loop().time()
         waiting, self._waiting = self._waiting, {}
-        for future, timer in waiting.items():
+        for timer in waiting.values():
             timer.cancel()
-            if not future.done():
-                future.set_result(None)
+        self._to_tell = [*reversed(waiting), *self._to_tell]
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        for _ in range(min(TOLD_PER_TURN, len(self._to_tell))):
+            _finish(self._to_tell.pop())
+        if self._to_tell:
+            asyncio.get_running_loop().call_soon(self._tell_some)
 
     def close(self) -> None:
         """Answer all that wait with what there is."""
@@ -125,6 +133,8 @@ class MetadataFeed:
             if timer is not None:
                 timer.cancel()
         self._tell()
+        while self._to_tell:
+            _finish(self._to_tell.pop())
 
     def _look(self) -> None:
         """Send those who wait away from a voter that is cut off, or that is none any more."""
@@ -162,8 +172,7 @@ class MetadataFeed:
 
     def _give_up(self, future: "asyncio.Future[None]") -> None:
         self._waiting.pop(future, None)
-        if not future.done():
-            future.set_result(None)
+        _finish(future)
 
     def _answer(
         self, request: FetchMetadataRequest, version: int
@@ -264,3 +273,8 @@ class MetadataFeed:
         return FetchMetadataSnapshotResponse(
             snapshot_bytes=len(content), content=content[request.position : stop]
         )
+
+
+def _finish(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,89 @@
+"""A feed with many that wait: they do not hold up the loop, and none waits for longer than it asked."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from metadata_raft.delta import replay_batch
+from metadata_raft.image import MetadataImage
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import ConfigRecord
+from node.kafka_api.request_context import Delayed
+from node.runtime import metadata_feed
+from node.runtime.metadata_feed import MetadataFeed
+from node.wire.messages.fetch_metadata import FetchMetadataRequest
+
+EMPTY = MetadataImage(cluster_id=b"the cluster's id")
+LONG_MS = 30_000
+
+
+def make_feed() -> MetadataFeed:
+    return MetadataFeed(EMPTY, leader=lambda: (0, 1), voters=list, hears_all=lambda: True)
+
+
+def commit(feed: MetadataFeed) -> None:
+    record = ConfigRecord(resource_type=32, resource_name="g", name="n", value="v")
+    batch = MetadataBatch(0, 1, 1_000, [record])
+    image, _ = replay_batch(EMPTY, batch)
+    feed.add(batch, image)
+
+
+def wait(feed: MetadataFeed, max_wait_ms: int = LONG_MS) -> Delayed:
+    request = FetchMetadataRequest(fetch_offset=0, last_epoch=-1, max_bytes=1_000, max_wait_ms=max_wait_ms)
+    waiting = feed.fetch(request, 0)
+    assert isinstance(waiting, Delayed)
+    return waiting
+
+
+def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scene())
+
+
+def is_told(waiting: Delayed) -> bool:
+    future: Any = waiting.future
+    return bool(future.done())
+
+
+def test_those_who_wait_are_told_in_their_order_some_in_each_turn_of_the_loop() -> None:
+    async def scene() -> None:
+        feed = make_feed()
+        crowd = [wait(feed) for _ in range(3 * metadata_feed.TOLD_PER_TURN)]
+
+        commit(feed)
+
+        for turn in (1, 2, 3):
+            told = [is_told(one) for one in crowd]
+            assert told == sorted(told, reverse=True) and sum(told) == turn * metadata_feed.TOLD_PER_TURN
+            await asyncio.sleep(0)
+        feed.close()
+
+    play(scene)
+
+
+def test_a_feed_that_closes_leaves_nobody_waiting() -> None:
+    async def scene() -> None:
+        feed = make_feed()
+        crowd = [wait(feed) for _ in range(3 * metadata_feed.TOLD_PER_TURN)]
+        commit(feed)
+
+        feed.close()
+
+        assert all(is_told(one) for one in crowd)
+
+    play(scene)
+
+
+def test_who_asked_to_wait_for_a_shorter_time_waits_for_that() -> None:
+    async def scene() -> None:
+        feed = make_feed()
+        patient = wait(feed)
+        hasty = wait(feed, 20)
+        patient_too = wait(feed)
+
+        async with asyncio.timeout(10):
+            await hasty.future
+
+        assert not is_told(patient) and not is_told(patient_too)
+        feed.close()
+
+    play(scene)
