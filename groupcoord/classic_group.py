@@ -13,7 +13,7 @@ from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
 from groupcoord.group_state import MOVES, GroupState
 from groupcoord.member_commands import Protocol
 from groupcoord.member_results import JoinedMember
-from groupcoord.offset_commands import OffsetCommit
+from groupcoord.offset_commands import OffsetCommit, TxnOffsetCommit
 from groupcoord.request_token import Token
 from groupcoord.timeline import Cause, Event, Timeline
 from logstore.errors import ErrorCode, KafkaError
@@ -137,7 +137,9 @@ class ClassicGroup:
         """Whether it has no members and nobody is on the way, so that it goes with its last offset."""
         return self.is_empty and not self.pending_join_members
 
-    def check_commit(self, command: OffsetCommit) -> None:
+    def check_commit(
+        self, command: OffsetCommit | TxnOffsetCommit, *, is_transactional: bool = False
+    ) -> None:
         """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS for those who
         may not commit now.
         """
@@ -146,9 +148,9 @@ class ClassicGroup:
         if command.generation_id >= 0 or command.member_id or command.group_instance_id is not None:
             self.validate_member(command.member_id, command.group_instance_id)
             self.check_generation(command.generation_id)
-        elif not self.is_empty:
+        elif not is_transactional:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group waits for its leader's assignment")
 
     def check_delete_offsets(self) -> None:

@@ -9,7 +9,15 @@ from typing import TypeAlias
 
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
+from groupcoord.offset_commands import (
+    EndTransaction,
+    ForgetOffsets,
+    ForgetTopics,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
 from groupcoord.timer_commands import (
     ExpireJoin,
     ExpireOffsets,
@@ -24,6 +32,7 @@ ClientCommand: TypeAlias = (
     | Heartbeat
     | LeaveGroup
     | OffsetCommit
+    | TxnOffsetCommit
     | OffsetFetch
     | OffsetDelete
     | DescribeGroups
@@ -33,4 +42,4 @@ ClientCommand: TypeAlias = (
 # What leads to no records, and is answered while the log takes none.
 ReadOnlyCommand: TypeAlias = Heartbeat | OffsetFetch | DescribeGroups | ListGroups
 TimerCommand: TypeAlias = ExpireSession | ExtendInitialRebalance | ExpireJoin | ExpireSync | ExpireOffsets
-Command: TypeAlias = ClientCommand | TimerCommand | ForgetOffsets | ForgetTopics
+Command: TypeAlias = ClientCommand | TimerCommand | EndTransaction | ForgetOffsets | ForgetTopics

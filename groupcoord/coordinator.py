@@ -18,8 +18,16 @@ from groupcoord.heartbeat import heartbeat
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberCommand, SyncGroup
-from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch
-from groupcoord.offset_commit import commit_offsets
+from groupcoord.offset_commands import (
+    EndTransaction,
+    ForgetOffsets,
+    ForgetTopics,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
+from groupcoord.offset_commit import commit_in_transaction, commit_offsets
 from groupcoord.offset_delete import delete_offsets, forget_offsets, forget_topics
 from groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, expire_offsets
 from groupcoord.offset_fetch import fetch_offsets
@@ -88,7 +96,7 @@ class Coordinator:
         for effect in effects:
             if isinstance(effect, Append):
                 for record in effect.records:
-                    self.shard.replay(record)
+                    self.shard.replay(record, producer=effect.producer)
         return effects
 
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
@@ -118,6 +126,11 @@ class Coordinator:
                 return expire_sync(shard, command, now_ms)
             case ExpireOffsets():
                 return expire_offsets(shard, now_ms)
+            case TxnOffsetCommit():
+                return commit_in_transaction(shard, command, now_ms)
+            case EndTransaction(producer_id=producer_id, committed=committed):
+                shard.end_transaction(producer_id, committed=committed)
+                return []
             case ForgetOffsets():
                 return forget_offsets(shard, command)
             case ForgetTopics():

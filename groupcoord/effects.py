@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
 from groupcoord.commands import TimerCommand
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from groupcoord.offset_commands import Producer
 from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from groupcoord.record_codec import GroupRecord
 from groupcoord.request_token import Token
@@ -42,6 +43,7 @@ class TimerKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Append:
     records: Sequence[GroupRecord]
+    producer: Producer | None = None  # of offsets that belong to its transaction: a batch of its own
 
 
 @dataclass(frozen=True, slots=True)

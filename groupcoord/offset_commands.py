@@ -30,6 +30,34 @@ class OffsetCommit:
     unknown_group_is_illegal_generation: bool = False  # before version 9
 
 
+class Producer(NamedTuple):
+    """Who writes in a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommit:
+    """Offsets that count when the producer's transaction is committed (KIP-98, KIP-447)."""
+
+    token: Token
+    group_id: str
+    generation_id: int  # -1 where the producer does not know its consumer
+    member_id: str
+    group_instance_id: str | None = None
+    offsets: Sequence[OffsetToCommit]
+    producer: Producer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """The marker of a transaction was appended to the shard's partition."""
+
+    producer_id: int
+    committed: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetch:
     token: Token

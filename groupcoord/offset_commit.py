@@ -1,4 +1,5 @@
-"""OffsetCommit: members, and those who manage partitions on their own, have positions kept.
+"""OffsetCommit and TxnOffsetCommit: members, and those who manage partitions on their own, have positions
+kept.
 
 A commit from outside the group's management (generation -1, no member) is taken only while the group has no
 members. Members may commit while a rebalance is being prepared, so that they can hand over what they did; not
@@ -7,7 +8,7 @@ while it completes.
 
 from groupcoord.effects import Append, Effect, Reply
 from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult
 from groupcoord.rebalance import start_session
 from groupcoord.record_codec import record_size_bytes
@@ -30,6 +31,32 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
     expire_ms = NO_TIMESTAMP_MS
     if command.retention_time_ms != DEFAULT_RETENTION:
         expire_ms = now_ms + command.retention_time_ms
+    records, errors = _records(shard, command, now_ms, expire_ms)
+    if records:
+        effects.append(Append(records))
+    return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
+
+
+def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -> list[Effect]:
+    """TxnOffsetCommit: the offsets count when the transaction is committed.
+
+    Old producers do not say for whom they commit, so nothing is asked of those who name no member; a producer
+    that names one is held to its generation. A commit like this is no sign of life of a member.
+    """
+    group = shard.classic_group(command.group_id)
+    if group is not None:
+        group.check_commit(command, is_transactional=True)
+    elif command.generation_id >= 0:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
+    records, errors = _records(shard, command, now_ms, NO_TIMESTAMP_MS)
+    effects: list[Effect] = [Append(records, command.producer)] if records else []
+    return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
+
+
+def _records(
+    shard: Shard, command: OffsetCommit | TxnOffsetCommit, now_ms: int, expire_ms: int
+) -> tuple[list[OffsetRecord], list[ErrorCode]]:
+    """The records of a commit, without those that are refused, and a code for each of its offsets."""
     errors: list[ErrorCode] = []
     records: list[OffsetRecord] = []
     for offset in command.offsets:
@@ -41,9 +68,7 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
     if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:
         # One commit is one batch, all or nothing, and the log would refuse this one.
         raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "more offsets than fit into one batch")
-    if records:
-        effects.append(Append(records))
-    return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
+    return records, errors
 
 
 def _check_unknown_group(command: OffsetCommit) -> None:

@@ -6,6 +6,7 @@ from groupcoord.effects import Effect, Reply
 from groupcoord.group_records import OffsetRecord
 from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetDelete
 from groupcoord.offset_results import OffsetDeleteResult
+from groupcoord.pending_offsets import OffsetKey
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard, appends
 from logstore.errors import ErrorCode, KafkaError
@@ -27,7 +28,7 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
             continue
         topics.append((topic, [(each, ErrorCode.NONE) for each in partitions]))
         for partition in partitions:
-            if shard.offsets.get(command.group_id, topic, partition) is not None:
+            if shard.has_offset(OffsetKey(command.group_id, topic, partition)):
                 records.append(OffsetRecord(command.group_id, topic, partition, None))
     reply = Reply(command.token, OffsetDeleteResult(topics=topics), shows_state=True)
     return [*appends(records, shard.config.max_batch_bytes), reply]
@@ -35,13 +36,9 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
 
 def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
     """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
-    records: list[GroupRecord] = [
-        OffsetRecord(group_id, topic, partition, None)
-        for group_id in sorted(shard.offsets.groups())
-        for topic, partitions in shard.offsets.topics_of(group_id).items()
-        if topic in command.topics
-        for partition in partitions
-    ]
+    records: list[GroupRecord] = []
+    for group_id in sorted({*shard.offsets.groups(), *shard.pending.groups()}):
+        records += (each for each in shard.offset_tombstones(group_id) if each.topic in command.topics)
     return list(appends(records, shard.config.max_batch_bytes))
 
 

@@ -19,6 +19,7 @@ from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS
 from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
 from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
 from groupcoord.offset_values import read_offset_value
+from groupcoord.pending_offsets import OffsetKey
 from groupcoord.rebalance import session_key
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Group, Shard, appends
@@ -49,13 +50,16 @@ def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRe
     """Add the tombstones that are due for one group; how many offsets it has."""
     group_id = group.group_id
     seen = 0
-    all_expired = True
+    pending = shard.pending.keys_of(group_id)
+    all_expired = not pending
     for topic, partitions in shard.offsets.topics_of(group_id).items():
         is_read = group.is_subscribed_to(topic)
         for partition, content in partitions.items():
             seen += 1
-            if not is_read and _is_expired(
-                group, read_offset_value(content), now_ms, shard.config.offsets_retention_ms
+            if (
+                not is_read
+                and (not pending or OffsetKey(group_id, topic, partition) not in pending)
+                and _is_expired(group, read_offset_value(content), now_ms, shard.config.offsets_retention_ms)
             ):
                 records.append(OffsetRecord(group_id, topic, partition, None))
             else:
@@ -89,7 +93,7 @@ def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
         else:
             errors.append((group_id, ErrorCode.NONE))
             deleted.add(group_id)
-            records += [*shard.offsets.tombstones(group_id), *group.tombstones()]
+            records += [*shard.offset_tombstones(group_id), *group.tombstones()]
             effects += [CancelTimer(session_key(group, each)) for each in sorted(group.pending_join_members)]
     reply = Reply(command.token, DeleteGroupsResult(errors=errors), shows_state=True)
     return [*effects, *appends(records, shard.config.max_batch_bytes), reply]

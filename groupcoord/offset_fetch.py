@@ -2,7 +2,7 @@
 offset -1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from groupcoord.effects import Effect, Reply
 from groupcoord.offset_commands import OffsetFetch
@@ -12,20 +12,26 @@ from groupcoord.shard import Shard
 from logstore.errors import ErrorCode
 
 NO_OFFSET = -1
+# KIP-447: a transaction may still change it, and who asked wants to hear of it when it is settled.
+_UNSTABLE = FetchedOffset(-1, NO_OFFSET, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
     known = shard.offsets.topics_of(command.group_id)
-    if command.topics is None:
-        topics = [
-            (topic, [_fetched(partitions, partition) for partition in partitions])
-            for topic, partitions in known.items()
-        ]
-    else:
-        topics = [
-            (topic, [_fetched(known.get(topic, {}), partition) for partition in partitions])
-            for topic, partitions in command.topics
-        ]
+    unstable = shard.pending.keys_of(command.group_id) if command.require_stable else ()
+    asked: Iterable[tuple[str, Iterable[int]]] = known.items() if command.topics is None else command.topics
+    topics = [
+        (
+            topic,
+            [
+                _UNSTABLE._replace(partition=partition)
+                if unstable and (command.group_id, topic, partition) in unstable
+                else _fetched(known.get(topic, {}), partition)
+                for partition in partitions
+            ],
+        )
+        for topic, partitions in asked
+    ]
     return [Reply(command.token, OffsetFetchResult(topics=topics), shows_state=True)]
 
 

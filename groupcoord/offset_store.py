@@ -6,8 +6,8 @@ loads them as they are. Only what can be read gets in.
 
 from collections.abc import Iterator, Mapping
 
-from groupcoord.group_records import OffsetCommitValue, OffsetRecord
-from groupcoord.offset_values import pack_offset_value, read_offset_value
+from groupcoord.group_records import OffsetCommitValue
+from groupcoord.offset_values import read_offset_value
 
 # group id -> topic -> partition -> value
 Offsets = dict[str, dict[str, dict[int, bytes]]]
@@ -19,12 +19,6 @@ class OffsetStore:
     def __init__(self, offsets: Offsets | None = None) -> None:
         self._groups: Offsets = offsets if offsets is not None else {}
         self.count = sum(len(each) for topics in self._groups.values() for each in topics.values())
-
-    def replay(self, record: OffsetRecord) -> None:
-        if record.value is None:
-            self._remove(record)
-        else:
-            self.put(record.group_id, record.topic, record.partition, pack_offset_value(record.value))
 
     def put(self, group_id: str, topic: str, partition: int, value: bytes) -> None:
         """Keep a value, of bytes that `offset_values` can read."""
@@ -49,24 +43,16 @@ class OffsetStore:
     def groups(self) -> Iterator[str]:
         return iter(self._groups)
 
-    def tombstones(self, group_id: str) -> list[OffsetRecord]:
-        """Records that remove all offsets of a group."""
-        return [
-            OffsetRecord(group_id, topic, partition, None)
-            for topic, partitions in self.topics_of(group_id).items()
-            for partition in partitions
-        ]
-
-    def _remove(self, record: OffsetRecord) -> None:
-        topics = self._groups.get(record.group_id)
-        partitions = topics.get(record.topic) if topics else None
-        if topics is None or partitions is None or partitions.pop(record.partition, None) is None:
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        topics = self._groups.get(group_id)
+        partitions = topics.get(topic) if topics else None
+        if topics is None or partitions is None or partitions.pop(partition, None) is None:
             return
         self.count -= 1
         if not partitions:
-            del topics[record.topic]
+            del topics[topic]
         if not topics:
-            del self._groups[record.group_id]
+            del self._groups[group_id]
 
     def check_invariants(self) -> None:
         assert self.count == sum(len(p) for topics in self._groups.values() for p in topics.values())

@@ -12,7 +12,9 @@ from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD, CoordinatorConfi
 from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.group_state import GroupState
+from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
+from groupcoord.offset_values import pack_offset_value
 from groupcoord.pending_offsets import OffsetKey, PendingOffsets
 from groupcoord.record_codec import GroupRecord, record_size_bytes
 from logstore.errors import ErrorCode, KafkaError
@@ -54,11 +56,27 @@ class Shard:
         if not self.pending.keys_of(group.group_id):
             self.groups.pop(group.group_id, None)
 
-    def replay(self, record: GroupRecord) -> None:
+    def has_offset(self, key: OffsetKey) -> bool:
+        """Whether there is an offset, committed or pending."""
+        return self.pending.has(key) or key.partition in self.offsets.topics_of(key.group_id).get(
+            key.topic, ()
+        )
+
+    def offset_tombstones(self, group_id: str) -> list[OffsetRecord]:
+        """Records that remove all offsets of a group, committed and pending."""
+        keys = {
+            OffsetKey(group_id, topic, partition): None
+            for topic, partitions in self.offsets.topics_of(group_id).items()
+            for partition in partitions
+        }
+        keys.update(dict.fromkeys(self.pending.keys_of(group_id)))
+        return [OffsetRecord(*key, None) for key in keys]
+
+    def replay(self, record: GroupRecord, *, producer: Producer | None = None) -> None:
         """The one place where durable state changes, now and after a restart."""
         match record:
             case OffsetRecord():
-                self._replay_offset(record)
+                self._replay_offset(record, producer)
             case GroupMetadataRecord(group_id, None):
                 group = self.groups.pop(group_id, None)
                 if group is not None:
@@ -68,16 +86,24 @@ class Shard:
                 assert value is not None
                 load_classic_group(self.groups.setdefault(group_id, ClassicGroup(group_id)), value)
 
-    def _replay_offset(self, record: OffsetRecord) -> None:
-        self.offsets.replay(record)
-        if self.pending:
-            key = OffsetKey(record.group_id, record.topic, record.partition)
-            if record.value is None:
-                self.pending.remove(key)
-            else:
-                self.pending.beat(key)
-        if record.value is not None:
-            self.keep_group_of_offsets(record.group_id)
+    def _replay_offset(self, record: OffsetRecord, producer: Producer | None) -> None:
+        key = OffsetKey(record.group_id, record.topic, record.partition)
+        if record.value is None:
+            self.offsets.remove(*key)
+            self.pending.remove(key)
+            return
+        value = pack_offset_value(record.value)
+        if producer is None:
+            self.offsets.put(*key, value)
+            self.pending.beat(key)
+        else:
+            self.pending.put(producer.producer_id, key, value)
+        self.keep_group_of_offsets(record.group_id)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """What the marker of a transaction does to the state, as after a restart."""
+        for key, value in self.pending.end(producer_id, committed=committed):
+            self.offsets.put(*key, value)
 
     def keep_group_of_offsets(self, group_id: str) -> None:
         """Whoever commits without ever joining has a group all the same, one without a protocol type.

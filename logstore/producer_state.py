@@ -130,6 +130,12 @@ class ProducerState:
             )
         return None
 
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """INVALID_PRODUCER_EPOCH if a newer instance of the producer is known."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and producer_epoch < entry.epoch:
+            raise _old_epoch(producer_id, producer_epoch, entry.epoch)
+
     def _duplicate_of(self, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata:
         for batch in entry.batches or ():
             if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:

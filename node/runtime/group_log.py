@@ -1,8 +1,9 @@
 """What a shard appends to its partition of `__consumer_offsets`, and the answers that wait until it is there.
 
 All that a shard appends in one turn of the event loop becomes one batch, so that a hundred commits that came
-together cost one append and one wait. Each `Append` is in one batch, whole. An answer leaves when everything
-that was appended before it is committed, in the order in which the answers were given.
+together cost one append and one wait. Each `Append` is in one batch, whole; one of a transaction is a batch
+of its own. An answer leaves when everything that was appended before it is committed, in the order in which
+the answers were given.
 """
 
 import asyncio
@@ -10,12 +11,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from groupcoord.effects import Append, Result
+from groupcoord.offset_commands import Producer
 from groupcoord.record_codec import encode_key, encode_value
 from groupcoord.request_token import Token
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import AppendOrigin
 from logstore.record import NewRecord, build_batch
+from logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from node.clock import Clock
 from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
@@ -61,12 +64,16 @@ class GroupLog:
         # Answers that wait for the high watermark to reach an offset, in the order of the offsets.
         self._uncommitted: deque[tuple[int, Token, Answer]] = deque()
 
-    def check(self) -> None:
-        """Whether the partition would take an append now; the error that clients are told if not."""
+    def check(self, producer: Producer | None = None) -> None:
+        """Whether the partition would take an append now, in a transaction of `producer`; the error that
+        clients are told if not.
+        """
         if not self._partition.is_leader or self._partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this shard belongs to an older leader epoch")
         if not self._partition.has_enough_replicas():
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
+        if producer is not None:
+            self._partition.log.check_producer_epoch(*producer)
 
     def append(self, effect: Append) -> None:
         """Add to the open batch. KafkaError if the one before had to be appended first, and could not be."""
@@ -75,10 +82,13 @@ class GroupLog:
             (encode_key(record), encode_value(record), now_ms, ()) for record in effect.records
         ]
         size = sum(len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value, _, _ in rows)
-        if self._rows and self._rows_bytes + size > self._max_batch_bytes:
+        if self._rows and (effect.producer or self._rows_bytes + size > self._max_batch_bytes):
             self.flush()
         self._rows += rows
         self._rows_bytes += size
+        if effect.producer is not None:
+            self.flush(effect.producer)
+            return
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_soon(self._flush_at_the_end_of_the_turn)
 
@@ -89,8 +99,10 @@ class GroupLog:
         else:
             self._wait_for_watermark([(token, answer)])
 
-    def flush(self) -> None:
-        """Append the open batch; KafkaError if that fails, which `close` has to follow."""
+    def flush(self, producer: Producer | None = None) -> None:
+        """Append the open batch, in the transaction of `producer`; KafkaError if that fails, which `close`
+        has to follow.
+        """
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
@@ -99,7 +111,13 @@ class GroupLog:
         if self._partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this shard belongs to an older leader epoch")
         result = self._partition.append_as_leader(
-            build_batch(self._rows, compression=self._compression),
+            build_batch(
+                self._rows,
+                compression=self._compression,
+                producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+                producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
+                is_transactional=producer is not None,
+            ),
             required_acks=-1,
             now_ms=self._clock.now_ms(),
             produce_version=PRODUCE_VERSION,

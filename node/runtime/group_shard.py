@@ -12,7 +12,7 @@ from functools import partial
 from groupcoord.commands import Command, ReadOnlyCommand
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
-from groupcoord.offset_commands import ForgetOffsets, ForgetTopics
+from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, TxnOffsetCommit
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
 from logstore.compression import Compression
@@ -156,7 +156,7 @@ class GroupShard:
         if isinstance(command, ReadOnlyCommand):
             return None
         try:
-            self._log.check()
+            self._log.check(command.producer if isinstance(command, TxnOffsetCommit) else None)
         except KafkaError as error:
             return error
         return None

@@ -14,14 +14,20 @@ from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Resul
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from groupcoord.offset_commands import EndTransaction, Producer
 from groupcoord.offset_log_scan import LogScan
 from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value
 from groupcoord.shard import Shard
 from groupcoord.shard_load import load_shard
 from logstore.errors import ErrorCode
-from logstore.record import build_batch
+from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 
 START_MS = 1_700_000_000_000
+
+
+def marker_of(end: EndTransaction) -> bytes:
+    marker = EndTransactionMarker(ControlType.COMMIT if end.committed else ControlType.ABORT, 0)
+    return bytes(build_marker(marker, producer_id=end.producer_id, producer_epoch=0, timestamp_ms=0))
 
 
 class GroupWorld:
@@ -29,6 +35,8 @@ class GroupWorld:
         self.config = config or CoordinatorConfig()
         self.now_ms = START_MS
         self.log: list[GroupRecord] = []
+        self.producers: dict[int, Producer] = {}  # by place in the log: whose transaction the record is in
+        self.markers: list[tuple[int, EndTransaction]] = []  # before which place in the log
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.answers: dict[int, Result | Refuse] = {}
         self.asked: set[int] = set()
@@ -58,10 +66,12 @@ class GroupWorld:
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Append(records):
+                case Append(records, producer):
                     # Through bytes, as the real log: what cannot be read back is a fault here already.
                     for record in records:
                         assert decode_record(encode_key(record), encode_value(record)) == record
+                        if producer is not None:
+                            self.producers[len(self.log)] = producer
                         self.log.append(record)
                 case Reply(token, result, _):
                     assert token in self.asked and token not in self.answers, f"token {token} answered twice"
@@ -95,12 +105,30 @@ class GroupWorld:
         self._carry_out(self.coordinator.stop(ErrorCode.NOT_COORDINATOR))
         self.timers.clear()
         scan = LogScan()
+        markers = list(self.markers)
         for offset, record in enumerate(self.log):
+            while markers and markers[0][0] <= offset:
+                scan.feed(marker_of(markers.pop(0)[1]))
             row = (encode_key(record), encode_value(record), self.now_ms, ())
-            scan.feed(bytes(build_batch([row], base_offset=offset)))
+            producer = self.producers.get(offset, Producer(-1, -1))
+            batch = build_batch(
+                [row],
+                base_offset=offset,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                is_transactional=offset in self.producers,
+            )
+            scan.feed(bytes(batch))
+        for _, marker in markers:
+            scan.feed(marker_of(marker))
         self.coordinator = Coordinator(load_shard(scan.finish(), self._new_shard()))
         self.coordinator.check_invariants()
         self._carry_out(self.coordinator.start(self.now_ms))
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        marker = EndTransaction(producer_id=producer_id, committed=committed)
+        self.markers.append((len(self.log), marker))
+        self.handle(marker)
 
     # ---- what clients do --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from groupcoord.member_commands import Heartbeat
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, Producer, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from groupcoord.timer_commands import ExpireSession
 from logstore.errors import ErrorCode, KafkaError
@@ -84,6 +84,50 @@ def test_a_batch_is_no_larger_than_the_log_takes_and_no_append_is_split() -> Non
 
         counts = batches(partition_of(node, "g"))
         assert sum(counts) == 60 and len(counts) > 1 and all(count % 6 == 0 for count in counts)
+
+    play(story)
+
+
+def commit_in(producer: Producer) -> Make:
+    return lambda token: TxnOffsetCommit(
+        token=token,
+        group_id="g",
+        generation_id=-1,
+        member_id="",
+        offsets=[OffsetToCommit("t", 0, 1)],
+        producer=producer,
+    )
+
+
+def test_what_belongs_to_a_transaction_is_a_batch_of_its_producer_in_its_place() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        makes = [commit("g"), commit("g"), commit_in(Producer(7, 3)), commit("g")]
+
+        waiting = [node.groups.ask("g", make, lambda answer: answer) for make in makes]
+        for each in waiting:
+            answer = await cast(Any, each.future) if isinstance(each, Delayed) else each
+            assert isinstance(answer, OffsetCommitResult)
+
+        segment = partition_of(node, "g").log.active_segment
+        headers = [each for _, each in iterate_headers(segment.slice(0, segment.size_bytes).read())]
+        assert [each.records_count for each in headers] == [2, 1, 1]
+        assert [each.is_transactional for each in headers] == [False, True, False]
+        assert (headers[1].producer_id, headers[1].producer_epoch) == (7, 3)
+
+    play(story)
+
+
+def test_a_fenced_producer_is_refused_and_nothing_is_loaded_again() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        assert isinstance(await node.ask("g", commit_in(Producer(7, 3))), OffsetCommitResult)
+        shard = node.groups._shards[node.groups.partition_for("g")]
+
+        answer = await node.ask("g", commit_in(Producer(7, 2)))
+
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert node.groups._shards[node.groups.partition_for("g")] is shard
 
     play(story)
 
