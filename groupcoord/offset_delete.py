@@ -36,9 +36,16 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
 
 def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
     """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
+    deleted = command.topics
+    # There may be a hundred thousand groups, of which few have read the topic.
+    group_ids = [
+        group_id
+        for group_id in shard.offsets.groups()
+        if not deleted.isdisjoint(shard.offsets.topics_of(group_id))
+    ]
     records: list[GroupRecord] = []
-    for group_id in sorted({*shard.offsets.groups(), *shard.pending.groups()}):
-        records += (each for each in shard.offset_tombstones(group_id) if each.topic in command.topics)
+    for group_id in dict.fromkeys((*group_ids, *shard.pending.groups())):
+        records += (each for each in shard.offset_tombstones(group_id) if each.topic in deleted)
     return list(appends(records, shard.config.max_batch_bytes))
 
 
