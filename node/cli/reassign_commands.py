@@ -16,6 +16,7 @@ from node.wire.messages.list_partition_reassignments import OngoingPartitionReas
 
 EVERY_PARTITION: Final = -1
 POLL_S: Final = 0.2
+LAG_S: Final = 2.0  # the node that is asked may know of a move's end later than the controller
 
 
 def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
@@ -49,9 +50,29 @@ async def reassign(client: Client, name: str, moves: Mapping[int, list[int]], wa
         await cluster_admin.move_partitions(client, wanted)
         if wait:
             await until_moved(client, wanted)
+            await _check_moved(client, name, wanted)
     for partition, replicas in wanted.items():
         print(f"{partition} {'is' if wait else 'moves'} {'on' if wait else 'to'} {_brokers(replicas or ())}")
     return 0
+
+
+async def _check_moved(
+    client: Client, name: str, wanted: Mapping[TopicPartition, Sequence[int] | None]
+) -> None:
+    """CommandError if somebody else took back or changed a move while it was waited for."""
+    deadline = time.monotonic() + LAG_S
+    while True:
+        [topic] = await admin.describe_topics(client, [name])
+        there = {
+            TopicPartition(name, one.partition_index): list(one.replica_nodes) for one in topic.partitions
+        }
+        elsewhere = [one for one, replicas in wanted.items() if there.get(one) != replicas]
+        if not elsewhere:
+            return
+        if time.monotonic() > deadline:
+            first = elsewhere[0]
+            raise CommandError(f"{first} is on {_brokers(there.get(first, ()))}: its move was taken back.")
+        await asyncio.sleep(POLL_S)
 
 
 async def until_moved(client: Client, partitions: Collection[TopicPartition]) -> None:

@@ -6,8 +6,8 @@ the controller, and time is watched: a follower that lags is put out, one that c
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 from logstore.topic_partition import TopicPartition
 from metadata_raft.commands import AlterPartition, AlterPartitionReply
@@ -81,7 +81,7 @@ class Replication:
         if fetcher is None:
             fetcher = self._fetchers[leader_id, lane] = FollowerFetcher(leader_id, lane, self._world)
             if self._started is not None:
-                self._started.create_task(fetcher.run())
+                _begin(self._started, fetcher.run())
         return fetcher
 
     async def run(self) -> None:
@@ -98,3 +98,11 @@ class Replication:
             lag_s = self._replicas.context.max_lag_ms() / 1000
             await asyncio.sleep(min(MAX_CHECK_S, max(0.01, lag_s / 2)))
             self._replicas.check_isrs()
+
+
+def _begin(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, None]) -> None:
+    """Metadata still come while a node ends, and its tasks take no new ones then."""
+    try:
+        tasks.create_task(work)
+    except RuntimeError:
+        work.close()

@@ -37,6 +37,19 @@ def test_an_acknowledgement_takes_one_round_to_the_followers() -> None:
     tell_story(story)
 
 
+def test_a_node_that_ends_is_told_of_another_leader_and_begins_nothing() -> None:
+    async def story(cluster: Cluster) -> None:
+        assert await cluster.nodes[1].acknowledged() is OK
+        cluster.nodes[2].stop()
+        await asyncio.sleep(LATENCY_S)
+
+        cluster.change(leader=3, isr=(1, 3))
+
+        assert await cluster.nodes[3].acknowledged() is OK
+
+    tell_story(story)
+
+
 # ---- leaders change ------------------------------------------------------------------------------
 
 
