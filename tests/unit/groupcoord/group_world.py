@@ -15,7 +15,9 @@ from groupcoord.group_state import GroupState
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from groupcoord.offset_commands import EndTransaction, Producer
+from groupcoord.offset_expiry import EXPIRY_KEY
 from groupcoord.offset_log_scan import LogScan
+from groupcoord.rebalance import join_key, session_key, sync_key
 from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value
 from groupcoord.shard import Shard
 from groupcoord.shard_load import load_shard
@@ -61,7 +63,28 @@ class GroupWorld:
         effects = self.coordinator.handle(command, self.now_ms)
         self._carry_out(effects)
         self.coordinator.check_invariants()
+        self._check_timers()
         return effects
+
+    def _check_timers(self) -> None:
+        """Nobody stays for ever: each phase and each member that waits for nothing has an end; no timer is
+        left of what is gone.
+        """
+        wanted: set[TimerKey] = {EXPIRY_KEY}
+        spare: set[TimerKey] = set()
+        for group in self.coordinator.shard.groups.values():
+            for member in group.members.values():
+                is_waiting = member.join_token is not None or member.sync_token is not None
+                (spare if is_waiting and not member.is_new else wanted).add(
+                    session_key(group, member.member_id)
+                )
+            wanted |= {session_key(group, each) for each in group.pending_join_members}
+            if group.state is GroupState.PREPARING_REBALANCE:
+                wanted.add(join_key(group))
+            if group.pending_sync_members:
+                wanted.add(sync_key(group))
+        missing, left_over = wanted - self.timers.keys(), self.timers.keys() - wanted - spare
+        assert (sorted(missing)[:3], sorted(left_over)[:3]) == ([], [])
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

@@ -9,6 +9,7 @@ from groupcoord.effects import Refuse, Reply
 from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
+from groupcoord.rebalance import session_key
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
@@ -244,8 +245,12 @@ def test_the_last_to_rejoin_are_out_when_the_limit_was_lowered() -> None:
 def test_pending_members_are_bounded() -> None:
     world = GroupWorld()
     world.join(member_id_required=True)
-    group = world.coordinator.shard.groups["g"]
-    group.pending_join_members.update(f"p{n}" for n in range(MAX_PENDING_MEMBERS))
+    group = world.coordinator.shard.classic_group("g")
+    assert group is not None
+    (session,) = (timer for key, timer in world.timers.items() if key.purpose == "session")
+    for number in range(MAX_PENDING_MEMBERS):
+        group.pending_join_members.add(f"p{number}")
+        world.timers[session_key(group, f"p{number}")] = session
 
     answer = world.joined(world.join(member_id_required=True))
 
