@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-NETWORK = "10.199.77"  # of this bridge alone, which nothing else on the machine can reach
+# Of this bridge alone, which nothing else on the machine can reach; another run of the tests has another.
+NETWORK = f"10.199.{os.getpid() % 254 + 1}"
 NOBODY = "02:00:00:00:00:99"  # a hardware address that no interface has
 
 
