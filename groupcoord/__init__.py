@@ -12,10 +12,14 @@ range_assignor      the assignor `range`
 uniform_mixed       the assignor `uniform` where subscriptions differ
 uniform_assignor    the assignor `uniform`
 timeline            the last rebalances of a group, and why
+regex_classes       sets of characters in expressions
+topic_regex         expressions over the names of topics, in RE2's syntax and bounded
+group_hash          whether topics are as they were
 request_token       names a request until it is answered
 member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 offset_commands     what is asked of committed offsets
 admin_commands      what administrators ask of groups
+consumer_commands   what is asked of consumer groups
 timer_commands      what timers bring
 commands            all that a shard can be asked
 group_records       offsets and classic groups in __consumer_offsets
@@ -26,9 +30,13 @@ record_codec        records to bytes and back
 member_results      what members are answered
 offset_results      what is answered about offsets
 admin_results       what administrators are answered
+consumer_results    what members of consumer groups are answered
+aside               work that a thread does
 effects             what a shard asks of the world
 consumer_member     a member of a consumer group
 reconciliation      one step of a member towards its target
+consumer_group      a consumer group, changed by replay only
+target_assignment   who shall own what, as an assignor says
 classic_member      a member of a classic group
 classic_group       a classic group, and the changes that keep its parts in step
 classic_group_record  a classic group as its record, both ways
@@ -42,10 +50,18 @@ join_group          JoinGroup: new, returning and static members
 sync_group          SyncGroup: assignments in, assignments out
 heartbeat           Heartbeat
 leave_group         LeaveGroup, in batches
+consumer_commit     what a consumer group says to OffsetCommit
 offset_commit       OffsetCommit
 offset_fetch        OffsetFetch
 offset_delete       OffsetDelete, and offsets of topics that are gone
 offset_expiry       expiry of offsets and groups; DeleteGroups
 describe_groups     DescribeGroups, ListGroups
+consumer_membership  members of consumer groups come and go
+consumer_regexes    expressions that members subscribe to
+consumer_request    what a ConsumerGroupHeartbeat must have
+consumer_leave      a member leaves its consumer group
+consumer_heartbeat  ConsumerGroupHeartbeat
+consumer_timers     timers of consumer groups
+classic_in_consumer  members of the classic protocol at a consumer group
 coordinator         one shard: dispatch, replay, start, stop
 """

@@ -8,6 +8,14 @@ protocol end at the request handlers; where they differ in meaning, a field says
 from typing import TypeAlias
 
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
+from groupcoord.consumer_commands import (
+    ComputeTarget,
+    ConsumerGroupHeartbeat,
+    ExpireConsumerSession,
+    ExpireRevocation,
+    RegexesResolved,
+    TopicsChanged,
+)
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from groupcoord.offset_commands import (
     EndTransaction,
@@ -30,6 +38,7 @@ ClientCommand: TypeAlias = (
     JoinGroup
     | SyncGroup
     | Heartbeat
+    | ConsumerGroupHeartbeat
     | LeaveGroup
     | OffsetCommit
     | TxnOffsetCommit
@@ -40,6 +49,16 @@ ClientCommand: TypeAlias = (
     | DeleteGroups
 )
 # What leads to no records, and is answered while the log takes none.
-ReadOnlyCommand: TypeAlias = Heartbeat | OffsetFetch | DescribeGroups | ListGroups
-TimerCommand: TypeAlias = ExpireSession | ExtendInitialRebalance | ExpireJoin | ExpireSync | ExpireOffsets
-Command: TypeAlias = ClientCommand | TimerCommand | EndTransaction | ForgetOffsets | ForgetTopics
+ReadOnlyCommand: TypeAlias = Heartbeat | OffsetFetch | DescribeGroups | ListGroups | TopicsChanged
+TimerCommand: TypeAlias = (
+    ExpireSession
+    | ExtendInitialRebalance
+    | ExpireJoin
+    | ExpireSync
+    | ExpireConsumerSession
+    | ExpireRevocation
+    | ComputeTarget
+    | ExpireOffsets
+)
+NodeCommand: TypeAlias = EndTransaction | ForgetOffsets | ForgetTopics | TopicsChanged | RegexesResolved
+Command: TypeAlias = ClientCommand | TimerCommand | NodeCommand

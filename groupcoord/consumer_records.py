@@ -19,9 +19,6 @@ from logstore import schema, schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, message, struct
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
-
-
 # ---- keys --------------------------------------------------------------------------------------------------
 
 

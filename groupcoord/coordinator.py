@@ -11,9 +11,27 @@ about to append. If an append fails, the caller drops the coordinator and loads 
 
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
 from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_in_consumer import refuse_classic_member
 from groupcoord.commands import Command
+from groupcoord.consumer_commands import (
+    ComputeTarget,
+    ConsumerGroupHeartbeat,
+    ExpireConsumerSession,
+    ExpireRevocation,
+    RegexesResolved,
+    TopicsChanged,
+)
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_heartbeat import compute_put_off_target, consumer_heartbeat
+from groupcoord.consumer_regexes import regexes_resolved
+from groupcoord.consumer_timers import (
+    expire_consumer_session,
+    expire_revocation,
+    timers_of_loaded,
+    topics_changed,
+)
 from groupcoord.describe_groups import describe_groups, list_groups
-from groupcoord.effects import Append, Effect, Refuse, StartTimer
+from groupcoord.effects import Append, Effect, Follow, Refuse, StartTimer
 from groupcoord.heartbeat import heartbeat
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
@@ -66,7 +84,9 @@ class Coordinator:
         for group in shard.groups.values():
             match group:
                 case ClassicGroup():
-                    effects += self._settled(start_classic_group(shard, group, now_ms))
+                    effects += self._settled(start_classic_group(shard, group, now_ms), now_ms)
+                case ConsumerGroup():
+                    effects += timers_of_loaded(shard, group)
         return effects
 
     def handle(self, command: Command, now_ms: int) -> list[Effect]:
@@ -77,7 +97,7 @@ class Coordinator:
             token = getattr(command, "token", None)
             assert token is not None, (command, error)
             return [Refuse(token, error.code, error.detail)]
-        return self._settled(effects)
+        return self._settled(effects, now_ms)
 
     def stop(self, error: ErrorCode) -> list[Effect]:
         """Answer every request that waits: this is not the coordinator of these groups any more."""
@@ -86,24 +106,34 @@ class Coordinator:
             match group:
                 case ClassicGroup():
                     effects += stop_classic_group(group, error)
+                case ConsumerGroup():
+                    pass  # its members never wait
         return effects
 
     def check_invariants(self) -> None:
         """What holds between any two commands; asked by tests after each."""
         self.shard.check_invariants()
 
-    def _settled(self, effects: list[Effect]) -> list[Effect]:
+    def _settled(self, effects: list[Effect], now_ms: int) -> list[Effect]:
+        """Replay what is appended, and decide what follows from it."""
+        settled: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Append):
                 for record in effect.records:
                     self.shard.replay(record, producer=effect.producer)
-        return effects
+            if isinstance(effect, Follow):
+                settled += self.handle(effect.command, now_ms)
+            else:
+                settled.append(effect)
+        return settled
 
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
         shard = self.shard
         match command:
             case Heartbeat() | JoinGroup() | SyncGroup() | LeaveGroup():
                 return self._decide_for_member(command, now_ms)
+            case ConsumerGroupHeartbeat():
+                return consumer_heartbeat(shard, command, now_ms)
             case OffsetCommit():
                 return commit_offsets(shard, command, now_ms)
             case OffsetFetch():
@@ -124,6 +154,16 @@ class Coordinator:
                 return expire_join(shard, command, now_ms)
             case ExpireSync():
                 return expire_sync(shard, command, now_ms)
+            case ExpireConsumerSession():
+                return expire_consumer_session(shard, command, now_ms)
+            case ExpireRevocation():
+                return expire_revocation(shard, command, now_ms)
+            case ComputeTarget():
+                return compute_put_off_target(shard, command, now_ms)
+            case RegexesResolved():
+                return regexes_resolved(shard, command)
+            case TopicsChanged():
+                return topics_changed(shard, command)
             case ExpireOffsets():
                 return expire_offsets(shard, now_ms)
             case TxnOffsetCommit():
@@ -143,6 +183,10 @@ class Coordinator:
         match group:
             case None | ClassicGroup():
                 return _decide_in_classic_group(self.shard, group, command, now_ms)
+            case ConsumerGroup() if group.is_empty and isinstance(command, JoinGroup):
+                return [Append(group.tombstones()), Follow(command)]
+            case ConsumerGroup():
+                return refuse_classic_member(command)
 
 
 def _decide_in_classic_group(

@@ -27,6 +27,12 @@ class CoordinatorConfig:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2**31 - 1
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_regex_refresh_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4_096  # in fact characters, as in Kafka
     offsets_retention_ms: int = 7 * 24 * 60 * 60_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000
@@ -35,3 +41,21 @@ class CoordinatorConfig:
     new_member_join_timeout_ms: int = 5 * 60_000
     # The largest batch that the partition of __consumer_offsets takes (its max.message.bytes).
     max_batch_bytes: int = 1_048_588
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """What one group obeys: its own settings, or the broker's."""
+
+    consumer_session_timeout_ms: int
+    consumer_heartbeat_interval_ms: int
+    consumer_assignment_interval_ms: int
+
+
+def default_group_config(config: CoordinatorConfig) -> GroupConfig:
+    """The settings of a group that has none of its own."""
+    return GroupConfig(
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+    )

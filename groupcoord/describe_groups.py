@@ -9,12 +9,14 @@ from groupcoord.admin_results import (
     MemberDescription,
 )
 from groupcoord.classic_group import ClassicGroup
+from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupcoord.effects import Effect, Reply
 from groupcoord.group_state import GroupState
-from groupcoord.shard import Shard
+from groupcoord.shard import Group, Shard
 from logstore.errors import ErrorCode
 
 CLASSIC_TYPE = "classic"
+CONSUMER_TYPE = "consumer"
 
 
 def describe_groups(shard: Shard, command: DescribeGroups) -> list[Effect]:
@@ -24,12 +26,18 @@ def describe_groups(shard: Shard, command: DescribeGroups) -> list[Effect]:
 
 def list_groups(shard: Shard, command: ListGroups) -> list[Effect]:
     groups = [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
-        for group in shard.groups.values()
-        if (not command.states or group.state.value.lower() in command.states)
-        and (not command.types or CLASSIC_TYPE in command.types)
+        listed
+        for listed in map(_listed, shard.groups.values())
+        if (not command.states or listed.state.lower() in command.states)
+        and (not command.types or listed.group_type in command.types)
     ]
     return [Reply(command.token, ListGroupsResult(groups=groups), shows_state=True)]
+
+
+def _listed(group: Group) -> ListedGroup:
+    if isinstance(group, ClassicGroup):
+        return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
+    return ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, CONSUMER_TYPE)
 
 
 def _describe(group_id: str, group: ClassicGroup | None) -> GroupDescription:

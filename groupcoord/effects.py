@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
-from groupcoord.commands import TimerCommand
+from groupcoord.aside import AsideWork
+from groupcoord.commands import ClientCommand, TimerCommand
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
@@ -22,6 +24,7 @@ Result: TypeAlias = (
     JoinGroupResult
     | SyncGroupResult
     | HeartbeatResult
+    | ConsumerGroupHeartbeatResult
     | LeaveGroupResult
     | OffsetCommitResult
     | OffsetFetchResult
@@ -35,7 +38,7 @@ Result: TypeAlias = (
 class TimerKey(NamedTuple):
     """The name of a timer within a shard; starting it again moves it."""
 
-    purpose: str  # "session", "join", "sync", "offsets"
+    purpose: str  # "session", "join", "sync", "rebalance", "assign", "offsets"
     group_id: str = ""
     member_id: str = ""
 
@@ -74,4 +77,18 @@ class CancelTimer:
     key: TimerKey
 
 
-Effect: TypeAlias = Append | Reply | Refuse | StartTimer | CancelTimer
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Decide this once the appends before it were replayed; the core does so itself."""
+
+    command: ClientCommand
+
+
+@dataclass(frozen=True, slots=True)
+class RunAside:
+    """Work to be run in a thread; its result comes back as a command."""
+
+    work: AsideWork
+
+
+Effect: TypeAlias = Append | Reply | Refuse | StartTimer | CancelTimer | Follow | RunAside

@@ -6,6 +6,9 @@ members. Members may commit while a rebalance is being prepared, so that they ca
 while it completes.
 """
 
+from groupcoord.consumer_commit import check_committer, check_partition
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_member import ConsumerMember
 from groupcoord.effects import Append, Effect, Reply
 from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, TxnOffsetCommit
@@ -19,10 +22,13 @@ DEFAULT_RETENTION = -1
 
 
 def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Effect]:
-    group = shard.classic_group(command.group_id)
+    group = shard.group(command.group_id)
     effects: list[Effect] = []
+    behind: ConsumerMember | None = None
     if group is None:
         _check_unknown_group(command)
+    elif isinstance(group, ConsumerGroup):
+        behind = check_committer(group, command)
     else:
         group.check_commit(command)
         member = group.members.get(command.member_id)
@@ -31,7 +37,7 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
     expire_ms = NO_TIMESTAMP_MS
     if command.retention_time_ms != DEFAULT_RETENTION:
         expire_ms = now_ms + command.retention_time_ms
-    records, errors = _records(shard, command, now_ms, expire_ms)
+    records, errors = _records(shard, command, behind, now_ms, expire_ms)
     if records:
         effects.append(Append(records))
     return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
@@ -43,26 +49,38 @@ def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -
     Old producers do not say for whom they commit, so nothing is asked of those who name no member; a producer
     that names one is held to its generation. A commit like this is no sign of life of a member.
     """
-    group = shard.classic_group(command.group_id)
-    if group is not None:
+    group = shard.group(command.group_id)
+    behind: ConsumerMember | None = None
+    if isinstance(group, ConsumerGroup):
+        behind = check_committer(group, command)
+    elif group is not None:
         group.check_commit(command, is_transactional=True)
     elif command.generation_id >= 0:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
-    records, errors = _records(shard, command, now_ms, NO_TIMESTAMP_MS)
+    records, errors = _records(shard, command, behind, now_ms, NO_TIMESTAMP_MS)
     effects: list[Effect] = [Append(records, command.producer)] if records else []
     return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
 
 
 def _records(
-    shard: Shard, command: OffsetCommit | TxnOffsetCommit, now_ms: int, expire_ms: int
+    shard: Shard,
+    command: OffsetCommit | TxnOffsetCommit,
+    behind: ConsumerMember | None,
+    now_ms: int,
+    expire_ms: int,
 ) -> tuple[list[OffsetRecord], list[ErrorCode]]:
-    """The records of a commit, without those that are refused, and a code for each of its offsets."""
+    """The records of a commit, without those that are refused, and a code for each of its offsets.
+
+    `behind` is a member of a consumer group that names an old epoch.
+    """
     errors: list[ErrorCode] = []
     records: list[OffsetRecord] = []
     for offset in command.offsets:
         if _length(offset.metadata) > shard.config.offset_metadata_max_bytes:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
+        if behind is not None:
+            check_partition(behind, command, offset, shard.topics)
         errors.append(ErrorCode.NONE)
         records.append(_to_record(command.group_id, offset, now_ms, expire_ms))
     if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:

@@ -9,12 +9,14 @@ The rules are Kafka's (KIP-211, `offsets.retention.minutes`):
     without a protocol type (never any members)   the retention after its commit
     stable, of consumers that can be understood   the retention after its commit, if none of them reads the
     topic any other                                     never
+    a consumer group                              the retention after its commit, if no member reads the topic
 
 An empty group without offsets goes at the next look.
 """
 
 from groupcoord.admin_commands import DeleteGroups
 from groupcoord.admin_results import DeleteGroupsResult
+from groupcoord.classic_group import ClassicGroup
 from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS
 from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
 from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
@@ -85,7 +87,7 @@ def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
     errors: list[tuple[str, ErrorCode]] = []
     deleted: set[str] = set()
     for group_id in command.group_ids:
-        group = shard.classic_group(group_id)
+        group = shard.group(group_id)
         if group is None or group_id in deleted:
             errors.append((group_id, ErrorCode.GROUP_ID_NOT_FOUND))
         elif not group.is_empty:
@@ -94,6 +96,8 @@ def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
             errors.append((group_id, ErrorCode.NONE))
             deleted.add(group_id)
             records += [*shard.offset_tombstones(group_id), *group.tombstones()]
-            effects += [CancelTimer(session_key(group, each)) for each in sorted(group.pending_join_members)]
+            if isinstance(group, ClassicGroup):
+                pending = sorted(group.pending_join_members)
+                effects += [CancelTimer(session_key(group, each)) for each in pending]
     reply = Reply(command.token, DeleteGroupsResult(errors=errors), shows_state=True)
     return [*effects, *appends(records, shard.config.max_batch_bytes), reply]

@@ -1,13 +1,21 @@
 """Keys and values of `__consumer_offsets`: the group coordinator's durable state, in Apache Kafka's own
 schemas.
 
-A record's key begins with an int16 that says what the record is (0 and 1 an offset, 2 a classic group; 3 and
-above belong to the newer protocols), its value with the int16 version of its schema; a null value is a
-tombstone.
+A record's key begins with an int16 that says what the record is (0 and 1 an offset, 2 a classic group, 3 to 8
+and 16 a consumer group; others belong to share and streams groups), its value with the int16 version of its
+schema; a null value is a tombstone.
 """
 
 from typing import TypeAlias
 
+from groupcoord.consumer_records import (
+    RECORDS,
+    ConsumerGroupRecord,
+    consumer_record_size_bytes,
+    decode_consumer_record,
+    encode_consumer_key,
+    encode_consumer_value,
+)
 from groupcoord.group_records import (
     GROUP_METADATA_KEY,
     OFFSET_KEY,
@@ -25,7 +33,7 @@ from logstore import schema, schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
 
-GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord
+GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord
 
 _GROUP_METADATA_VALUE_VERSION = 3  # what Kafka 4.3 writes
 
@@ -36,15 +44,19 @@ def encode_key(record: GroupRecord) -> bytes:
             return pack_offset_key(group_id, topic, partition)
         case GroupMetadataRecord(group_id, _):
             return b"\x00\x02" + schema_compiler.encode(GroupMetadataKey(group=group_id), 0)
+        case _:
+            return encode_consumer_key(record)
 
 
 def encode_value(record: GroupRecord) -> bytes | None:
-    if record.value is None:
-        return None
-    if isinstance(record.value, OffsetCommitValue):
-        return pack_offset_value(record.value)
-    version = _GROUP_METADATA_VALUE_VERSION
-    return version.to_bytes(2) + schema_compiler.encode(record.value, version)
+    match record:
+        case OffsetRecord(value=value):
+            return None if value is None else pack_offset_value(value)
+        case GroupMetadataRecord(value=value):
+            version = _GROUP_METADATA_VALUE_VERSION
+            return None if value is None else version.to_bytes(2) + schema_compiler.encode(value, version)
+        case _:
+            return encode_consumer_value(record)
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
@@ -62,6 +74,8 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
             group_key, _ = schema_compiler.decoder(GroupMetadataKey, 0)(key, 2)
             metadata = None if value is None else _decode_value(GroupMetadataValue, value)
             return GroupMetadataRecord(group_key.group, metadata)
+        if kind in RECORDS:
+            return decode_consumer_record(kind, key, value)
     except KafkaError as error:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"a record of {OFFSETS_TOPIC} is not readable: {error.detail}"
@@ -89,6 +103,8 @@ def record_size_bytes(record: GroupRecord) -> int:
                     size += overhead + 3 * (names + len(member.client_host))
                     size += len(member.subscription) + len(member.assignment)
             return size
+        case _:
+            return consumer_record_size_bytes(record)
 
 
 def _decode_value(cls: type[schema.T], value: Buffer) -> schema.T:

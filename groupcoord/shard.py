@@ -8,7 +8,14 @@ from typing import TypeAlias
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import load_classic_group
-from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD, CoordinatorConfig
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
+from groupcoord.coordinator_config import (
+    MAX_GROUPS_PER_SHARD,
+    CoordinatorConfig,
+    GroupConfig,
+    default_group_config,
+)
 from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.group_state import GroupState
@@ -17,17 +24,32 @@ from groupcoord.offset_store import OffsetStore
 from groupcoord.offset_values import pack_offset_value
 from groupcoord.pending_offsets import OffsetKey, PendingOffsets
 from groupcoord.record_codec import GroupRecord, record_size_bytes
+from groupcoord.topics_view import ListedTopics, TopicsView
 from logstore.errors import ErrorCode, KafkaError
 
-Group: TypeAlias = ClassicGroup
+Group: TypeAlias = ClassicGroup | ConsumerGroup
 
 
 class Shard:
-    """Groups and offsets of one partition. `new_uuid` gives the unique part of a member id."""
+    """Groups and offsets of one partition.
 
-    def __init__(self, config: CoordinatorConfig, new_uuid: Callable[[], str]) -> None:
+    `new_uuid` gives the unique part of a member id; `group_config` the settings of one group.
+    """
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        new_uuid: Callable[[], str],
+        group_config: Callable[[str], GroupConfig] | None = None,
+    ) -> None:
         self.config = config
         self.new_uuid = new_uuid
+        defaults = default_group_config(config)
+        self.group_config = group_config or (lambda group_id: defaults)
+        self.topics: TopicsView = ListedTopics()
+        self.newest_topics_version = 0  # of the metadata when a topic was made last
+        self.groups_by_topic: dict[str, set[str]] = {}  # consumer groups that subscribe to it
+        self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
@@ -40,7 +62,13 @@ class Shard:
 
     def classic_group(self, group_id: str) -> ClassicGroup | None:
         """The group, if there is one and it is of the classic protocol."""
-        return self.groups.get(group_id)
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """The group, if there is one and it is of the consumer protocol."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
 
     def create_group(self, group_id: str, now_ms: int) -> ClassicGroup:
         """A new empty group; soft until a record of it, or an offset, is replayed."""
@@ -78,13 +106,42 @@ class Shard:
             case OffsetRecord():
                 self._replay_offset(record, producer)
             case GroupMetadataRecord(group_id, None):
-                group = self.groups.pop(group_id, None)
+                group = self.classic_group(group_id)
                 if group is not None:
+                    del self.groups[group_id]
                     group.state = GroupState.DEAD
                 self.keep_group_of_offsets(group_id)
             case GroupMetadataRecord(group_id, value):
                 assert value is not None
-                load_classic_group(self.groups.setdefault(group_id, ClassicGroup(group_id)), value)
+                group = self.classic_group(group_id)
+                if group is None:
+                    self._drop_consumer_group(group_id)
+                    group = self.groups[group_id] = ClassicGroup(group_id)
+                load_classic_group(group, value)
+            case _:
+                self._replay_consumer(record)
+
+    def _replay_consumer(self, record: ConsumerGroupRecord) -> None:
+        """A record of a consumer group makes one, in place of a classic group: our own log removes such a
+        group before, unless only offsets made it. A tombstone of what is not there says nothing.
+        """
+        group = self.consumer_group(record.group_id)
+        if record.value is not None:
+            if group is None:
+                group = ConsumerGroup(record.group_id, self.groups_by_topic)
+                self.groups[record.group_id] = group
+            group.replay(record)
+        elif isinstance(record, ConsumerGroupMetadataRecord):
+            self._drop_consumer_group(record.group_id)
+            self.keep_group_of_offsets(record.group_id)
+        elif group is not None:
+            group.replay(record)
+
+    def _drop_consumer_group(self, group_id: str) -> None:
+        group = self.consumer_group(group_id)
+        if group is not None:
+            group.forget()
+            del self.groups[group_id]
 
     def _replay_offset(self, record: OffsetRecord, producer: Producer | None) -> None:
         key = OffsetKey(record.group_id, record.topic, record.partition)
@@ -120,6 +177,10 @@ class Shard:
         for group_id, group in self.groups.items():
             assert group.group_id == group_id
             group.check_invariants()
+        for topic, group_ids in self.groups_by_topic.items():
+            for group_id in group_ids:
+                reader = self.groups[group_id]
+                assert isinstance(reader, ConsumerGroup) and reader.is_subscribed_to(topic), (topic, group_id)
         self.offsets.check_invariants()
 
 

@@ -5,13 +5,26 @@ All of it happens on the event loop and nothing here waits while a command is ca
 inbox: each is decided and carried out before the next one is looked at.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from groupcoord import aside
 from groupcoord.commands import Command, ReadOnlyCommand
+from groupcoord.consumer_commands import RegexesResolved
 from groupcoord.coordinator import Coordinator
-from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
+from groupcoord.effects import (
+    Append,
+    CancelTimer,
+    Effect,
+    Follow,
+    Refuse,
+    Reply,
+    RunAside,
+    StartTimer,
+    TimerKey,
+)
 from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, TxnOffsetCommit
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
@@ -170,6 +183,9 @@ class GroupShard:
         if isinstance(command, ForgetOffsets):
             self._start_timer(TimerKey("forget-offsets"), WRITE_AGAIN_MS, command)
             return
+        if isinstance(command, RegexesResolved):
+            self._start_timer(TimerKey("regexes", command.group_id), WRITE_AGAIN_MS, command)
+            return
         token = getattr(command, "token", None)
         assert token is not None, command
         self._answer(token, refused)
@@ -214,6 +230,16 @@ class GroupShard:
                 case CancelTimer(key):
                     self._timer_keys.discard(key)
                     self._timers.cancel((self, key))
+                case RunAside(work):
+                    done = asyncio.get_running_loop().run_in_executor(None, aside.run, work)
+                    done.add_done_callback(self._bring_back)
+                case Follow():
+                    raise AssertionError(f"{effect} is the core's own business")
+
+    def _bring_back(self, done: "asyncio.Future[aside.AsideResult]") -> None:
+        """What was computed aside is a command for the shard that asked, if that is still there."""
+        if not self.is_closed and not done.cancelled():
+            self.handle(done.result())
 
     def _start_timer(self, key: TimerKey, delay_ms: int, command: Command) -> None:
         self._timer_keys.add(key)

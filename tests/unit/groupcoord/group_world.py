@@ -8,12 +8,14 @@ import itertools
 from collections.abc import Sequence
 
 from groupcoord.commands import Command
+from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.coordinator import Coordinator
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from groupcoord.member_state import MemberState
 from groupcoord.offset_commands import EndTransaction, Producer
 from groupcoord.offset_expiry import EXPIRY_KEY
 from groupcoord.offset_log_scan import LogScan
@@ -73,6 +75,14 @@ class GroupWorld:
         wanted: set[TimerKey] = {EXPIRY_KEY}
         spare: set[TimerKey] = set()
         for group in self.coordinator.shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for one in group.members.values():
+                    wanted.add(TimerKey("session", group.group_id, one.member_id))
+                    if one.state is MemberState.UNREVOKED_PARTITIONS and one.member_epoch >= 0:
+                        wanted.add(TimerKey("rebalance", group.group_id, one.member_id))
+                if group.group_epoch > group.assignment_epoch:
+                    spare.add(TimerKey("assign", group.group_id))
+                continue
             for member in group.members.values():
                 is_waiting = member.join_token is not None or member.sync_token is not None
                 (spare if is_waiting and not member.is_new else wanted).add(

@@ -89,6 +89,15 @@ def test_uniform_takes_back_topics_that_nobody_subscribes_to_and_partitions_that
     }
 
 
+def test_uniform_gives_one_partition_to_one_member_even_if_two_had_it() -> None:
+    before = {"a": {A: frozenset({0})}, "b": {A: frozenset({0})}}
+
+    assert shown(assign_uniform(group({"a": {A}, "b": {A}}, {A: 2}, before))) == {
+        "a": {"A": [0]},
+        "b": {"A": [1]},
+    }
+
+
 def test_uniform_of_nobody_or_nothing_is_empty() -> None:
     assert assign_uniform(group({}, {})) == {}
     assert assign_uniform(group({"a": set()}, {})) == {"a": {}}

@@ -1,0 +1,80 @@
+"""The request of the consumer protocol (KIP-848), and what timers and the node bring to consumer groups."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from groupcoord.assignment import TopicPartitions
+from groupcoord.request_token import Token
+from groupcoord.topics_view import TopicsView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeat:
+    """Joins (epoch 0), stays, or leaves (-1; -2 for a static member that will be back).
+
+    None says of a field that it is as it was at the last request.
+    """
+
+    token: Token
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1  # -1: as it was
+    subscribed_topic_names: Sequence[str] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Sequence[TopicPartitions] | None = None
+    client_id: str = ""
+    client_host: str = ""
+    member_id_required: bool = True  # since version 1 members bring an id of their own
+
+
+# ---- from timers -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireConsumerSession:
+    """A member of a consumer group was silent for its session timeout."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireRevocation:
+    """A member had its rebalance timeout to give up partitions, in this epoch."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeTarget:
+    """The assignment interval is over: time for the target that was put off."""
+
+    group_id: str
+
+
+# ---- from the node -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsChanged:
+    """The cluster has other topics now; `changed` names those made, grown, placed anew or deleted."""
+
+    topics: TopicsView
+    has_new_topics: bool
+    changed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegexesResolved:
+    """What the expressions of a group match in that version of the metadata."""
+
+    group_id: str
+    topics: Mapping[str, frozenset[str]]
+    version: int
+    began_ms: int

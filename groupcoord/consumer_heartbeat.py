@@ -1,0 +1,295 @@
+"""ConsumerGroupHeartbeat (KIP-848): a member joins, tells what changed, and takes one step to its target.
+
+    the member as it is now ─► group epoch + 1, if the topics differ ─► a target for it, if it is time
+                                                                        ─► one step of this member
+
+What is found to have changed is one batch of records, in Kafka's order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from groupcoord.assignment import Assignment, is_subset, listed
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_leave import leave_consumer_group
+from groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
+from groupcoord.consumer_membership import (
+    assign_key,
+    assign_timer,
+    checked_append,
+    epoch_record,
+    replace_member,
+    revocation_key,
+    revocation_timer,
+    session_key,
+    start_consumer_session,
+)
+from groupcoord.consumer_records import (
+    ConsumerGroupPartitionMetadataRecord,
+    ConsumerGroupRegularExpressionRecord,
+)
+from groupcoord.consumer_regexes import RegexStatus, change_regex
+from groupcoord.consumer_request import check_request
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD
+from groupcoord.effects import CancelTimer, Effect, Reply, TimerKey
+from groupcoord.group_hash import group_hash
+from groupcoord.group_records import GroupMetadataRecord
+from groupcoord.group_state import GroupState
+from groupcoord.reconciliation import reconcile
+from groupcoord.record_codec import GroupRecord
+from groupcoord.shard import Shard
+from groupcoord.target_assignment import compute_target, topic_ids
+from logstore.errors import ErrorCode, KafkaError
+
+
+def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
+    check_request(command, shard.config.group_consumer_assignors)
+    if command.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+        return leave_consumer_group(shard, command, now_ms)
+    group, records, effects = _group(shard, command)
+    member_id = command.member_id or shard.new_uuid()
+    if len(group.members) >= shard.config.group_consumer_max_size and member_id not in group.members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            "The consumer group has reached its maximum capacity of "
+            f"{shard.config.group_consumer_max_size} members.",
+        )
+    before, replaced = _member(group, command, member_id)
+    if replaced is not None:
+        records += replace_member(group, replaced, before)
+        effects += [
+            CancelTimer(session_key(group, replaced.member_id)),
+            CancelTimer(revocation_key(group, replaced.member_id)),
+        ]
+    after = _updated(before, command)
+    if after != before or not (replaced or member_id in group.members):
+        records.append(after.metadata_record(group.group_id))
+    regex = change_regex(shard, group, before, after, now_ms)
+    records += [ConsumerGroupRegularExpressionRecord(group.group_id, one, None) for one in regex.dropped]
+    names_changed = after.topic_names != before.topic_names
+    bumps = group.group_epoch == 0 or names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
+    epoch = group.group_epoch
+    if bumps or group.is_metadata_stale:
+        epoch = _bump(shard, group, before, after, regex.dropped, records, bumps=bumps)
+    target = _target(shard, group, epoch, before, after, records, now_ms)
+    subscription_changed = names_changed or regex.status is not RegexStatus.SAME
+    moved = after
+    if subscription_changed or not after.is_reconciled_to(target.epoch):
+        moved = reconcile(
+            after,
+            target_epoch=target.epoch,
+            target=target.assignment,
+            subscribed_ids=topic_ids(group.topics_of(after), shard.topics),
+            owner_epoch=group.owner_epoch,
+            owned=command.owned,
+            subscription_changed=subscription_changed,
+        )
+    if moved != after:
+        records.append(moved.current_assignment_record(group.group_id))
+        effects.append(revocation_timer(group, moved))
+    effects = [*checked_append(shard, records), *effects]
+    effects += [*target.effects, *regex.effects, start_consumer_session(shard, group, member_id)]
+    result = _result(shard, command, before, moved)
+    return [*effects, Reply(command.token, result, shows_state=True)]
+
+
+def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) -> list[Effect]:
+    """The target for changes that came too soon after the last one; members hear of it one by one."""
+    group = shard.consumer_group(command.group_id)
+    if group is None or group.is_empty or group.group_epoch <= group.assignment_epoch:
+        return []
+    change = compute_target(
+        group,
+        shard.topics,
+        epoch=group.group_epoch,
+        assignor=group.preferred_assignor(shard.config.group_consumer_assignors, None, None),
+        now_ms=now_ms,
+    )
+    try:
+        return checked_append(shard, change.records)
+    except KafkaError:
+        return []  # the next heartbeat is told so
+
+
+# ---- who ---------------------------------------------------------------------------------------------------
+
+
+def _group(
+    shard: Shard, command: ConsumerGroupHeartbeat
+) -> tuple[ConsumerGroup, list[GroupRecord], list[Effect]]:
+    """The group, or for who joins a new one, which exists when its records are replayed; and the end of an
+    empty classic group in its place.
+    """
+    group_id, joins = command.group_id, command.member_epoch == JOIN_EPOCH
+    group = shard.group(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group, [], []
+    records: list[GroupRecord] = []
+    effects: list[Effect] = []
+    if isinstance(group, ClassicGroup):
+        if not joins:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if group.state is not GroupState.EMPTY:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Cannot upgrade classic group {group_id} to consumer group "
+                "because online upgrade is disabled.",
+            )
+        records.append(GroupMetadataRecord(group_id, None))
+        pending = sorted(group.pending_join_members)
+        effects += [CancelTimer(TimerKey("session", group_id, member_id)) for member_id in pending]
+    elif not joins:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+    elif len(shard.groups) >= MAX_GROUPS_PER_SHARD:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
+    return ConsumerGroup(group_id, {}), records, effects
+
+
+def _member(
+    group: ConsumerGroup, command: ConsumerGroupHeartbeat, member_id: str
+) -> tuple[ConsumerMember, ConsumerMember | None]:
+    """The member as it was before this request; and the static one that it takes the place of."""
+    joins = command.member_epoch == JOIN_EPOCH
+    if command.instance_id is None:
+        if joins:
+            return group.members.get(member_id) or ConsumerMember(member_id=member_id), None
+        member = group.member(member_id)
+    elif joins:
+        existing = group.static_member(command.instance_id)
+        if existing is None:
+            return group.members.get(member_id) or ConsumerMember(member_id=member_id), None
+        if existing.classic is None and existing.member_epoch != LEAVE_STATIC_EPOCH:
+            raise KafkaError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {command.instance_id} cannot join the group "
+                f"because the instance id is owned by {existing.member_id} member.",
+            )
+        member = replace(existing, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        return member, existing
+    else:
+        member = group.member_of(member_id, command.instance_id)
+    _check_epoch(member, command)
+    return member, None
+
+
+def _check_epoch(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> None:
+    """A member must be where the coordinator believes it; or one epoch behind, if it may have missed an
+    answer.
+    """
+    received, known = command.member_epoch, member.member_epoch
+    if received == known:
+        return
+    is_behind = received < known
+    if is_behind and received == member.previous_member_epoch and is_subset(command.owned, member.assigned):
+        return
+    raise KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {'smaller' if is_behind else 'greater'} member epoch ({received}) "
+        f"than the one known by the group coordinator ({known}). "
+        "The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _updated(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> ConsumerMember:
+    """The member with what the request says; what it leaves out stays."""
+    names, regex = command.subscribed_topic_names, command.subscribed_topic_regex
+    timeout_ms = command.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if command.instance_id is None else command.instance_id,
+        rack_id=member.rack_id if command.rack_id is None else command.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=(
+            member.server_assignor if command.server_assignor is None else command.server_assignor
+        ),
+        topic_names=member.topic_names if names is None else frozenset(names),
+        topic_regex=member.topic_regex if regex is None else regex,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        classic=None,
+    )
+
+
+# ---- what --------------------------------------------------------------------------------------------------
+
+
+def _bump(
+    shard: Shard,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    dropped: Sequence[str],
+    records: list[GroupRecord],
+    *,
+    bumps: bool,
+) -> int:
+    """The group epoch after the change; raised too if topics are not as they were."""
+    leaving = group.static_member(after.instance_id) or group.members.get(before.member_id)
+    names = group.topics_after([leaving] if leaving else [], [after], dict.fromkeys(dropped))
+    metadata_hash = group_hash(names, shard.topics)
+    epoch = group.group_epoch
+    if bumps or metadata_hash != group.metadata_hash:
+        epoch += 1
+        records.append(epoch_record(group.group_id, epoch, metadata_hash))
+    group.is_metadata_stale = False
+    if group.has_partition_metadata:
+        records.append(ConsumerGroupPartitionMetadataRecord(group.group_id, None))
+    return epoch
+
+
+class _Target(NamedTuple):
+    """What a member shall own as of an epoch; and the timer for a target that was put off."""
+
+    epoch: int
+    assignment: Assignment
+    effects: list[Effect]
+
+
+def _target(
+    shard: Shard,
+    group: ConsumerGroup,
+    epoch: int,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    records: list[GroupRecord],
+    now_ms: int,
+) -> _Target:
+    """A new target if the group epoch is newer than the last one's, at most one in an assignment interval."""
+    kept = group.target_of(after.member_id, after.instance_id)
+    if epoch <= group.assignment_epoch:
+        return _Target(group.assignment_epoch, kept, [])
+    interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
+    if group.assignment_timestamp_ms and interval_ms:
+        left_ms = group.assignment_timestamp_ms + interval_ms - now_ms
+        if left_ms > 0:
+            # Kafka leaves it to the next heartbeat after the interval; the timer does not wait for one.
+            return _Target(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
+    known = group.static_member(after.instance_id) or group.members.get(before.member_id)
+    assignor = group.preferred_assignor(shard.config.group_consumer_assignors, known, after)
+    change = compute_target(group, shard.topics, epoch=epoch, assignor=assignor, now_ms=now_ms, changed=after)
+    records += change.records
+    return _Target(epoch, change.targets.get(after.member_id, {}), [CancelTimer(assign_key(group))])
+
+
+def _result(
+    shard: Shard, command: ConsumerGroupHeartbeat, before: ConsumerMember, after: ConsumerMember
+) -> ConsumerGroupHeartbeatResult:
+    """The partitions are told to who joins, who tells all of itself (it may have missed an answer), and when
+    they changed.
+    """
+    tells_all = (
+        command.rebalance_timeout_ms != -1
+        and (command.subscribed_topic_names is not None or command.subscribed_topic_regex is not None)
+        and command.owned is not None
+    )
+    shows = command.member_epoch == JOIN_EPOCH or tells_all or before.assigned != after.assigned
+    return ConsumerGroupHeartbeatResult(
+        member_id=after.member_id,
+        member_epoch=after.member_epoch,
+        heartbeat_interval_ms=shard.group_config(command.group_id).consumer_heartbeat_interval_ms,
+        assignment=listed(after.assigned) if shows else None,
+    )

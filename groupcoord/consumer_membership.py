@@ -1,0 +1,126 @@
+"""Members of consumer groups come and go: what of it is written, and which timers it starts and ends."""
+
+from collections.abc import Sequence
+
+from groupcoord.consumer_commands import ComputeTarget, ExpireConsumerSession, ExpireRevocation
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_member import ConsumerMember
+from groupcoord.consumer_records import (
+    ConsumerGroupCurrentMemberAssignmentRecord,
+    ConsumerGroupMemberMetadataRecord,
+    ConsumerGroupMetadataRecord,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRecord,
+    ConsumerGroupRegularExpressionRecord,
+    ConsumerGroupTargetAssignmentMemberRecord,
+    ConsumerGroupTargetAssignmentMetadataRecord,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from groupcoord.effects import Append, CancelTimer, Effect, StartTimer, TimerKey
+from groupcoord.group_hash import group_hash
+from groupcoord.member_state import MemberState
+from groupcoord.record_codec import GroupRecord, record_size_bytes
+from groupcoord.shard import Shard
+from groupcoord.target_assignment import target_record
+from logstore.errors import ErrorCode, KafkaError
+
+
+def session_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("session", group.group_id, member_id)
+
+
+def revocation_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("rebalance", group.group_id, member_id)
+
+
+def assign_key(group: ConsumerGroup) -> TimerKey:
+    return TimerKey("assign", group.group_id)
+
+
+def start_consumer_session(shard: Shard, group: ConsumerGroup, member_id: str) -> StartTimer:
+    """Give the member its session timeout, from now on."""
+    timeout_ms = shard.group_config(group.group_id).consumer_session_timeout_ms
+    command = ExpireConsumerSession(group_id=group.group_id, member_id=member_id)
+    return StartTimer(session_key(group, member_id), timeout_ms, command)
+
+
+def revocation_timer(group: ConsumerGroup, member: ConsumerMember) -> StartTimer | CancelTimer:
+    """While a member has partitions to give up its rebalance timeout runs; else there is none."""
+    key = revocation_key(group, member.member_id)
+    if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return CancelTimer(key)
+    command = ExpireRevocation(
+        group_id=group.group_id, member_id=member.member_id, member_epoch=member.member_epoch
+    )
+    return StartTimer(key, max(member.rebalance_timeout_ms, 0), command)
+
+
+def assign_timer(group: ConsumerGroup, delay_ms: int) -> StartTimer:
+    return StartTimer(assign_key(group), max(delay_ms, 0), ComputeTarget(group_id=group.group_id))
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroupMetadataRecord:
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return ConsumerGroupMetadataRecord(group_id, value)
+
+
+def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
+    """One batch of all of them; what it says belongs together and cannot be split."""
+    if not records:
+        return []
+    if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "the records of this change do not fit into one batch"
+        )
+    return [Append(records)]
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[ConsumerGroupRecord]:
+    return [
+        ConsumerGroupCurrentMemberAssignmentRecord(group_id, member_id, None),
+        ConsumerGroupTargetAssignmentMemberRecord(group_id, member_id, None),
+        ConsumerGroupMemberMetadataRecord(group_id, member_id, None),
+    ]
+
+
+def replace_member(
+    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
+) -> list[ConsumerGroupRecord]:
+    """A static member is back under another id: it has the target and the partitions of the one before."""
+    target = group.targets.get(before.member_id, {})
+    return [
+        *member_tombstones(group.group_id, before.member_id),
+        after.metadata_record(group.group_id),
+        target_record(group.group_id, after.member_id, target),
+        after.current_assignment_record(group.group_id),
+    ]
+
+
+def fence_members(
+    shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
+) -> list[Effect]:
+    """Remove them: the others shall share what they had."""
+    records: list[ConsumerGroupRecord] = []
+    effects: list[Effect] = []
+    lost: dict[str, int] = {}
+    for member in members:
+        records += member_tombstones(group.group_id, member.member_id)
+        effects += [
+            CancelTimer(session_key(group, member.member_id)),
+            CancelTimer(revocation_key(group, member.member_id)),
+        ]
+        if member.topic_regex:
+            lost[member.topic_regex] = lost.get(member.topic_regex, 0) + 1
+    dropped = sorted(regex for regex, count in lost.items() if group.regex_member_count(regex) == count)
+    records += [ConsumerGroupRegularExpressionRecord(group.group_id, regex, None) for regex in dropped]
+    names = group.topics_after(members, (), dict.fromkeys(dropped))
+    epoch = group.group_epoch + 1
+    records.append(epoch_record(group.group_id, epoch, group_hash(names, shard.topics)))
+    if len(members) == len(group.members):
+        # Nobody is left to have a target made: an empty group has it already (KAFKA-20442).
+        value = ConsumerGroupTargetAssignmentMetadataValue(
+            assignment_epoch=epoch, assignment_timestamp=now_ms
+        )
+        records.append(ConsumerGroupTargetAssignmentMetadataRecord(group.group_id, value))
+        effects.append(CancelTimer(assign_key(group)))
+    return [*checked_append(shard, records), *effects]

@@ -1,0 +1,122 @@
+"""Expressions that members of a consumer group subscribe to: when they are matched, and what comes of it.
+
+Matching thousands of topics takes time, so it is done aside; meanwhile the group goes on without the new
+expression. All expressions of a group are matched together, so that a new topic makes one rebalance.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from groupcoord.aside import ResolveRegexes
+from groupcoord.consumer_commands import RegexesResolved
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_member import ConsumerMember
+from groupcoord.consumer_membership import checked_append, epoch_record
+from groupcoord.consumer_records import (
+    ConsumerGroupRecord,
+    ConsumerGroupRegularExpressionRecord,
+    ConsumerGroupRegularExpressionValue,
+)
+from groupcoord.effects import Effect, RunAside
+from groupcoord.group_hash import group_hash
+from groupcoord.shard import Shard
+from groupcoord.topic_regex import TopicRegex
+from logstore.errors import KafkaError
+
+REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic made in a hurry after another waits for the next look
+
+
+class RegexStatus(Enum):
+    """What a heartbeat changed in its member's expression."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    CHANGED_AND_RESOLVED = "changed and resolved"  # the member's topics differ as of now
+
+
+class RegexChange(NamedTuple):
+    """Tombstones of an expression that nobody has now, and perhaps work for aside."""
+
+    status: RegexStatus
+    dropped: list[str]
+    effects: list[Effect]
+
+
+def change_regex(
+    shard: Shard, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now_ms: int
+) -> RegexChange:
+    """What a member's heartbeat means for the expressions; INVALID_REGULAR_EXPRESSION for a new one that is
+    none.
+    """
+    old, new = before.topic_regex, after.topic_regex
+    status, dropped, is_new = RegexStatus.SAME, [], False
+    if old != new:
+        status = RegexStatus.CHANGED
+        if old and group.regex_member_count(old) == 1:
+            dropped.append(old)
+        if not new:
+            status = RegexStatus.CHANGED_AND_RESOLVED
+        elif group.regex_member_count(new) == 0:
+            TopicRegex.compile(new)
+            is_new = True
+        elif new in group.regexes:
+            status = RegexStatus.CHANGED_AND_RESOLVED
+    wanted = (set(group.subscribed_regexes) - set(dropped)) | ({new} if new else set())
+    return RegexChange(status, dropped, _refresh(shard, group, wanted, now_ms, is_new=is_new))
+
+
+def _refresh(
+    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, *, is_new: bool
+) -> list[Effect]:
+    """Have the expressions matched if one never was, there are new topics, or it was long ago."""
+    if not wanted or group.group_id in shard.resolving:
+        return []
+    times_ms = [resolved.timestamp_ms for resolved in group.regexes.values()]
+    if group.resolving_since_ms is not None:  # also of a try that came to nothing
+        times_ms.append(group.resolving_since_ms)
+    last_ms = max(times_ms, default=None)
+    if last_ms is not None and now_ms <= last_ms + REFRESH_MIN_INTERVAL_MS:
+        return []
+    last_version = max((resolved.version for resolved in group.regexes.values()), default=0)
+    is_due = (
+        is_new
+        or len(wanted) != len(group.regexes)
+        or last_version < shard.newest_topics_version
+        or last_ms is None
+        or now_ms > last_ms + shard.config.group_consumer_regex_refresh_interval_ms
+    )
+    if not is_due:
+        return []
+    shard.resolving.add(group.group_id)
+    work = ResolveRegexes(
+        group_id=group.group_id, regexes=tuple(sorted(wanted)), topics=shard.topics, began_ms=now_ms
+    )
+    return [RunAside(work)]
+
+
+def regexes_resolved(shard: Shard, command: RegexesResolved) -> list[Effect]:
+    """Expressions were matched: those that somebody still has are written; other topics are a new epoch."""
+    shard.resolving.discard(command.group_id)
+    group = shard.consumer_group(command.group_id)
+    if group is None:
+        return []  # it was deleted meanwhile
+    group.resolving_since_ms = command.began_ms
+    records: list[ConsumerGroupRecord] = []
+    changed: dict[str, frozenset[str] | None] = {}
+    for regex, topics in sorted(command.topics.items()):
+        if group.regex_member_count(regex) == 0:
+            continue
+        known = group.regexes.get(regex)
+        if topics != (known.topics if known is not None else frozenset()):
+            changed[regex] = topics
+        value = ConsumerGroupRegularExpressionValue(
+            topics=sorted(topics), version=command.version, timestamp=command.began_ms
+        )
+        records.append(ConsumerGroupRegularExpressionRecord(group.group_id, regex, value))
+    metadata_hash = group_hash(group.topics_after((), (), changed), shard.topics)
+    if changed or metadata_hash != group.metadata_hash:
+        records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+    try:
+        return checked_append(shard, records)
+    except KafkaError:
+        return []  # more names than a record can hold: the expression stays as it was

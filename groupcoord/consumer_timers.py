@@ -1,0 +1,63 @@
+"""Timers of consumer groups: sessions, revocations, and those that a loaded group needs."""
+
+from groupcoord.consumer_commands import ExpireConsumerSession, ExpireRevocation, TopicsChanged
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_member import LEAVE_STATIC_EPOCH
+from groupcoord.consumer_membership import (
+    assign_timer,
+    fence_members,
+    revocation_timer,
+    start_consumer_session,
+)
+from groupcoord.effects import Effect, StartTimer
+from groupcoord.member_state import MemberState
+from groupcoord.shard import Shard
+
+
+def expire_consumer_session(shard: Shard, command: ExpireConsumerSession, now_ms: int) -> list[Effect]:
+    """A member was silent for too long: the others share what it had."""
+    group = shard.consumer_group(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is None or member is None:
+        return []  # left while the timer was in flight
+    return fence_members(shard, group, [member], now_ms)
+
+
+def expire_revocation(shard: Shard, command: ExpireRevocation, now_ms: int) -> list[Effect]:
+    """A member did not give up its partitions in time; others wait for them."""
+    group = shard.consumer_group(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is None or member is None or member.member_epoch != command.member_epoch:
+        return []
+    return fence_members(shard, group, [member], now_ms)
+
+
+def timers_of_loaded(shard: Shard, group: ConsumerGroup) -> list[Effect]:
+    """Each member has its session to show up; those that were to give up partitions their time for it."""
+    effects: list[Effect] = []
+    for member in group.members.values():
+        if member.classic is not None:
+            started = start_consumer_session(shard, group, member.member_id)
+            effects.append(StartTimer(started.key, member.classic.session_timeout_ms, started.command))
+            continue
+        effects.append(start_consumer_session(shard, group, member.member_id))
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch != LEAVE_STATIC_EPOCH:
+            effects.append(revocation_timer(group, member))
+    if group.members and group.group_epoch > group.assignment_epoch:
+        effects.append(
+            assign_timer(group, shard.group_config(group.group_id).consumer_assignment_interval_ms)
+        )
+    return effects
+
+
+def topics_changed(shard: Shard, command: TopicsChanged) -> list[Effect]:
+    """Groups that read what changed look at it at their next heartbeat."""
+    shard.topics = command.topics
+    if command.has_new_topics:
+        shard.newest_topics_version = command.topics.version
+    for name in sorted(command.changed):
+        for group_id in shard.groups_by_topic.get(name, ()):
+            group = shard.consumer_group(group_id)
+            if group is not None:
+                group.is_metadata_stale = True
+    return []

@@ -1,0 +1,32 @@
+"""Whether the topics of a group are as they were when its target was made: 64 bits over their shape."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from groupcoord.topics_view import TopicInfo, TopicsView
+
+
+def group_hash(topic_names: Iterable[str], topics: TopicsView) -> int:
+    """A signed 64-bit number over the topics of these names that exist; 0 if there is none."""
+    found = [topic for name in sorted(topic_names) if (topic := topics.by_name(name)) is not None]
+    if not found:
+        return 0
+    total = blake2b(digest_size=8)
+    for topic in found:
+        total.update(_topic_bytes(topic))
+    return int.from_bytes(total.digest(), signed=True)
+
+
+def _topic_bytes(topic: TopicInfo) -> bytes:
+    """Id, name, partitions and racks, with their lengths, so that no two shapes have the same bytes."""
+    parts = [topic.topic_id, _text(topic.name), topic.num_partitions.to_bytes(4)]
+    for racks in topic.racks:
+        parts.append(len(racks).to_bytes(2))
+        parts += [_text(rack) for rack in sorted(racks)]
+    content = b"".join(parts)
+    return len(content).to_bytes(4) + content
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode(errors="surrogatepass")
+    return len(encoded).to_bytes(4) + encoded

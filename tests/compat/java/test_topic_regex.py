@@ -1,0 +1,107 @@
+"""Java as judge of expressions that subscribe to topics: re2j takes and matches what we take and match."""
+
+import struct
+import subprocess
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from groupcoord.topic_regex import TopicRegex
+from logstore.errors import KafkaError
+from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.unit.groupcoord.test_topic_regex import ACCEPTED, REFUSED
+
+COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
+JUDGE = Path(__file__).parent / "RegexJudge.java"
+JUDGE_TIMEOUT_S = 120
+PATTERNS = 3_000
+NAMES = 60
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+LETTERS = "aabbcKks._-019Z"
+ATOM_LINES = r"""
+\. \d \D \w \W \s \pL \PL \p{Lu} \P{^Ll} \p{Greek} \p{Latin} \p{Common} \pN \x41 \x{62} \101 \Qa.b\E \Q* \b \B
+\A \z ^ $ . [ab] [^ab] [a-c] [^a-z] [a-c0-9_-] []a] [[:alpha:]] [[:^digit:]_] [\d.] [^\w] [K] [^K] K ſ ä [à-ÿ]
+"""
+ODD_ATOMS = ["{", "}", "]", "{,2}", "x{01}", ")", "[", "\\", "?"]  # errors for the most part
+ATOMS = [*LETTERS, *ATOM_LINES.replace("K", "\u212a").split()]
+SUFFIXES = ["", "", "", "", "*", "+", "?", "*?", "+?", "??", "{2}", "{1,3}", "{0,1}", "{2,}"]
+ODD_SUFFIXES = ["{3,1}", "**", "{2}{2}"]
+GROUPS = [
+    "(",
+    "(",
+    "(?:",
+    "(?i)",
+    "(?i:",
+    "(?-i:",
+    "(?s:",
+    "(?P<n>",
+    "(?<m>",
+    "(?U)",
+    "(?m)",
+    "(?x)",
+    "(?=",
+    "(?",
+]
+
+
+def test_re2j_takes_the_same_patterns_and_they_match_the_same_names() -> None:
+    random = Random(848)
+    names = ["", "a", "ab.c", "k", "K", "S", "x{01}"]
+    names += ["".join(random.choices("aabbckKsSzZ019._-", k=random.randint(1, 8))) for _ in range(NAMES)]
+    patterns = [*ACCEPTED, *REFUSED] + [random_pattern(random, depth=2) for _ in range(PATTERNS)]
+
+    judged = ask_java(names, patterns)
+
+    assert len(judged) == len(patterns)
+    wrong = [
+        (pattern, ours, judgement)
+        for pattern, judgement in zip(patterns, judged, strict=True)
+        if (ours := answer(pattern, names)) != judgement
+    ]
+    assert not wrong, f"{len(wrong)} of {len(patterns)}: {wrong[:5]}"
+    assert sum(judgement == "refused" for judgement in judged) < len(judged) / 2
+    assert sum("1" in judgement for judgement in judged) > len(judged) / 4
+
+
+def random_pattern(random: Random, *, depth: int) -> str:
+    parts = []
+    for _ in range(random.randint(1, 4)):
+        if depth and random.random() < 0.25:
+            inner = random_pattern(random, depth=depth - 1)
+            parts.append(random.choice(GROUPS) + inner + (")" if random.random() < 0.97 else ""))
+        elif random.random() < 0.1:
+            parts.append("|")
+        else:
+            parts.append(random.choice(ATOMS if random.random() < 0.97 else ODD_ATOMS))
+        parts.append(random.choice(SUFFIXES if random.random() < 0.97 else ODD_SUFFIXES))
+    return "".join(parts)
+
+
+def answer(pattern: str, names: list[str]) -> str:
+    try:
+        compiled = TopicRegex.compile(pattern)
+    except KafkaError:
+        return "refused"
+    return "".join("01"[compiled.matches(name)] for name in names)
+
+
+def ask_java(names: list[str], patterns: list[str]) -> list[str]:
+    reason = why_no_java()
+    if reason is not None:
+        pytest.skip(reason)
+    classpath = kafka_classpath(COORDINATOR)
+    if classpath is None:
+        pytest.skip(f"Maven does not resolve {COORDINATOR}")
+    asked = struct.pack(">i", len(names)) + b"".join(map(_text, [*names, *patterns]))
+    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return done.stdout.decode().split("\n")[:-1]
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">i", len(encoded)) + encoded
