@@ -143,27 +143,49 @@ def small_requests(
     `ports` are those of the partitions' leaders, in turn; with several of them `spread` must be 1.
     """
     batch = frames.build_batch(100, 100)
-    answer_bytes = frames.produce_response_bytes(topic, spread)
-    error_at = frames.produce_error_at(topic)
-    poll = select.epoll()
-    sockets: dict[int, socket.socket] = {}
-    requests: dict[int, bytes] = {}
-    pending: dict[int, bytes] = {}
+    requests: list[tuple[socket.socket, bytes]] = []
     for index in range(connections):
         first = index * spread % partitions
-        connection = connect(ports[first % len(ports)])
         chosen = sorted({(first + step) % partitions for step in range(spread)})
-        sockets[connection.fileno()] = connection
-        requests[connection.fileno()] = bytes(frames.produce_frame(topic, chosen, batch.data, acks))
-        pending[connection.fileno()] = b""
-        poll.register(connection.fileno(), select.EPOLLIN)
+        request = bytes(frames.produce_frame(topic, chosen, batch.data, acks))
+        requests.append((connect(ports[first % len(ports)]), request))
+    took, answered = replay(
+        requests,
+        answer_bytes=frames.produce_response_bytes(topic, spread),
+        error_at=frames.produce_error_at(topic),
+        seconds=seconds,
+        in_flight=in_flight,
+    )
+    records = answered * spread
+    return Done(seconds=took, requests=answered, records=records, payload_bytes=100 * records)
+
+
+def replay(
+    requests: Sequence[tuple[socket.socket, bytes]],
+    *,
+    answer_bytes: int,
+    error_at: int,
+    seconds: float,
+    in_flight: int,
+) -> tuple[float, int]:
+    """Each connection's request again and again, `in_flight` of it at a time: seconds and answers.
+
+    All answers have the same size, and at `error_at` their error code. The connections are closed.
+    """
+    poll = select.epoll()
+    pending: dict[int, bytes] = {}
+    by_number = {connection.fileno(): (connection, request) for connection, request in requests}
+    for number in by_number:
+        pending[number] = b""
+        poll.register(number, select.EPOLLIN)
     began = time.perf_counter()
-    for number, connection in sockets.items():
-        connection.sendall(requests[number] * in_flight)
-    answered, open_requests = 0, connections * in_flight
+    for connection, request in requests:
+        connection.sendall(request * in_flight)
+    answered, open_requests = 0, len(requests) * in_flight
     while open_requests:
         for number, _ in poll.poll(SOCKET_TIMEOUT_S):
-            data = pending[number] + sockets[number].recv(1 << 16)
+            connection, request = by_number[number]
+            data = pending[number] + connection.recv(1 << 16)
             count, rest = divmod(len(data), answer_bytes)
             for at in range(0, count * answer_bytes, answer_bytes):
                 check(data, at + error_at)
@@ -171,14 +193,13 @@ def small_requests(
             answered += count
             open_requests -= count
             if count and time.perf_counter() - began < seconds:
-                sockets[number].sendall(requests[number] * count)
+                connection.sendall(request * count)
                 open_requests += count
     took = time.perf_counter() - began
-    for connection in sockets.values():
+    for connection, _ in requests:
         connection.close()
     poll.close()
-    records = answered * spread
-    return Done(seconds=took, requests=answered, records=records, payload_bytes=100 * records)
+    return took, answered
 
 
 def consume(

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from benchmarks import clients, frames, load
+from benchmarks import clients, frames, groups, load
 from benchmarks.servers import Server
 
 Figures = dict[str, float]
@@ -26,7 +26,17 @@ IDLE_CONNECTIONS = 200
 MANY_PARTITIONS = 1000
 LATENCY_RATE = 1000
 MEMORY_AFTER_BYTES = 1 << 30
-BETTER_LOW = (" ms", "s/GB", "us/request", " s", "CPU s/s", "MB RSS", "MB RSS more", "failed writes")
+BETTER_LOW = (
+    " ms",
+    "s/GB",
+    "us/request",
+    "us/commit",
+    " s",
+    "CPU s/s",
+    "MB RSS",
+    "MB RSS more",
+    "failed writes",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +334,9 @@ WORKLOADS = [
     Workload(name="small requests, 200 idle clients", run=idle_clients, goals={"requests/s": 2.0}),
     Workload(name="1000 partitions", run=many_partitions),
     Workload(name="end to end, 1000 records/s", run=latency, goals={"p99 ms": 1 / 3}),
+    Workload(name="groups: commits of 1 partition", run=groups.commits(1)),
+    Workload(name="groups: commits of 100 partitions", run=groups.commits(100)),
+    Workload(name="groups: classic, the tenth joins and leaves", run=groups.tenth_member, goals=groups.GOALS),
     Workload(name="memory after 1 GB", run=memory),
 ]
 
