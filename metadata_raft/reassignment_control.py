@@ -126,6 +126,8 @@ def _alter(
         )
     removing = sorted(set(partition.replicas) - set(wanted.replicas))
     adding = sorted(set(wanted.replicas) - set(partition.replicas))
+    if not adding:  # those that were coming already still are, and need not be in sync
+        adding = sorted(set(wanted.replicas) & set(partition.adding_replicas))
     return change_partition(
         image,
         topic.topic_id,

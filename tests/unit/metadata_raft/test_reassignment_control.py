@@ -157,6 +157,22 @@ def test_a_reassignment_takes_the_place_of_another() -> None:
     assert (now.adding_replicas, now.removing_replicas) == ((4,), (0, 1, 3))
 
 
+@pytest.mark.parametrize("again", [(1, 2), (2, 1, 0)])
+def test_a_replica_that_is_coming_is_waited_for_whoever_asks_again(again: tuple[int, ...]) -> None:
+    """Else a move would be told to be over while it has one replica in sync less than was asked for."""
+    world = with_topic(0, 1)
+    move(world, [1, 2])
+
+    move(world, again)
+    moving = partition(world)
+    alter(world, [0, 1, 2], broker_id=0)
+
+    assert moving.adding_replicas == (2,)
+    after = partition(world)
+    assert after.replicas == again
+    assert (after.adding_replicas, after.removing_replicas) == ((), ())
+
+
 def test_the_next_controller_goes_on_with_it() -> None:
     world = with_topic(0, 1)
     move(world, [2, 1])
