@@ -6,6 +6,7 @@ the order in which it sent them, none twice; a group's offset is one that was co
 been.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ class History:
     def __init__(self, *, may_lose: bool = False) -> None:
         self.may_lose = may_lose
         self.partitions: dict[TopicPartition, PartitionHistory] = {}
+        self.on_deleted: Callable[[TopicPartition, int], None] = lambda *_: None
         self.commits: dict[tuple[str, TopicPartition], CommitHistory] = {}
         self.admin = AdminHistory()
         self.members = GroupHistory("m", may_lose=may_lose)
@@ -97,6 +99,7 @@ class History:
                 f"{topic_partition} was cut to {offset}, and its low watermark is {low_watermark}"
             )
         told.deleted = max(told.deleted, offset)
+        self.on_deleted(topic_partition, offset)
 
     def check_end(self, topic_partition: TopicPartition, content: Content) -> None:
         """Compare with what is there when all is well again."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from logstore.partition_log import FetchIsolation
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage, check_invariants
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import MetadataImage, PartitionImage, check_invariants
 from node.replica.partition import Partition
 from node.runtime.metadata_runtime import DEFAULT_TIMEOUT_MS
 from tests.simulation.virtual_loop import Process, SimulationError
@@ -57,6 +58,8 @@ class Invariants:
         # High watermark by leader epoch; a node may learn late that it led, and must only have what was
         # committed before that.
         self.highest_watermarks: dict[tuple[bytes, int], dict[int, int]] = {}
+        # (leader epoch, offset): the leaders of later epochs have deleted what is below.
+        self.deleted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.highest_version = -1
         self.looks = 0
         self._seen: dict[tuple[Process, bytes, int], _Seen] = {}
@@ -64,6 +67,17 @@ class Invariants:
         self._versions: dict[Process, int] = {}
         self._nodes: dict[str, VirtualNode] = {node.host.name: node for node in world.nodes}
         world.loop.after_turn = self.after_turn
+
+    def records_are_deleted(self, topic_partition: TopicPartition, offset: int) -> None:
+        """A client was told so, of a partition that no other topic had before."""
+        images = [image for image, _ in self.images.values() if topic_partition.topic in image.topics.by_name]
+        topic_id = images[-1].topics.by_name[topic_partition.topic].topic_id
+        epochs = [
+            epoch
+            for name, index, epoch in self.partition_leaders
+            if (name, index) == (topic_id, topic_partition.partition)
+        ]
+        self.deleted.setdefault(topic_partition, []).append((max(epochs), offset))
 
     def after_turn(self, touched: set[Process]) -> None:
         for process in sorted(touched, key=lambda one: one.name):
@@ -88,9 +102,9 @@ class Invariants:
         open_commands = self._commands.get(process)
         if open_commands is None:
             open_commands = self._commands[process] = {}
-            node.broker.metadata.submit = _watched(  # type: ignore[method-assign]
-                node.broker.metadata.submit, open_commands, self.world
-            )
+            metadata = node.broker.metadata
+            metadata.submit = _watched(metadata.submit, open_commands, self.world)  # type: ignore[method-assign]
+            metadata.handle_commit = _looked_at(metadata.handle_commit, self.world)  # type: ignore[method-assign]
         if open_commands:
             deadline_s, what = next(iter(open_commands.values()))
             if now_s > deadline_s + LATE_S:
@@ -170,6 +184,12 @@ class Invariants:
                 f"{leader} and {process.name} both lead {where} in epoch {partition.leader_epoch}"
             )
         log = partition.log
+        for epoch, offset in self.deleted.get(where, ()):
+            if log.log_start_offset < offset and partition.leader_epoch > epoch and not self.may_lose:
+                raise SimulationError(
+                    f"{process!r} leads {where} in epoch {partition.leader_epoch} from"
+                    f" {log.log_start_offset} on, and up to {offset} was deleted in epoch {epoch}"
+                )
         by_epoch = self.highest_watermarks.setdefault(name, {})
         epoch = partition.leader_epoch
         by_epoch[epoch] = max(log.high_watermark, by_epoch.get(epoch, -1))
@@ -227,6 +247,32 @@ def _watched(
             del open_commands[number]
 
     return watched
+
+
+def _looked_at(handle_commit: Callable[..., None], world: World) -> Callable[..., None]:
+    """Look at each batch of the metadata as it is applied."""
+
+    def look(batch: Any, image: MetadataImage, changes: MetadataChanges) -> None:
+        for before, after in changes.topics:
+            if before is not None and after is not None:
+                for one, other in zip(before.partitions, after.partitions, strict=False):
+                    problem = _problem_of_move(after.name, one, other)
+                    if problem is not None:  # raised here, it would end the node and not the run
+                        world.loop.call_exception_handler({"message": "", "exception": problem})
+        handle_commit(batch, image, changes)
+
+    return look
+
+
+def _problem_of_move(topic: str, before: PartitionImage, after: PartitionImage) -> SimulationError | None:
+    """A reassignment ends when all replicas that stay are in sync, and not before."""
+    coming = set(after.replicas) - (set(before.replicas) - set(before.adding_replicas))
+    is_moving = after.adding_replicas or after.removing_replicas
+    if is_moving or coming <= set(after.isr):
+        return None
+    return SimulationError(
+        f"{topic}-{after.partition} has moved to {after.replicas}, and in sync are {after.isr}"
+    )
 
 
 def _bytes_from(partition: Partition, offset: int) -> bytes:

@@ -13,9 +13,19 @@ from typing import Any, Final
 import pytest
 
 from logstore.errors import ErrorCode
-from metadata_raft import cluster_control, controller, isr_control, partition_control, raft_core
+from logstore.schema import schema_of
+from metadata_raft import (
+    cluster_control,
+    controller,
+    isr_control,
+    partition_change,
+    partition_control,
+    raft_core,
+)
+from metadata_raft.commands import AlteredPartition
 from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage
+from metadata_raft.image import MetadataImage, PartitionImage
+from metadata_raft.partition_change import Reassignment
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import PartitionChangeRecord
@@ -56,6 +66,7 @@ FALLS: Final = Options(kinds=("kill", "kill_leaders_in_turn", "isolate", "stop",
 CUTS: Final = Options(kinds=("isolate", "split", "cut_one_way"))
 POWER: Final = Options(kinds=("power", "power_at_disk_step", "kill"))
 GROUPS: Final = REPLICAS
+MOVES: Final = Options(kinds=("kill", "kill_all", "kill_leaders_in_turn", "pause", "slow_disk"), seconds=10.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +156,7 @@ def the_journal_is_never_synced(patch: Patch) -> None:
     patch.setattr(VirtualFile, "sync", skip)
 
 
-@quorum_mutant(15)
+@quorum_mutant(5)
 def acknowledgements_leave_before_the_sync(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.acks_before_it_syncs)
 
@@ -198,7 +209,7 @@ def one_node_applies_batches_twice(patch: Patch) -> None:
     patch.setattr(raft_core, "apply_batch", twice)
 
 
-@mutant(KILLS, 18)
+@mutant(KILLS, 1)
 def commands_that_are_sent_again_are_carried_out_again(patch: Patch) -> None:
     patch.setattr(controller, "known_reply", lambda image, request: None)
 
@@ -206,12 +217,12 @@ def commands_that_are_sent_again_are_carried_out_again(patch: Patch) -> None:
 # ---- replication -------------------------------------------------------------------------------------------
 
 
-@mutant(REPLICAS)
+@mutant(REPLICAS, 5)
 def the_high_watermark_does_not_wait_for_the_isr(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", lambda isr, leader_end_offset, **_: leader_end_offset)
 
 
-@mutant(REPLICAS)
+@mutant(REPLICAS, 9)
 def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
     def fastest(isr: InSyncReplicas, leader_end_offset: int, **_: Any) -> int:
         return max((one.log_end_offset for one in isr.followers.values()), default=leader_end_offset)
@@ -232,7 +243,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(GROWN, 4)
+@mutant(GROWN, 8)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -243,7 +254,7 @@ def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_expansion", propose_anybody)
 
 
-@mutant(REPLICAS, 6)
+@mutant(REPLICAS)
 def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> None:
     want = FollowedPartition.want
 
@@ -255,7 +266,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
     patch.setattr(FollowedPartition, "want", want_without_epoch)
 
 
-@mutant(TURNS, 2)
+@mutant(TURNS, 1)
 def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
     """As before KIP-101: what was committed, but not yet known to be, is lost with the next leader."""
     add = FollowerFetcher.add
@@ -267,7 +278,22 @@ def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
     patch.setattr(FollowerFetcher, "add", cut_and_add)
 
 
-@mutant(REPLICAS)
+@story_mutant(stories.a_follower_hears_late_of_two_elections)
+def followers_of_any_reign_are_served(patch: Patch) -> None:
+    patch.setattr(Partition, "check_epoch", lambda *_: None)
+
+
+@story_mutant(stories.a_leader_dies_when_it_has_deleted_records)
+def records_are_deleted_when_the_leader_has_deleted_them(patch: Patch) -> None:
+    patch.setattr(InSyncReplicas, "low_watermark", lambda _, leader_start_offset, __: leader_start_offset)
+
+
+@mutant(MOVES, 6)
+def what_a_follower_has_deleted_comes_back_when_it_is_killed(patch: Patch) -> None:
+    patch.setattr(Partition, "kept_log_start", property(lambda partition: partition.log.log_start_offset))
+
+
+@mutant(REPLICAS, 5)
 def produce_is_answered_before_it_is_replicated(patch: Patch) -> None:
     patch.setattr(Partition, "acknowledgement_of", lambda *_: ErrorCode.NONE)
 
@@ -288,7 +314,7 @@ def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
 # ---- the controller ----------------------------------------------------------------------------------------
 
 
-@mutant(FALLS)
+@mutant(FALLS, 3)
 def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 
@@ -305,6 +331,45 @@ def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
     patch.setattr(isr_control, "_is_eligible", lambda *_: True)
 
 
+@story_mutant(stories.a_change_of_the_isr_comes_a_second_time)
+def a_leader_may_change_the_isr_from_a_state_of_long_ago(patch: Patch) -> None:
+    _without_epochs(patch, lambda partition: {"partition_epoch": partition.partition_epoch})
+
+
+@story_mutant(stories.a_change_of_the_isr_comes_a_second_time)
+def a_leader_may_change_the_isr_from_a_reign_of_long_ago(patch: Patch) -> None:
+    """Each reign has other partition epochs: the leader epoch alone is missed by nobody."""
+    _without_epochs(
+        patch,
+        lambda partition: {
+            "partition_epoch": partition.partition_epoch,
+            "leader_epoch": partition.leader_epoch,
+        },
+    )
+
+
+def _without_epochs(patch: Patch, known: Callable[[PartitionImage], dict[str, int]]) -> None:
+    problem = isr_control._problem
+
+    def believed(
+        image: MetadataImage, partition: PartitionImage, wanted: AlteredPartition, broker_id: int
+    ) -> ErrorCode | None:
+        said = {field.name: getattr(wanted, field.name) for field in schema_of(AlteredPartition).fields}
+        return problem(image, partition, AlteredPartition(**(said | known(partition))), broker_id)
+
+    patch.setattr(isr_control, "_problem", believed)
+
+
+@mutant(MOVES, 2)
+def a_partition_has_moved_before_its_new_replicas_have_caught_up(patch: Patch) -> None:
+    def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
+        replicas = tuple(one for one in target.replicas if one not in target.removing)
+        remaining = tuple(one for one in isr if one not in target.removing)
+        return (remaining, Reassignment(replicas)) if remaining else (tuple(isr), target)
+
+    patch.setattr(partition_change, "completed", completed)
+
+
 @story_mutant(stories.the_leader_loses_its_power_when_the_others_die)
 def a_broker_is_believed_to_remember(patch: Patch) -> None:
     patch.setattr(cluster_control, "_remembers", lambda *_: True)
@@ -315,6 +380,6 @@ def a_leader_that_is_left_alone_does_not_sync(patch: Patch) -> None:
     patch.setattr(Partition, "_is_on_its_own", lambda _: False)
 
 
-@mutant(GROUPS, 8)
+@mutant(GROUPS, 6)
 def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
     patch.setattr(GroupLog, "answer_when_committed", lambda log, token, answer: log._answer(token, answer))

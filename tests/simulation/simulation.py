@@ -85,6 +85,7 @@ class Simulation:
         self.workload = Workload(self.world, self.history, bootstrap, may_lose=options.may_lose)
         self.admin_client = SimClient(bootstrap, random.Random(f"admin {seed}"))
         self.invariants = Invariants(self.world, may_lose=options.may_lose)
+        self.history.on_deleted = self.invariants.records_are_deleted
         kinds = options.kinds
         if min(options.nodes, options.replicas) == 1 and not options.may_lose:
             kinds = tuple(kind for kind in kinds if kind not in NEEDS_REPLICAS)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.commands import AlterPartition, AlterPartitionReply
 from metadata_raft.delta import MetadataChanges
@@ -13,6 +14,7 @@ from node.replica.replica_manager import ReplicaManager
 from tests.simulation import admin_requests
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
+from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.world import VirtualNode
 
 FIRST: Final = TopicPartition("a", 0)
@@ -173,14 +175,49 @@ async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None
     await the_end(simulation)
 
 
+async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> None:
+    """Its followers have not heard of it: who is told that records are deleted must not find them again."""
+    world, history, client = simulation.world, simulation.history, simulation.admin_client
+    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    await asyncio.sleep(1)
+    leader, _ = _leader_of(simulation)
+    followers = [node for node in world.nodes if node is not leader]
+    for follower in followers:
+        _stop_fetching(follower)
+    await asyncio.sleep(0.5)  # what they have asked for is answered
+    told = history.of(FIRST)
+    told.delete_asked = max(told.acknowledged)
+
+    async def delete() -> None:
+        try:
+            low_watermark = await admin_requests.delete_records(client, FIRST, told.delete_asked)
+            history.deleted(FIRST, told.delete_asked, low_watermark)
+        except KafkaError:
+            client.forget_leader(FIRST)
+
+    deletion = world.spawn(simulation.admin, delete())
+    await asyncio.sleep(0.5)
+    leader.kill()
+    await deletion
+
+    await _until(lambda: any(one.is_leader for _, one in replicas_of(world, FIRST)))
+    for follower in followers:
+        _fetch_again(follower)
+    leader.start()
+    await the_end(simulation)
+
+
 # ---- what stories do -----------------------------------------------------------------------------------
 
 
 async def _until(holds: Callable[[], bool]) -> None:
     """Wait for it, for a minute at most."""
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.01)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + 60
+    while not holds():
+        if loop.time() > deadline_s:
+            raise SimulationError("a story does not go on")
+        await asyncio.sleep(0.01)
 
 
 def _leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
@@ -220,6 +257,12 @@ def _stop_fetching(node: VirtualNode) -> None:
     assert node.broker is not None
     for fetcher in node.broker.replication.fetchers:
         fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
+
+
+def _fetch_again(node: VirtualNode) -> None:
+    assert node.broker is not None
+    for fetcher in node.broker.replication.fetchers:
+        fetcher.__dict__.pop("fetch", None)
 
 
 async def _have_lead(simulation: Simulation, node_id: int) -> None:

@@ -18,6 +18,7 @@ SEEDS = range(3)
         stories.the_last_in_sync_loses_its_power,
         stories.a_change_of_the_isr_comes_a_second_time,
         stories.a_follower_hears_late_of_two_elections,
+        stories.a_leader_dies_when_it_has_deleted_records,
     ],
     ids=lambda story: story.__name__,
 )
