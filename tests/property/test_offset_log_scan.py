@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -134,7 +134,8 @@ OTHER_KEYS = st.sampled_from(
     [encode_key(GroupMetadataRecord(group, None)) for group in GROUPS]
     + [kind.to_bytes(2) + b"\0\1g" for kind in (3, 16, 23, 99)]
 )
-RECORDS = st.tuples(OFFSET_KEYS, st.none() | OFFSET_VALUES) | st.tuples(
+SAME_KEY = encode_key(OffsetRecord("g", "t", 0, None))  # often, so that writers meet
+RECORDS = st.tuples(st.just(SAME_KEY) | OFFSET_KEYS, st.none() | OFFSET_VALUES) | st.tuples(
     OTHER_KEYS, st.none() | st.binary(max_size=300)
 )
 WRITES = st.builds(
@@ -202,6 +203,83 @@ def test_a_scan_finds_what_replaying_every_record_finds(log: list[Write | Marker
         changed = {key: each[1] for key, each in model.offsets.items() if before.get(key) != each}
         assert dict(found.pending.end(producer, committed=True)) == changed
         found.pending.check_invariants()
+
+
+def without_what_is_outdated(log: list[Write | Marker], upto: int) -> list[Write | Marker]:
+    """The log after compaction of its first `upto` batches, which end before the first open transaction.
+
+    Of each key the last record is left, and no record of an aborted transaction; whoever is committed counts
+    where it was written.
+    """
+    ended: dict[int, ControlType] = {}
+    committed: list[bool] = []
+    for batch in reversed(log[:upto]):
+        if isinstance(batch, Marker):
+            ended[batch.producer] = batch.type
+        committed.append(
+            isinstance(batch, Write)
+            and (batch.producer is None or ended[batch.producer] is ControlType.COMMIT)
+        )
+    committed.reverse()
+    last = {
+        key: (place, index)
+        for place, batch in enumerate(log[:upto])
+        if isinstance(batch, Write) and committed[place]
+        for index, (key, _) in enumerate(batch.records)
+    }
+    left: list[Write | Marker] = []
+    for place, batch in enumerate(log):
+        if place < upto and isinstance(batch, Write):
+            records = [row for index, row in enumerate(batch.records) if last.get(row[0]) == (place, index)]
+            batch = replace(batch, records=records)
+        left.append(batch)
+    return left
+
+
+def as_coordinators_write(batch: Write | Marker) -> Write | Marker:
+    """Transactions commit offsets; they remove none, and no group is written in one."""
+    if isinstance(batch, Marker) or batch.producer is None:
+        return batch
+    records = [row for row in batch.records if row[1] is not None and offset_key(row[0]) is not None]
+    return replace(batch, records=records)
+
+
+def stable_prefix(log: list[Write | Marker]) -> int:
+    """How many batches there are before the first one of a transaction that stays open."""
+    first: dict[int, int] = {}
+    for place, batch in enumerate(log):
+        if isinstance(batch, Marker):
+            first.pop(batch.producer, None)
+        elif batch.producer is not None:
+            first.setdefault(batch.producer, place)
+    return min(first.values(), default=len(log))
+
+
+def scanned(log: list[Write | Marker]) -> ScannedLog:
+    content, offset = b"", 0
+    for each in log:
+        batch = each.batch(offset)
+        content += batch
+        offset += int.from_bytes(batch[23:27]) + 1
+    return scan(content)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(LOGS, st.floats(0, 1))
+def test_compaction_changes_nothing_that_is_found(log: list[Write | Marker], share: float) -> None:
+    log = [as_coordinators_write(batch) for batch in log]
+    upto = stable_prefix(log[: int(share * len(log)) + 1])
+    compacted = without_what_is_outdated(log, min(upto, int(share * len(log)) + 1))
+
+    whole, left = scanned(log), scanned(compacted)
+
+    for producer in PRODUCERS:
+        for found in (whole, left):
+            for (group_id, topic, partition), value in found.pending.end(producer, committed=True):
+                found.offsets.put(group_id, topic, partition, value)
+    assert left.offsets._groups == whole.offsets._groups
+    assert dict(left.others) == dict(whole.others)
 
 
 @pytest.mark.slow
