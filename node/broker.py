@@ -48,6 +48,7 @@ from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.command_sender import HEARTBEAT_PURPOSE
 from node.runtime.group_runtime import GroupRuntime
+from node.runtime.group_topics import topics_changed
 from node.runtime.log_maintenance import LogMaintenance
 from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import controller_config, log_config_of
@@ -417,6 +418,9 @@ class Broker:
         deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
         if deleted:
             self.groups.forget_topics(deleted)
+        changed = topics_changed(image, changes)
+        if changed is not None:
+            self.groups.change_topics(changed)
 
     def _dir_went_offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
         log.error("The log directory %s is offline: %s", log_dir.path, log_dir.offline_reason)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from groupcoord.commands import ClientCommand
+from groupcoord.consumer_commands import TopicsChanged
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.request_token import Token
@@ -28,6 +29,7 @@ from node.replica.replica_manager import ReplicaManager
 from node.runtime.group_loader import GroupLoader
 from node.runtime.group_log import Answer
 from node.runtime.group_shard import GroupShard
+from node.runtime.group_topics import ImageTopics
 from node.runtime.timer_queue import TimerQueue
 
 # After a load that failed (a disk that does not answer), until the next try.
@@ -115,6 +117,12 @@ class GroupRuntime:
         deleted = frozenset(topics)
         for shard in list(self._shards.values()):
             shard.forget_topics(deleted)
+
+    def change_topics(self, command: TopicsChanged) -> None:
+        """Consumer groups that read what changed have to be assigned anew."""
+        for shard in list(self._shards.values()):
+            if shard.is_loaded and not shard.is_closed:
+                shard.handle(command)
 
     # ---- where a group is ----------------------------------------------------------------------------
 
@@ -265,11 +273,19 @@ class GroupRuntime:
         return topic.topic_id if topic is not None else None
 
     def _new_shard(self) -> Shard:
-        return Shard(self._config, self._new_uuid)
+        shard = Shard(self._config, self._new_uuid)
+        shard.topics = ImageTopics(self._image())
+        shard.newest_topics_version = shard.topics.version
+        return shard
 
     async def _load(self, index: int, shard: GroupShard) -> None:
         try:
             await shard.load(self._loader, self._topic_id_of)
+            if shard.is_loaded and not shard.is_closed:
+                # What changed while it was loaded; its groups look at all their topics anyhow.
+                shard.handle(
+                    TopicsChanged(topics=ImageTopics(self._image()), has_new_topics=True, changed=frozenset())
+                )
         except KafkaError as error:
             if shard.is_closed:
                 return  # another node leads it, or it is gone, and its files with it

@@ -1,0 +1,126 @@
+"""Topics of the metadata as consumer groups see them, and what they hear of changes."""
+
+import asyncio
+
+from groupcoord.assignment import TopicPartitions
+from groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from groupcoord.topics_view import TopicInfo
+from metadata_raft.delta import ChangedTopic, MetadataChanges
+from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from node.runtime.group_runtime import Make
+from node.runtime.group_topics import ImageTopics, topics_changed
+from tests.unit.node.group_node import GroupNode, play
+
+TOPIC_ID = b"a" * 16
+
+
+def topic(*replicas: tuple[int, ...], isr: tuple[int, ...] = (1,), topic_id: bytes = TOPIC_ID) -> TopicImage:
+    partitions = tuple(
+        PartitionImage(partition=index, replicas=each, isr=isr, leader=1, leader_epoch=0, partition_epoch=0)
+        for index, each in enumerate(replicas)
+    )
+    return TopicImage("a", topic_id, partitions)
+
+
+def broker(broker_id: int, rack: str | None) -> BrokerImage:
+    return BrokerImage(
+        broker_id=broker_id,
+        broker_epoch=1,
+        incarnation_id=bytes(16),
+        listeners={},
+        rack=rack,
+        fenced=False,
+        in_controlled_shutdown=False,
+        log_dirs=(),
+        features={},
+    )
+
+
+def image(one: TopicImage, racks: dict[int, str | None] | None = None) -> MetadataImage:
+    return MetadataImage(
+        version=7,
+        topics=TopicsImage(by_name={"a": one}, by_id={one.topic_id: one}),
+        brokers={broker_id: broker(broker_id, rack) for broker_id, rack in (racks or {}).items()},
+    )
+
+
+def test_a_topic_has_the_racks_of_its_replicas_or_none_at_all() -> None:
+    one = topic((1, 2), (2, 1), (3,))
+
+    assert ImageTopics(image(one)).by_name("a") == TopicInfo(TOPIC_ID, "a", 3)
+    with_racks = ImageTopics(image(one, {1: "x", 2: "y", 3: None}))
+    assert with_racks.by_id(TOPIC_ID) == TopicInfo(TOPIC_ID, "a", 3, (("x", "y"), ("x", "y"), ()))
+    assert (list(with_racks.names()), with_racks.version) == (["a"], 7)
+    assert with_racks.by_name("b") is None and with_racks.by_id(bytes(16)) is None
+
+
+def changes(before: TopicImage | None, after: TopicImage | None) -> MetadataChanges:
+    return MetadataChanges((ChangedTopic(before, after),), frozenset(), frozenset(), features=False)
+
+
+def test_groups_hear_of_other_shapes_and_of_nothing_else() -> None:
+    one = topic((1,), (1,))
+    now = image(one)
+
+    made = topics_changed(now, changes(None, one))
+    grown = topics_changed(now, changes(one, topic((1,), (1,), (1,))))
+    moved = topics_changed(now, changes(one, topic((1,), (2,))))
+    gone = topics_changed(now, changes(one, None))
+
+    assert made is not None and made.has_new_topics and made.changed == {"a"}
+    for heard in (grown, moved, gone):
+        assert heard is not None and not heard.has_new_topics and heard.changed == {"a"}
+    assert topics_changed(now, changes(one, topic((1,), (1,), isr=(1, 2)))) is None
+
+
+def beat(member_epoch: int, **how: object) -> Make:
+    return lambda token: ConsumerGroupHeartbeat(
+        token=token,
+        group_id="g",
+        member_id="m",
+        member_epoch=member_epoch,
+        **how,  # type: ignore[arg-type]
+    )
+
+
+def test_a_consumer_group_on_a_node_reads_topics_as_they_come_and_survives_a_restart() -> None:
+    """Expressions are matched in a thread; the next heartbeats bring what they found."""
+
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        full = {"subscribed_topic_regex": "t.*", "rebalance_timeout_ms": 60_000, "owned": ()}
+        joined = await node.ask("g", beat(0, **full))
+        assert isinstance(joined, ConsumerGroupHeartbeatResult) and joined.member_epoch == 1
+        answer = await until_told(node, 1)
+        assert answer.assignment == [TopicPartitions(b"t" * 16, [0, 1])]
+
+        node.add_topic("t", b"t" * 16, partitions=3)
+        command = topics_changed(node.image, changes(None, node.image.topics.by_name["t"]))
+        assert command is not None
+        node.groups.change_topics(command)
+
+        answer = await until_told(node, answer.member_epoch)
+        assert answer.assignment == [TopicPartitions(b"t" * 16, [0, 1, 2])]
+
+    async def after(node: GroupNode) -> None:
+        node.host(leader_epoch=1)
+        node.groups.refresh()
+        await node.loaded()
+        answer = await node.ask("g", beat(0, subscribed_topic_names=["t"], rebalance_timeout_ms=1, owned=()))
+        assert answer.assignment[0].partitions == [0, 1, 2]
+
+    first = play(story)
+    play(after, GroupNode(first.disk))
+
+
+async def until_told(node: GroupNode, member_epoch: int) -> ConsumerGroupHeartbeatResult:
+    """Heartbeats until one brings partitions."""
+    while True:
+        node.clock.advance(1_000)
+        await asyncio.sleep(0.001)  # the matching is done in a thread
+        answer = await node.ask("g", beat(member_epoch))
+        assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
+        if answer.assignment is not None:
+            return answer
+        member_epoch = answer.member_epoch
