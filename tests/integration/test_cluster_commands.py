@@ -163,3 +163,22 @@ def test_a_broker_leaves_for_good(four: Cluster) -> None:
     four.restart(3)
     assert brokers(four)[3]["state"] == "active"
     ottla(four, "topic", "delete", "leaving")
+
+
+def test_lag_is_shown_where_it_is_known(four: Cluster) -> None:
+    ottla(four, "topic", "create", "alone", "-p", "2", "-r", "1")
+    ottla(four, "topic", "reassign", "alone", "-r", "0:3", "-r", "1:0")
+    ottla(four, "group", "reset", "billing", "--to-earliest", "--topic", "alone", "--execute")
+
+    four.kill(3)
+    [lag] = json.loads(ottla(four, "group", "lag", "billing", "--output", "json"))
+    refused = ottla(
+        four, "group", "reset", "billing", "--to-latest", "--all-topics", "--timeout", "6", code=1
+    )
+    four.restart(3)
+
+    assert [one["end"] for one in lag["partitions"]] == [None, 0]
+    assert [one["lag"] for one in lag["partitions"]] == [None, 0]
+    assert "alone-0 has no leader now" in refused
+    ottla(four, "group", "delete", "billing")
+    ottla(four, "topic", "delete", "alone")
