@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from logstore.errors import KafkaError
@@ -136,6 +137,14 @@ class Nodes:
             states = [(one.id, one.leader, one.isrs) for one in partitions]
             assert time.monotonic() - began < timeout_s, f"replicas stay out of sync: {states}"
             time.sleep(0.1)
+
+    def spread_leaders(self) -> None:
+        """Have every node lead what it led at first, so that clients have connections to all of them."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        try:
+            admin.elect_leaders(ElectionType.PREFERRED).result(CALL_TIMEOUT_S)
+        except KafkaException as error:
+            assert error.args[0].name() == "ELECTION_NOT_NEEDED", error
 
     # ---- signals ---------------------------------------------------------------------------------
 

@@ -107,6 +107,9 @@ def test_writes_go_on_without_a_leader_of_partitions(world: World) -> None:
 
 def test_a_node_that_is_heard_by_nobody_steps_aside(world: World) -> None:
     """It hears all others, so it knows everything, and can tell nothing."""
+    # A client that is connected to the silent one alone would learn of no other leader (node D24).
+    world.nodes.spread_leaders()
+    writes_go_on(world)
     silent = world.nodes.controller()
     others = [host for index, host in enumerate(world.hosts) if index != silent]
 
