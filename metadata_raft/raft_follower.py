@@ -77,7 +77,9 @@ class Follower:
             if known_term == header.term:
                 continue
             if known_term is not None:
-                assert header.raft_index > commit_index, "a leader contradicts a committed entry"
+                if header.raft_index <= commit_index:
+                    problem = f"A leader contradicts a committed entry: {header.raft_index}."
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem)
                 journal.truncate_from(header.raft_index)
             if header.base_offset != journal.last.end_offset:
                 problem = f"Offset {header.base_offset} does not follow {journal.last.end_offset - 1}."

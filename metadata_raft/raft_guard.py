@@ -40,6 +40,8 @@ TERM_RISE_PER_S: Final = 100
 
 # Sent without waiting for the sync: they promise nothing that is not on disk already.
 _EARLY: Final = (AppendEntries, SnapshotChunk)
+# Asked or granted for a term that has not begun.
+_PROMISES: Final = (PreVote, PreVoteGranted)
 
 
 class Peer(NamedTuple):
@@ -63,6 +65,13 @@ class Membership(Protocol):
     """Who counts, now."""
 
     def counts(self, peer: Peer) -> bool: ...
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether nobody else votes."""
+
+    def meet_another_quorum(self, peer: Peer, term: int) -> None:
+        """A node of this cluster is in a term that the lone voter has not begun."""
 
 
 class _TermAllowance:
@@ -92,6 +101,7 @@ class Guard:
         self._membership = membership
         self._waiting: list[tuple[int, RaftMessage]] = []
         self._allowance = _TermAllowance()
+        self._led: tuple[int, Peer | None] = (0, None)  # the last term that had a leader, and who it was
         self.refused: Counter[str] = Counter()  # why messages were not heard
         self.engine: RaftEngine
         self.election: Election
@@ -148,6 +158,12 @@ class Guard:
                 ErrorCode.CORRUPT_MESSAGE,
                 f"A message is of the term {message.term}, which cannot have begun: this one is {term}.",
             )
+        if message.term > term and self._membership.is_lone and not isinstance(message, _PROMISES):
+            self._membership.meet_another_quorum(peer, message.term)
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Node {peer.node_id} is in the term {message.term}, but this node alone votes, in {term}.",
+            )
         try:
             self._hear(peer, message)
         finally:
@@ -162,13 +178,25 @@ class Guard:
             case TermHint():
                 self.election.handle_term_hint(message)
             case AppendEntries():
+                self._note_leader(peer, message.term)
                 self.follower.handle_append(peer.node_id, message)
             case SnapshotChunk():
+                self._note_leader(peer, message.term)
                 self.follower.handle_chunk(peer.node_id, message)
             case TimeoutNow():
                 self._hear_timeout_now(peer, message)
             case PreVoteGranted() | VoteGranted() | AppendReply() | SnapshotReply():
                 self._hear_reply(peer, message)
+
+    def _note_leader(self, peer: Peer, term: int) -> None:
+        """A term has one leader: another disk under its name has begun another log."""
+        known_term, leader = self._led
+        if term == known_term and peer != leader:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"Two nodes claim to lead the term {term}: {leader} and {peer}."
+            )
+        if term > known_term and term >= self.engine.term:
+            self._led = term, peer
 
     def _hear_timeout_now(self, peer: Peer, message: TimeoutNow) -> None:
         if message.term == self.engine.term and peer.node_id == self.engine.leader_id:

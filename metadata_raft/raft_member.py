@@ -94,6 +94,8 @@ class RaftMember:
         self._known_disks: dict[int, bytes] = {}  # by whose answers the engine knows a peer's progress
         self._applied: list[JournalEntry] = []
         self._told_term = 0  # in which the listener knows that this member leads; 0 if it does not
+        self._began_empty = journal.last.raft_index == 0
+        self._stands_aside = False  # a lone voter that has met another quorum of its cluster
         self._reign_index = 0  # the last of the entries with which a reign begins
         self._noticed_at = 0.0  # when followers were last sent something for a commit's sake
         self.notice_at: float | None = None  # when a cycle is due to do so, in the engine's seconds
@@ -132,6 +134,27 @@ class RaftMember:
         learner = self._learners.get(peer.node_id)
         return learner is not None and learner.directory_id == peer.directory_id
 
+    @property
+    def is_lone(self) -> bool:
+        """Whether this voter is the only one."""
+        return [(one.node_id, one.directory_id) for one in self.voters] == [self.voter[:2]]
+
+    def meet_another_quorum(self, peer: Peer, term: int) -> None:
+        """A node of this cluster is in a term that this lone voter, who begins all of them, has not begun.
+
+        If the log began in this process, then with an empty disk where there is a quorum already.
+        """
+        if self._began_empty and not self._stands_aside:
+            self._stands_aside = True
+            self.engine.follow()
+            log.error(
+                "This node began the metadata anew, but node %d is in the term %d: it has lost its disk. It"
+                " leads no more. Name all voters in its controller.quorum.voters and start it with empty"
+                " directories.",
+                peer.node_id,
+                term,
+            )
+
     def _set_peers(self) -> None:
         others = [voter.node_id for voter in self.voters if voter.node_id != self.voter.node_id]
         disks = {**{one.node_id: one.directory_id for one in self._learners.values()}, **self._disks()}
@@ -150,6 +173,7 @@ class RaftMember:
         """A set of voters counts from the moment it is in the log, and no longer when it is cut off again."""
         if self.voters is not self._known_voters:
             self._known_voters = self.voters
+            self._began_empty &= self.is_lone
             for node_id in [one for one in self._learners if one in self.voters]:
                 del self._learners[node_id]
             self._teach_strangers()
@@ -384,6 +408,8 @@ class RaftMember:
         commit_index, sends = engine.commit_index, engine.sends
         if self._is_notice_due:
             engine.send_soon()
+        if self._stands_aside:
+            engine.postpone_election()
         self.election.before_tick()
         if len(self.voters) == 1:
             # Nobody else makes the lone voter's entries durable before they count.

@@ -279,8 +279,7 @@ def test_strangers_without_end_keep_no_voter_out(
             await end.links.listen()
         running = [tasks.create_task(end.links.run()) for end in ends]
         crowds = [Crowd(end.settings.listen, 3 * MAX_STRANGERS, first_words) for end in ends]
-        for crowd in crowds:
-            running += await crowd.run(tasks)
+        hostile = [task for crowd in crowds for task in await crowd.run(tasks)]
         await until(lambda: all(len(end.links._strangers) == MAX_STRANGERS for end in ends))
         await until(lambda: all(crowd.opened > 5 * MAX_STRANGERS for crowd in crowds), 30)
 
@@ -291,6 +290,9 @@ def test_strangers_without_end_keep_no_voter_out(
         # They are few to the operating system too.
         await until(lambda: all(len(crowd.open) < 2 * MAX_STRANGERS for crowd in crowds), 30)
         assert all(len(end.links._strangers) <= MAX_STRANGERS for end in ends)
+        for task in hostile:
+            task.cancel()
+        await until(lambda: not any(len(end.links._strangers) for end in ends), 30)
         return running
 
     play(scene)

@@ -17,7 +17,7 @@ from logstore.errors import KafkaError
 from metadata_raft.raft_member import RaftMember
 from metadata_raft.raft_replication import ReplicationLimits
 from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import record_of_voters
+from metadata_raft.voters import VoterSet, record_of_voters
 from tests.simulation.raft.world import Node, World
 
 STORM_SECONDS = 15.0
@@ -174,6 +174,9 @@ class Storm:
         if is_whole and is_committed and len(voters) > 2 and node is not world.leaders[0]:
             world.crash(node)
             node.wipe()
+            # Whoever gives a node another disk tells it of all voters: one that knows of itself alone would
+            # begin another quorum.
+            node.configured = VoterSet.of(one._replace(directory_id=bytes(16)) for one in voters)
             self.wiped += 1
 
     def _repair(self) -> None:

@@ -1,11 +1,13 @@
 """Voters that come and go: one at a time, each with the whole log, none with a disk that forgot."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.quorum_state import read_quorum_state
+from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_messages import decode_message
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.voters import VoterSet, record_of_voters
@@ -301,3 +303,74 @@ def new_leader(world: World, nodes: Sequence[Node]) -> Node:
     """The one of these that leads, soon."""
     assert world.run(10, until=lambda: any(node.leading_term for node in nodes))
     return next(node for node in nodes if node.leading_term)
+
+
+def grown(world: World) -> tuple[Node, Node, Node]:
+    """A lone voter that became one of three, and does not lead any more: (it, the leader, the third)."""
+    first, second, third = world.nodes.values()
+    world.leader()
+    add(world, second)
+    add(world, third)
+    first.propose("x")
+    world.run(1)
+    return first, second, third
+
+
+def test_a_lone_voter_that_lost_its_disk_stands_aside_when_the_others_have_gone_on() -> None:
+    """Its settings name it alone, so an empty disk is a new quorum to it: one of one, of the same cluster."""
+    world = World(1, spares=2)
+    first, second, third = grown(world)
+    world.crash(first)
+    first.wipe()
+    leader = new_leader(world, (second, third))
+    term = leader.leading_term
+
+    start_apart(world, first)
+    leader.propose("y")
+    let_refuse(world)
+    world.run(5)
+
+    assert leader.leading_term == term and world.leaders == [leader]
+    assert {"x", "y"} <= world.settings(leader) == world.settings(second) == world.settings(third)
+    assert first.member.engine.term < term and not first.leading_term
+
+
+def test_a_term_has_one_leader_by_its_disk() -> None:
+    """The same as above, so fast that nobody has noticed that the leader is gone."""
+    world = World(1, spares=2)
+    first, second, third = grown(world)
+    world.crash(first)
+    first.wipe()
+
+    start_apart(world, first)
+    let_refuse(world)
+    for number in range(20):
+        first.propose(f"of another history {number}")
+        world.step()
+
+    for node in (second, third):
+        journal = node.member.journal
+        assert not [one for one in range(len(journal)) if b"another history" in journal[one].batch]
+
+
+def start_apart(world: World, node: Node) -> None:
+    """Start a node that leads a quorum of its own, unjudged, before it has a link to anybody."""
+    node.handle_entries = lambda entries: None  # type: ignore[method-assign]
+    world.network.isolate(node.node_id)
+    world.start(node)
+    node.member.cycle()
+    node.member.cycle()
+    world.network.rejoin(node.node_id)
+
+
+def let_refuse(world: World) -> None:
+    """Let every node refuse messages; a link is made anew at once, as if it had not ended."""
+    for node in world.nodes.values():
+        node.member.guard.receive = partial(hear_or_refuse, node.member.guard.receive)  # type: ignore[method-assign]
+
+
+def hear_or_refuse(receive: Callable[[Peer, bytes], None], peer: Peer, frame: bytes) -> None:
+    try:
+        receive(peer, frame)
+    except KafkaError as refused:
+        assert refused.code is ErrorCode.CORRUPT_MESSAGE

@@ -54,6 +54,7 @@ class Node:
         self.leading_term = 0
         self.installed = 0
         self.work: list[tuple[float, Callable[[], Any], Callable[[Any], None]]] = []
+        self.configured: VoterSet | None = None  # if its settings name other voters than those of the rest
 
     @property
     def directory_id(self) -> bytes:
@@ -269,7 +270,7 @@ class World:
             node.journal,
             node.store,
             node,
-            configured=self.configured,
+            configured=node.configured or self.configured,
             links=node,
             work=node.run_elsewhere,
             chance=Random(self.chance.random()),
