@@ -151,6 +151,40 @@ def test_a_second_member_takes_over_partitions_and_gives_them_back(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("subscription", ["names", "expression"])
+def test_members_of_the_consumer_protocol_share_partitions_and_none_is_stopped(
+    bootstrap: str, topic: str, subscription: str
+) -> None:
+    """KIP-848: the first member keeps what the target leaves it, and gives up the rest only."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"group-{uuid4().hex[:8]}",
+        "group.protocol": "consumer",
+    }
+    members = [Consumer(settings), Consumer(settings)]
+    lost: list[TopicPartition] = []
+    wanted = [topic] if subscription == "names" else [f"^{topic}$"]
+
+    def poll_until(shares: list[int], alive: list[Consumer]) -> bool:
+        deadline = time.monotonic() + 3 * WAIT_S  # heartbeats come every 5 s
+        while time.monotonic() < deadline:
+            for member in alive:
+                member.poll(0.05)
+            if sorted(len(member.assignment()) for member in alive) == shares:
+                return True
+        return False
+
+    members[0].subscribe(wanted, on_revoke=lambda _, partitions: lost.extend(partitions))
+    assert poll_until([3], members[:1])
+    members[1].subscribe(wanted)
+    assert poll_until([1, 2], members)
+    assert len(lost) == 3 - len(members[0].assignment())
+    members[0].close()
+    assert poll_until([3], members[1:])
+    members[1].close()
+
+
+@pytest.mark.slow
 def test_a_group_goes_on_where_it_committed(bootstrap: str, topic: str, admin: AdminClient) -> None:
     group = f"group-{uuid4().hex[:8]}"
     produce(bootstrap, topic, 50)

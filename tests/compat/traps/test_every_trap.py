@@ -6,7 +6,6 @@ from pathlib import Path
 TRAPS = range(1, 43)
 # Numbers whose API is not served, with the reason. A number leaves this list when its API arrives.
 NOT_SERVED = {
-    27: "ConsumerGroupHeartbeat (KIP-848) is not advertised, nor the feature group.version",
     29: "the transaction APIs (24 to 28) are not advertised, nor the feature transaction.version",
 }
 

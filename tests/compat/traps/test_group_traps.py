@@ -383,3 +383,33 @@ def test_trap_38_duplicate_groups_and_partitions_do_not_harm(
 
     assert answer.error_code == 0
     assert {one.committed_offset for one in only(answer.topics).partitions} == {5}
+
+
+def test_trap_27_members_of_consumer_groups_have_epochs_and_null_means_unchanged(
+    client: WireClient, group: str, topic: str
+) -> None:
+    """KIP-848: who joins brings its id since version 1; the interval of heartbeats comes with the answers."""
+
+    def beat(version: int, member_id: str, epoch: int, **fields: Any) -> Any:
+        return client.call(
+            "consumer_group_heartbeat",
+            version,
+            group_id=group,
+            member_id=member_id,
+            member_epoch=epoch,
+            **fields,
+        )
+
+    joining = {"rebalance_timeout_ms": 10_000, "subscribed_topic_names": [topic], "topic_partitions": []}
+    assert beat(1, "", 0, **joining).error_code == 42
+    named = beat(0, "", 0, **joining)
+    assert (named.error_code, named.member_epoch, named.heartbeat_interval_ms) == (0, 1, 5_000)
+    assert named.member_id and [list(one.partitions) for one in named.assignment.topic_partitions] == [[0]]
+
+    assert beat(1, named.member_id, 1).assignment is None
+    assert beat(1, named.member_id, 1, **{**joining, "topic_partitions": []}).assignment is not None
+    assert beat(1, named.member_id, 5).error_code == 110
+    assert beat(1, "nobody", 1).error_code == 25
+    left = beat(1, named.member_id, -1)
+    assert (left.error_code, left.member_epoch) == (0, -1)
+    assert beat(1, named.member_id, -1).error_code == 25

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from groupcoord.classic_group import ClassicGroup
+from groupcoord.consumer_commands import TopicsChanged
 from logstore.errors import ErrorCode
 from logstore.schema_compiler import decode, encode
 from node.kafka_api import (
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -26,6 +28,8 @@ from node.kafka_api import (
     sync_group,
 )
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
+from node.runtime.group_topics import ImageTopics
+from node.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from node.wire.messages.delete_groups import DeleteGroupsRequest
 from node.wire.messages.describe_groups import DescribeGroupsRequest
 from node.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -530,3 +534,53 @@ def test_coordinators_that_are_not_served_are_refused_for_good(key_type: int, er
         assert node.created == 0
 
     play(story)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        def beat(member_id: str, epoch: int, **fields: Any) -> Any:
+            request = ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id=member_id, member_epoch=epoch, **fields
+            )
+            return call(node, consumer_group_heartbeat, version, request)
+
+        node.groups.change_topics(
+            TopicsChanged(topics=ImageTopics(node.image), has_new_topics=True, changed=frozenset())
+        )
+        mine = "" if version == 0 else "mine"
+        joined = await beat(
+            mine, 0, rebalance_timeout_ms=5_000, subscribed_topic_names=["flights"], topic_partitions=[]
+        )
+
+        assert (joined.error_code, joined.error_message, joined.member_epoch) == (0, None, 1)
+        assert (joined.member_id == "mine") == (version == 1) and joined.member_id
+        assert joined.heartbeat_interval_ms == 5_000
+        assert joined.assignment.topic_partitions == [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
+        owned = [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
+        assert (await beat(joined.member_id, 1, topic_partitions=owned)).assignment is None
+        fenced = await beat(joined.member_id, 3)
+        assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+        assert fenced.error_message.startswith("The consumer group member has a greater member epoch (3)")
+        assert (await beat(joined.member_id, -1)).member_epoch == -1
+        refused = await beat(mine, 0)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+
+    serving(story)
+
+
+def test_before_version_1_a_member_needs_no_id_and_from_then_on_it_does() -> None:
+    async def story(node: GroupNode) -> None:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_epoch=0,
+            rebalance_timeout_ms=5_000,
+            subscribed_topic_names=["flights"],
+            topic_partitions=[],
+        )
+
+        assert (await call(node, consumer_group_heartbeat, 0, request)).error_code == 0
+        refused = await call(node, consumer_group_heartbeat, 1, request)
+        assert (refused.error_code, refused.error_message) == (42, "MemberId can't be empty.")
+
+    serving(story)

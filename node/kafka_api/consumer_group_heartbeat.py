@@ -1,0 +1,67 @@
+"""ConsumerGroupHeartbeat (KIP-848): a member of a consumer group joins, stays or leaves.
+
+Since 1 members bring an id of their own and may subscribe by an expression.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.assignment import TopicPartitions as OwnedPartitions
+from groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from logstore.errors import KafkaError
+from node.kafka_api.join_group import client_host
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
+    owned = None
+    if request.topic_partitions is not None:
+        owned = [OwnedPartitions(each.topic_id, each.partitions) for each in request.topic_partitions]
+
+    def make(token: int) -> ConsumerGroupHeartbeat:
+        return ConsumerGroupHeartbeat(
+            token=token,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            instance_id=request.instance_id,
+            rack_id=request.rack_id,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            subscribed_topic_names=request.subscribed_topic_names,
+            subscribed_topic_regex=request.subscribed_topic_regex,
+            server_assignor=request.server_assignor,
+            owned=owned,
+            client_id=context.client_id or "",
+            client_host=client_host(context),
+            member_id_required=context.api_version >= 1,
+        )
+
+    return broker.groups.ask(request.group_id, make, _build)
+
+
+def _build(answer: ConsumerGroupHeartbeatResult | KafkaError) -> ConsumerGroupHeartbeatResponse:
+    if isinstance(answer, KafkaError):
+        return ConsumerGroupHeartbeatResponse(error_code=answer.code, error_message=answer.detail)
+    assignment = None
+    if answer.assignment is not None:
+        assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in answer.assignment
+            ]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=assignment,
+    )
