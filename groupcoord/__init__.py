@@ -30,10 +30,10 @@ record_codec        records to bytes and back
 member_results      what members are answered
 offset_results      what is answered about offsets
 admin_results       what administrators are answered
-consumer_results    what members of consumer groups are answered
+consumer_member     a member of a consumer group
+consumer_results    what members of consumer groups, and administrators of them, are answered
 aside               work that a thread does
 effects             what a shard asks of the world
-consumer_member     a member of a consumer group
 reconciliation      one step of a member towards its target
 consumer_group      a consumer group, changed by replay only
 target_assignment   who shall own what, as an assignor says
@@ -56,6 +56,7 @@ offset_fetch        OffsetFetch
 offset_delete       OffsetDelete, and offsets of topics that are gone
 offset_expiry       expiry of offsets and groups; DeleteGroups
 describe_groups     DescribeGroups, ListGroups
+consumer_describe   ConsumerGroupDescribe
 consumer_membership  members of consumer groups come and go
 consumer_regexes    expressions that members subscribe to
 consumer_request    what a ConsumerGroupHeartbeat must have

@@ -13,6 +13,12 @@ class DescribeGroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConsumerGroups:
+    token: Token
+    group_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListGroups:
     token: Token
     states: frozenset[str] = field(default_factory=frozenset)  # lower case; empty: all

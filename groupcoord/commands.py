@@ -7,7 +7,7 @@ protocol end at the request handlers; where they differ in meaning, a field says
 
 from typing import TypeAlias
 
-from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
+from groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
 from groupcoord.consumer_commands import (
     ComputeTarget,
     ConsumerGroupHeartbeat,
@@ -45,11 +45,14 @@ ClientCommand: TypeAlias = (
     | OffsetFetch
     | OffsetDelete
     | DescribeGroups
+    | DescribeConsumerGroups
     | ListGroups
     | DeleteGroups
 )
 # What leads to no records, and is answered while the log takes none.
-ReadOnlyCommand: TypeAlias = Heartbeat | OffsetFetch | DescribeGroups | ListGroups | TopicsChanged
+ReadOnlyCommand: TypeAlias = (
+    Heartbeat | OffsetFetch | DescribeGroups | DescribeConsumerGroups | ListGroups | TopicsChanged
+)
 TimerCommand: TypeAlias = (
     ExpireSession
     | ExtendInitialRebalance

@@ -9,7 +9,7 @@
 about to append. If an append fails, the caller drops the coordinator and loads another one from the log.
 """
 
-from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
+from groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_in_consumer import refuse_classic_member
 from groupcoord.commands import Command
@@ -21,6 +21,7 @@ from groupcoord.consumer_commands import (
     RegexesResolved,
     TopicsChanged,
 )
+from groupcoord.consumer_describe import describe_consumer_groups
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_heartbeat import compute_put_off_target, consumer_heartbeat
 from groupcoord.consumer_regexes import regexes_resolved
@@ -140,6 +141,8 @@ class Coordinator:
                 return fetch_offsets(shard, command)
             case DescribeGroups():
                 return describe_groups(shard, command)
+            case DescribeConsumerGroups():
+                return describe_consumer_groups(shard, command)
             case ListGroups():
                 return list_groups(shard, command)
             case OffsetDelete():

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
 from groupcoord.aside import AsideWork
 from groupcoord.commands import ClientCommand, TimerCommand
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
@@ -30,6 +30,7 @@ Result: TypeAlias = (
     | OffsetFetchResult
     | OffsetDeleteResult
     | DescribeGroupsResult
+    | DescribeConsumerGroupsResult
     | ListGroupsResult
     | DeleteGroupsResult
 )

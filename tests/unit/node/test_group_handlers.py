@@ -14,6 +14,7 @@ from groupcoord.consumer_commands import TopicsChanged
 from logstore.errors import ErrorCode
 from logstore.schema_compiler import decode, encode
 from node.kafka_api import (
+    consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
     describe_groups,
@@ -29,6 +30,7 @@ from node.kafka_api import (
 )
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
 from node.runtime.group_topics import ImageTopics
+from node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from node.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from node.wire.messages.delete_groups import DeleteGroupsRequest
 from node.wire.messages.describe_groups import DescribeGroupsRequest
@@ -559,6 +561,20 @@ def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(ve
         assert joined.assignment.topic_partitions == [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
         owned = [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
         assert (await beat(joined.member_id, 1, topic_partitions=owned)).assignment is None
+        described = await call(
+            node, consumer_group_describe, version, ConsumerGroupDescribeRequest(group_ids=["g", "none", ""])
+        )
+        group, unknown, nameless = described.groups
+        assert (group.error_code, group.group_state, group.assignor_name) == (0, "Stable", "uniform")
+        assert (group.group_epoch, group.assignment_epoch, len(group.members)) == (1, 1, 1)
+        (told,) = group.members
+        assert (told.member_id, told.client_host) == (joined.member_id, "/10.0.0.7")
+        assert list(told.subscribed_topic_names) == ["flights"]
+        assert [each.topic_name for each in told.assignment.topic_partitions] == ["flights"]
+        assert told.target_assignment == told.assignment
+        assert told.member_type == (1 if version >= 1 else -1)
+        assert (unknown.error_code, unknown.error_message) == (69, "Group none not found.")
+        assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
         fenced = await beat(joined.member_id, 3)
         assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
         assert fenced.error_message.startswith("The consumer group member has a greater member epoch (3)")

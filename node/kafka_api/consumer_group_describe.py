@@ -1,0 +1,97 @@
+"""ConsumerGroupDescribe: consumer groups (KIP-848) and their members, by what they own and shall own.
+
+Since 1 it says which protocol a member speaks.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.admin_commands import DescribeConsumerGroups
+from groupcoord.consumer_results import (
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+    DescribeConsumerGroupsResult,
+    NamedPartitions,
+)
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.describe_groups import ALL_GROUP_OPERATIONS, OPERATIONS_NOT_ASKED_FOR
+from node.kafka_api.request_context import RequestContext
+from node.runtime.group_runtime import Make
+from node.wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
+    operations = ALL_GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED_FOR
+
+    def build(answers: Sequence[DescribeConsumerGroupsResult | KafkaError]) -> ConsumerGroupDescribeResponse:
+        return ConsumerGroupDescribeResponse(
+            groups=[
+                _build_group(group_id, answer, operations)
+                for group_id, answer in zip(request.group_ids, answers, strict=True)
+            ]
+        )
+
+    return broker.groups.ask_each([(group_id, _make(group_id)) for group_id in request.group_ids], build)
+
+
+def _make(group_id: str) -> Make:
+    return lambda token: DescribeConsumerGroups(token=token, group_ids=(group_id,))
+
+
+def _build_group(
+    group_id: str, answer: DescribeConsumerGroupsResult | KafkaError, operations: int
+) -> DescribedGroup:
+    if isinstance(answer, KafkaError):
+        return DescribedGroup(group_id=group_id, error_code=answer.code)
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+    group: ConsumerGroupDescription = answer.groups[0]
+    if group.error is not ErrorCode.NONE:
+        return DescribedGroup(group_id=group_id, error_code=group.error, error_message=group.detail)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[_build_member(each) for each in group.members],
+        authorized_operations=operations,
+    )
+
+
+def _build_member(described: ConsumerMemberDescription) -> Member:
+    member = described.member
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(described.assigned),
+        target_assignment=_assignment(described.target),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Sequence[NamedPartitions]) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=each.topic_id, topic_name=each.topic, partitions=each.partitions)
+            for each in partitions
+        ]
+    )
