@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_LOW_WATERMARK = -1
 
-# (topic, partition) -> how it ended, or the partition whose other replicas must cut too.
+# (topic, partition) -> how it ended, or the partition that was cut here.
 _Outcomes = dict[tuple[str, int], Deletion | Partition]
 
 
@@ -37,7 +37,11 @@ async def handle(
     waiting: dict[Partition, int] = {}
     outcomes = await take_turns(_delete_all(broker, request, waiting))
     await broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
-    deleted = await broker.replica_manager.delay_delete(waiting, request.timeout_ms) if waiting else {}
+    kept = {one: offset for one, offset in waiting.items() if one.log.failure is None}
+    # A disk that did not take the checkpoint would have the records back after a restart.
+    deleted = dict.fromkeys(waiting, Deletion(ErrorCode.KAFKA_STORAGE_ERROR, NO_LOW_WATERMARK))
+    if kept:
+        deleted |= await broker.replica_manager.delay_delete(kept, request.timeout_ms)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -56,7 +60,7 @@ async def handle(
 def _delete_all(
     broker: "Broker", request: DeleteRecordsRequest, waiting: dict[Partition, int]
 ) -> Steps[_Outcomes]:
-    """Cut here; the partitions with other replicas are put into `waiting`, each with its offset."""
+    """Cut here; the partitions that were cut are put into `waiting`, each with its offset."""
     outcomes: _Outcomes = {}
     for topic in request.topics:
         # The last wish counts for a partition that is named twice.
@@ -80,9 +84,6 @@ def _delete(
         offset = partition.delete_records_before(wanted.offset)
     except KafkaError as error:
         return Deletion(error.code, NO_LOW_WATERMARK)
-    low_watermark = partition.low_watermark()
-    if low_watermark >= offset:
-        return Deletion(ErrorCode.NONE, low_watermark)
     waiting[partition] = max(offset, waiting.get(partition, 0))
     return partition
 

@@ -290,6 +290,8 @@ class FollowerFetcher:
                 self._moved_starts.clear()
                 await self._world.keep_log_starts()
                 for followed, log_start_offset in moved:
+                    if followed.partition.log.failure is not None:
+                        continue
                     followed.partition.log_start_is_kept(log_start_offset)
                     if self._fetches.holds(followed):
                         self._fetches.touch(followed)

@@ -196,6 +196,22 @@ def test_records_are_deleted_and_the_low_watermark_told(world: ReplicaWorld) -> 
     assert delete(world, 0, index=3).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_deletion_that_a_restart_would_undo_is_not_answered_with_success(
+    world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create_topic()
+    world.append(count=10)
+    partition = world.partition()
+
+    async def fails(*_: str) -> None:
+        partition.log.flush_failed(OSError("the disk is full"))
+        world.replica_manager.take_offline([partition.topic_partition])
+
+    monkeypatch.setattr(world.maintenance, "checkpoint", fails)
+
+    assert delete(world, 4).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @pytest.mark.parametrize(
     ("policy", "code"),
     [
