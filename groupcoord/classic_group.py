@@ -281,7 +281,6 @@ class ClassicGroup:
     def start_generation(self, now_ms: int) -> None:
         """After the join phase: the next generation, with the members that are left, or empty."""
         self.generation_id += 1
-        self.pending_sync_members.clear()
         if self.members:
             self.protocol_name = self.select_protocol()
             self.move_to(GroupState.COMPLETING_REBALANCE, now_ms)

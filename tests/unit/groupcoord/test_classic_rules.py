@@ -4,8 +4,11 @@ import pytest
 
 from groupcoord.admin_commands import DescribeGroups
 from groupcoord.admin_results import DescribeGroupsResult
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group_record import load_classic_group
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
+from groupcoord.group_records import GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import MemberIdentity
 from groupcoord.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit
@@ -138,6 +141,15 @@ def test_the_join_is_complete_when_the_last_pending_member_leaves() -> None:
     assert world.joined(join).generation_id == 2
 
 
+def test_a_group_that_nobody_joined_goes_with_its_last_pending_member() -> None:
+    world = GroupWorld()
+    pending = world.joined(world.join(member_id_required=True)).member_id
+
+    world.leave(pending)
+
+    assert world.coordinator.shard.classic_group("g") is None
+
+
 def test_an_initial_rebalance_keeps_its_delay_when_pending_members_leave() -> None:
     world = GroupWorld()
     pending = world.joined(world.join(member_id_required=True)).member_id
@@ -190,8 +202,10 @@ def test_the_initial_delay_is_bounded_by_the_rebalance_timeout_of_who_came_first
     first = world.join(rebalance_ms=5_000)
     world.advance(2_000)
     world.join(rebalance_ms=60_000)
+    world.advance(2_000)
+    world.join(rebalance_ms=60_000)
 
-    world.advance(2_999)
+    world.advance(999)
     assert first in world.waiting()
     world.advance(1)
 
@@ -261,6 +275,59 @@ def test_a_static_member_that_never_syncs_is_out_with_its_session() -> None:
     assert world.joined(world.join(two, instance="two")).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_member_that_syncs_when_the_group_is_stable_has_synced() -> None:
+    world = GroupWorld(NO_DELAY)
+    how = {"rebalance_ms": 10_000, "session_ms": 60_000}
+    joins = [world.join(**how) for _ in range(2)]  # type: ignore[arg-type]
+    world.advance(0)
+    leader, follower = (world.joined(join).member_id for join in joins)
+    world.sync(leader, 1, [(leader, b"a")])
+
+    world.sync(follower, 1)
+    world.advance(10_000)
+    world.handle(ExpireSync(group_id="g", generation_id=1))  # it was in flight
+
+    assert world.state() is GroupState.STABLE
+
+
+def test_a_session_that_ended_while_its_member_waited_for_the_leader_begins_anew() -> None:
+    world = GroupWorld(NO_DELAY)
+    joins = [world.join(session_ms=session_ms) for session_ms in (60_000, 10_000)]
+    world.advance(0)
+    leader, follower = (world.joined(join).member_id for join in joins)
+    syncing = world.sync(follower, 1)
+    world.advance(12_000)
+    assert syncing in world.waiting()
+    world.sync(leader, 1, [(leader, b"a"), (follower, b"b")])
+
+    world.advance(9_999)
+    assert world.state() is GroupState.STABLE
+    world.advance(1)
+
+    assert [each for each, _ in describe(world)] == [leader]
+
+
+def test_no_assignment_is_shown_of_a_generation_that_never_had_one() -> None:
+    world = GroupWorld(NO_DELAY)
+    leader, follower = static_group(world, None, None)
+    join = world.join(leader)
+    shown_while_joining = assignments(world)
+    world.join(follower)
+    assert world.joined(join).generation_id == 2
+
+    world.join()
+
+    assert world.state() is GroupState.PREPARING_REBALANCE
+    assert shown_while_joining == [leader.encode(), follower.encode()]
+    assert assignments(world) == [b"", b"", b""]
+
+
+def assignments(world: GroupWorld) -> list[bytes]:
+    answer = world.ask(DescribeGroups(token=world.token(), group_ids=["g"]))
+    assert isinstance(answer, DescribeGroupsResult)
+    return [each.assignment for each in answer.groups[0].members]
+
+
 def test_the_sync_timer_of_an_older_generation_is_ignored() -> None:
     world = GroupWorld(NO_DELAY)
     joins = [world.join(), world.join()]
@@ -303,6 +370,57 @@ def test_a_static_member_with_other_protocols_and_the_same_choice_is_written_and
     assert (told.error, told.generation_id, told.protocol_name) == (ErrorCode.NONE, 1, "range")
     assert world.state() is GroupState.STABLE
     assert len(world.log) == records + 1
+
+
+def test_a_former_self_that_waits_for_its_assignment_is_fenced_once() -> None:
+    world = GroupWorld(NO_DELAY)
+    joins = [world.join(instance=each) for each in ("one", "two")]
+    world.advance(0)
+    _, follower = (world.joined(join).member_id for join in joins)
+    syncing = world.sync(follower, 1, instance="two")
+
+    world.join(instance="two")
+
+    assert world.synced(syncing).error is ErrorCode.FENCED_INSTANCE_ID
+    assert world.state() is GroupState.PREPARING_REBALANCE
+
+
+def test_a_static_member_that_returned_has_still_to_ask_for_its_assignment() -> None:
+    world = GroupWorld(NO_DELAY)
+    how = {"rebalance_ms": 10_000, "session_ms": 60_000}
+    joins = [world.join(instance=each, **how) for each in ("one", "two")]  # type: ignore[arg-type]
+    world.advance(0)
+    leader = world.joined(joins[0]).member_id
+    world.sync(leader, 1, [(leader, b"a")], instance="one")
+
+    world.join(instance="two", **how)  # type: ignore[arg-type]
+    world.advance(10_000)
+
+    assert world.state() is GroupState.PREPARING_REBALANCE
+    assert [instance for _, instance in describe(world)] == ["one"]
+
+
+def test_a_static_member_that_returns_with_more_than_the_log_takes_starts_a_rebalance() -> None:
+    world = GroupWorld(CoordinatorConfig(group_initial_rebalance_delay_ms=0, max_batch_bytes=10_000))
+    static_group(world, "one", None, protocols=[("range", bytes(4_000))])
+    records = len(world.log)
+
+    world.join(instance="one", protocols=[("range", bytes(9_000))])
+
+    assert world.state() is GroupState.PREPARING_REBALANCE
+    assert len(world.log) == records
+
+
+def test_a_member_is_as_its_newest_record_says() -> None:
+    group = ClassicGroup("g")
+    for client_host, session_timeout_ms in (("/a", 1), ("/b", 2)):
+        recorded = MemberMetadata(
+            member_id="m", client_host=client_host, session_timeout=session_timeout_ms, rebalance_timeout=1
+        )
+        value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=[recorded])
+        load_classic_group(group, value)
+
+    assert (group.members["m"].client_host, group.members["m"].session_timeout_ms) == ("/b", 2)
 
 
 # ---- other protocol types --------------------------------------------------------------------------------
