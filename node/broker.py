@@ -214,6 +214,12 @@ class Broker:
         self.metadata.peer_lost(node_id)
         self._look_for(node_id)
 
+    def meet_brokers(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Who has registered anew is another process."""
+        for broker_id in changes.brokers - {self.config.node_id}:
+            if broker_id in image.brokers:
+                self.peers.registered(broker_id, image.brokers[broker_id].broker_epoch)
+
     def look_for_peers(self) -> None:
         """Another node leads the quorum; if it is this one, brokers without a connection here may be gone."""
         if self.metadata.is_controller:

@@ -58,6 +58,7 @@ class PeerNetwork:
         self._chance = chance
         self._on_lost = on_lost
         self._peers: dict[tuple[int, str], _Peer] = {}
+        self._broker_epochs: dict[int, int] = {}
         self._is_closed = False
 
     async def client(self, node_id: int, purpose: str = "") -> PeerClient:
@@ -108,6 +109,20 @@ class PeerNetwork:
         except BaseException:
             client.abort()
             raise
+
+    def registered(self, node_id: int, broker_epoch: int) -> None:
+        """A node has registered, perhaps as another process: what is asked of an earlier one has no answer.
+
+        Where a host lost its power nobody ends its connections, and who waits would wait for a time-out.
+        """
+        known = self._broker_epochs.get(node_id)
+        self._broker_epochs[node_id] = broker_epoch
+        if known in (None, broker_epoch):
+            return
+        for (other, _), peer in self._peers.items():
+            if other == node_id and peer.client is not None:
+                peer.client.abort()
+                peer.client = None
 
     def has_connection(self, node_id: int) -> bool:
         """Whether any connection to that node stands."""

@@ -27,7 +27,7 @@ from tests.simulation.workload import Workload
 from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World
 
 LIMIT_S: Final = 3_600.0
-RECOVERY_S: Final = 60.0  # within which a cluster without faults must be whole again
+RECOVERY_S: Final = 20.0  # within which a cluster without faults must be whole again: less than a time-out
 SECRET: Final = "a secret of the simulation"
 # What a lone node cannot survive: there is nobody who has what its page cache forgot.
 NEEDS_REPLICAS: Final = frozenset({"power", "power_at_disk_step"})

@@ -46,6 +46,26 @@ def test_peers_prove_themselves_once_and_keep_the_connection() -> None:
     asyncio.run(scene())
 
 
+def test_what_was_asked_of_an_earlier_process_ends_when_another_one_registers() -> None:
+    """The host of the earlier one may have lost its power: nobody ends its connections."""
+
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node)
+            peers.registered(0, 5)
+            client = await peers.client(0)
+
+            peers.registered(0, 5)
+            assert client.is_open
+            peers.registered(0, 9)
+            again = await peers.client(0)
+
+            assert again is not client and again.is_open and not client.is_open
+            peers.close()
+
+    asyncio.run(scene())
+
+
 def test_the_last_connection_of_a_peer_that_ends_is_told() -> None:
     async def scene() -> None:
         async with serving(PeerNode(0)) as node:
