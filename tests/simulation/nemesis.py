@@ -50,6 +50,7 @@ class Nemesis:
         self.inflicted: list[str] = []
         self._is_safe = is_safe  # whether a disk may forget
         self._forgetful: VirtualNode | None = None  # whose disk did, until it has all of it again
+        self._failing: dict[VirtualNode, None] = {}  # they end by themselves when they use their disks
         chance = self.chance
         picked = [kind for kind in kinds if chance.random() < 0.5] or [chance.choice(kinds)]
         self.weights = {kind: chance.choice((1, 1, 2, 5)) for kind in picked}
@@ -110,7 +111,7 @@ class Nemesis:
         return may_end
 
     def _end_by_power(self, node: VirtualNode) -> None:
-        if node.is_alive and self._is_safe():
+        if node.is_alive and self._is_safe() and not self._failing.keys() - {node}:
             self._forgetful = node
             node.lose_power()
         else:
@@ -350,7 +351,11 @@ class Nemesis:
 
         if node.is_alive and self._forgetful in (None, node):
             node.storage.before = refuse
-            await self._for_a_while()
+            self._failing[node] = None
+            try:
+                await self._for_a_while()
+            finally:
+                self._failing.pop(node, None)
             # The disk is mended, or gets room, but a node believes in it again only after a restart.
             node.storage.before = lambda kind, path: None
             if node.needs_restart:
