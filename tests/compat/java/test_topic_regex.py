@@ -62,7 +62,7 @@ def test_re2j_takes_the_same_patterns_and_they_match_the_same_names() -> None:
         if (ours := answer(pattern, names)) != judgement
     ]
     assert not wrong, f"{len(wrong)} of {len(patterns)}: {wrong[:5]}"
-    assert sum(judgement == "refused" for judgement in judged) < len(judged) / 2
+    assert sum(judgement == "refused" for judgement in judged) < len(judged) * 0.6
     assert sum("1" in judgement for judgement in judged) > len(judged) / 4
 
 
