@@ -213,12 +213,12 @@ def without_what_is_outdated(log: list[Write | Marker], upto: int) -> list[Write
     """
     ended: dict[int, ControlType] = {}
     committed: list[bool] = []
-    for batch in reversed(log[:upto]):
+    for batch in reversed(log):  # what ends a transaction that began in time may come later
         if isinstance(batch, Marker):
             ended[batch.producer] = batch.type
         committed.append(
             isinstance(batch, Write)
-            and (batch.producer is None or ended[batch.producer] is ControlType.COMMIT)
+            and (batch.producer is None or ended.get(batch.producer) is ControlType.COMMIT)
         )
     committed.reverse()
     last = {
