@@ -156,7 +156,7 @@ def the_journal_is_never_synced(patch: Patch) -> None:
     patch.setattr(VirtualFile, "sync", skip)
 
 
-@quorum_mutant(5)
+@quorum_mutant(6)
 def acknowledgements_leave_before_the_sync(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.acks_before_it_syncs)
 
@@ -173,7 +173,7 @@ def a_voter_votes_for_everybody_who_asks(patch: Patch) -> None:
     patch.setattr(RaftEngine, "receive", forget)
 
 
-@quorum_mutant(4)
+@quorum_mutant(20)
 def the_commit_moves_over_what_was_not_compared(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.commits_what_it_was_not_shown)
 
@@ -243,7 +243,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(GROWN, 8)
+@mutant(GROWN, 10)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -266,7 +266,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
     patch.setattr(FollowedPartition, "want", want_without_epoch)
 
 
-@mutant(TURNS, 1)
+@mutant(TURNS, 2)
 def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
     """As before KIP-101: what was committed, but not yet known to be, is lost with the next leader."""
     add = FollowerFetcher.add
@@ -288,12 +288,12 @@ def records_are_deleted_when_the_leader_has_deleted_them(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "low_watermark", lambda _, leader_start_offset, __: leader_start_offset)
 
 
-@mutant(MOVES, 6)
+@mutant(MOVES, 10)
 def what_a_follower_has_deleted_comes_back_when_it_is_killed(patch: Patch) -> None:
     patch.setattr(Partition, "kept_log_start", property(lambda partition: partition.log.log_start_offset))
 
 
-@mutant(REPLICAS, 5)
+@mutant(REPLICAS, 6)
 def produce_is_answered_before_it_is_replicated(patch: Patch) -> None:
     patch.setattr(Partition, "acknowledgement_of", lambda *_: ErrorCode.NONE)
 
@@ -360,7 +360,7 @@ def _without_epochs(patch: Patch, known: Callable[[PartitionImage], dict[str, in
     patch.setattr(isr_control, "_problem", believed)
 
 
-@mutant(MOVES, 2)
+@mutant(MOVES, 4)
 def a_partition_has_moved_before_its_new_replicas_have_caught_up(patch: Patch) -> None:
     def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
         replicas = tuple(one for one in target.replicas if one not in target.removing)

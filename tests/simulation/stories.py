@@ -103,11 +103,16 @@ async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
     while len(partition.assignment.in_sync_replicas) > 2:
         await asyncio.sleep(0.01)
     await asyncio.sleep(3)
-    other.kill()
-    await asyncio.sleep(0.1)
-    other.start()
-    while len(partition.assignment.in_sync_replicas) > 1:
-        await asyncio.sleep(0.001)
+    away_s = 0.1
+    while len(partition.assignment.in_sync_replicas) > 1:  # it stays in sync when it is back in time
+        other.kill()
+        await asyncio.sleep(away_s)
+        other.start()
+        away_s = 7.0  # longer than any replica.lag.time.max.ms
+        for _ in range(3_000):
+            if len(partition.assignment.in_sync_replicas) == 1:
+                break
+            await asyncio.sleep(0.001)
     other.kill()
     await asyncio.sleep(0.1)
     last.lose_power()
@@ -122,7 +127,7 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
     world = simulation.world
     simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
     await asyncio.sleep(1)
-    leader, partition = _leader_of(simulation)
+    leader, partition = await _leader_of(simulation)
     next_id = next(one for one in partition.assignment.replicas if one != leader.node_id)
     late = world.nodes[next_id]  # who would lead next
     late.kill()
@@ -148,7 +153,7 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
 async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None:
     """Its leader lost and regained the lead; what it acknowledged then is not cut for the one between."""
     world = simulation.world
-    leader, partition = _leader_of(simulation)
+    leader, partition = await _leader_of(simulation)
     first_id, second_id, last_id = (
         leader.node_id,
         *(one for one in partition.assignment.replicas if one != leader.node_id),
@@ -160,7 +165,7 @@ async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None
     await _have_lead(simulation, second_id)
     news_of_second = _HeldNews(second)
     await _have_lead(simulation, first_id)
-    leader, partition = _leader_of(simulation)
+    leader, partition = await _leader_of(simulation)
     assert leader.node_id == first_id
     await asyncio.sleep(10)
 
@@ -180,7 +185,7 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
     world, history, client = simulation.world, simulation.history, simulation.admin_client
     simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
     await asyncio.sleep(1)
-    leader, _ = _leader_of(simulation)
+    leader, _ = await _leader_of(simulation)
     followers = [node for node in world.nodes if node is not leader]
     for follower in followers:
         _stop_fetching(follower)
@@ -220,8 +225,9 @@ async def _until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def _leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
+async def _leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
     """Who leads the first partition, as the newest metadata say."""
+    await _until(lambda: any(one.is_leader for _, one in replicas_of(simulation.world, FIRST)))
     found = [pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader]
     return max(found, key=lambda pair: pair[1].leader_epoch)
 
@@ -268,7 +274,7 @@ def _fetch_again(node: VirtualNode) -> None:
 async def _have_lead(simulation: Simulation, node_id: int) -> None:
     """Make this node the preferred leader of the first partition, and have it elected."""
     client = simulation.admin_client
-    _, partition = _leader_of(simulation)
+    _, partition = await _leader_of(simulation)
     others = [one for one in partition.assignment.replicas if one != node_id]
 
     async def ask() -> None:
