@@ -81,6 +81,7 @@ __all__ = [
 ]
 
 UNKNOWN_OFFSET: Final = -1
+JOIN_LIMIT_BYTES: Final = 16 * 1024  # what is copied to be written in one piece: beyond it pwritev is cheaper
 # Where in a header these stand.
 _BATCH_LENGTH, _MAX_TIMESTAMP, _PRODUCER_ID, _COUNT = map(
     BatchHeader._fields.index, ("batch_length", "max_timestamp", "producer_id", "records_count")
@@ -371,7 +372,11 @@ class PartitionLog:
         if not places:
             return places
         try:
-            segment.append([b"".join(batches[: len(places)])], position - segment.size_bytes)
+            size_bytes = position - segment.size_bytes
+            buffers: list[ByteSource] = list(batches[: len(places)])
+            if size_bytes <= JOIN_LIMIT_BYTES:
+                buffers = [b"".join(buffers)]
+            segment.append(buffers, size_bytes)
         except OSError as error:
             raise self._fail(error) from error
         for last_offset, max_timestamp, at in rows:
