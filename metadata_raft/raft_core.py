@@ -362,25 +362,29 @@ class RaftCore:
             self._node.tell(events, CoreView(status.leader_id, status.epoch, status))
 
     def _current_status(self) -> QuorumStatus:
-        """The same object while nothing has changed; the progress of others is looked at now and then."""
+        """The same object while nothing has changed; the progress of others is looked at now and then.
+
+        The own row goes with the high watermark: nobody has committed what its own log does not reach.
+        """
         now, engine, voters = self._loop.time(), self.member.engine, self.member.voters
         status, end_offset = self._status, self._image.version + 1
         is_stale = now - self._status_at >= STATUS_SECONDS or voters is not self._status_voters
         if is_stale or status is None or status.epoch != engine.term:
             self._status, self._status_at, self._status_voters = self._make_status(), now, voters
         elif status.leader_id != engine.leader_id or status.high_watermark != end_offset:
-            self._status = status._replace(leader_id=engine.leader_id, high_watermark=end_offset)
+            own = self._own_replica()
+            self._status = status._replace(
+                leader_id=engine.leader_id,
+                high_watermark=end_offset,
+                voters=[own if row.node_id == own.node_id else row for row in status.voters],
+                observers=[own if row.node_id == own.node_id else row for row in status.observers],
+            )
         assert self._status is not None
         return self._status
 
     def _make_status(self) -> QuorumStatus:
-        member, now_ms = self.member, self._settings.now_ms()
-        own = self._settings.voter
-        found = {
-            own.node_id: ReplicaStatus(
-                own.node_id, own.directory_id, member.journal.last.end_offset, now_ms, now_ms
-            )
-        }
+        member, own = self.member, self._own_replica()
+        found = {own.node_id: own}
         if member.engine.is_leading:
             for one in member.progress():
                 matched = member.journal.at(one.match_index)
@@ -403,6 +407,12 @@ class RaftCore:
             voters,
             observers,
             member.returned,
+        )
+
+    def _own_replica(self) -> ReplicaStatus:
+        own, now_ms = self._settings.voter, self._settings.now_ms()
+        return ReplicaStatus(
+            own.node_id, own.directory_id, self.member.journal.last.end_offset, now_ms, now_ms
         )
 
     def _wall_ms(self, at: float | None) -> int:

@@ -155,6 +155,20 @@ def test_a_lone_voter_leads_at_once_and_keeps_what_it_was_given(tmp_path: Path) 
     assert node.loaded.is_empty and not again.loaded.is_empty
 
 
+def test_a_leader_shows_its_own_log_up_to_what_is_committed(tmp_path: Path) -> None:
+    node = opened(tmp_path)
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        for number in range(20):
+            node.append(setting(f"n{number}"))
+            await until(lambda: len(node.settings) == number + 1)  # noqa: B023
+            status = node.quorum.status()
+            assert [row.log_end_offset >= status.high_watermark for row in status.voters] == [True]
+
+    play([node], scene)
+
+
 def test_the_log_of_the_time_before_the_quorum_is_read_on(tmp_path: Path) -> None:
     home = tmp_path / "__cluster_metadata-0"
     home.mkdir()

@@ -1,0 +1,54 @@
+"""`ottla` as a process of the tests: run to its end, or started; `no_process_is_left` ends what is left."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from tests.compat.servers import ROOT
+
+TIMEOUT_S = 60
+_started: "list[subprocess.Popen[str]]" = []
+
+
+def end_all() -> None:
+    """Ends what a failed test left running."""
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        process.wait()
+
+
+def start(bootstrap: str, *arguments: str) -> "subprocess.Popen[str]":
+    process = subprocess.Popen(
+        [sys.executable, "-m", "node", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _started.append(process)
+    return process
+
+
+def ottla(
+    bootstrap: str, *arguments: str, given: str = "", code: int = 0, timeout_s: float = TIMEOUT_S
+) -> str:
+    """Run a command to the end that we expect; what it printed, on whichever stream it should."""
+    process = start(bootstrap, *arguments)
+    try:
+        out, err = process.communicate(given, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    _started.remove(process)
+    assert process.returncode == code, out + err
+    assert "Traceback" not in err
+    return err if code else out
