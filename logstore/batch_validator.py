@@ -274,10 +274,9 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
 
 
 def _window_message(timestamp: int, config: LogConfig, now_ms: int) -> str:
-    low = now_ms - config.message_timestamp_before_max_ms
+    earliest, latest = accepted_timestamps(config, now_ms)
     return (
-        f"Timestamp {timestamp} is out of range: it must be within"
-        f" [{max(low, -_NO_LIMIT_MS)}, {now_ms + config.message_timestamp_after_max_ms}]"
+        f"Timestamp {timestamp} is out of range: it must be within [{max(earliest, -_NO_LIMIT_MS)}, {latest}]"
     )
 
 

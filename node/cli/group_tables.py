@@ -71,17 +71,7 @@ def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
         "epoch": view.epoch,
         "coordinator": view.coordinator,
         "members": members_as_json(view),
-        "partitions": [
-            {
-                "topic": one.topic,
-                "partition": one.partition,
-                "committed": lag.committed,
-                "end": lag.end,
-                "lag": lag.records,
-                "member": owners.get(one),
-            }
-            for one, lag in lags.items()
-        ],
+        "partitions": [_place_as_json(one, lag) | {"member": owners.get(one)} for one, lag in lags.items()],
     }
 
 
@@ -223,16 +213,18 @@ def lag_as_json(group_id: str, lags: Lags) -> dict[str, Any]:
         "lag": records,
         "seconds": _seconds(age_ms),
         "partitions": [
-            {
-                "topic": one.topic,
-                "partition": one.partition,
-                "committed": lag.committed,
-                "end": lag.end,
-                "lag": lag.records,
-                "seconds": _seconds(lag.age_ms),
-            }
-            for one, lag in lags.items()
+            _place_as_json(one, lag) | {"seconds": _seconds(lag.age_ms)} for one, lag in lags.items()
         ],
+    }
+
+
+def _place_as_json(one: TopicPartition, lag: PartitionLag) -> dict[str, Any]:
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "committed": lag.committed,
+        "end": lag.end,
+        "lag": lag.records,
     }
 
 

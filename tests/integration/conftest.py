@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.compat import command_line
 from tests.compat.servers import Server, start_ottla
-from tests.integration import command_line
 from tests.integration.embedded_broker import QUICK, EmbeddedBroker, start_embedded
 
 

@@ -1,16 +1,13 @@
 """`ottla quorum`, `ottla broker` and moves of partitions, against a cluster of four: three of them vote."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from node.embedded import Cluster
-from tests.compat.servers import ROOT
+from tests.compat import command_line
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 60
@@ -23,24 +20,8 @@ def four() -> Iterator[Cluster]:
         yield cluster
 
 
-def start(cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "node", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def ottla(cluster: Cluster, *arguments: str, code: int = 0) -> str:
-    """Run a command to the end that we expect; what it printed, on whichever stream it should."""
-    process = start(cluster, *arguments)
-    out, err = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == code, out + err
-    assert "Traceback" not in err
-    return err if code else out
+    return command_line.ottla(cluster.bootstrap, *arguments, code=code)
 
 
 def voters(cluster: Cluster) -> list[int]:
@@ -148,7 +129,7 @@ def test_a_broker_leaves_for_good(four: Cluster) -> None:
     planned = json.loads(ottla(four, "broker", "decommission", "3", "--dry-run", "--output", "json"))
     still_there = ottla(four, "broker", "decommission", "3", "--timeout", "1", code=1)
     drained = replicas(four, "leaving")
-    waiting = start(four, "broker", "decommission", "3")
+    waiting = command_line.start(four.bootstrap, "broker", "decommission", "3")
     assert waiting.stderr is not None
     told = waiting.stderr.readline()
     four.shut_down(3)

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from tests.compat.command_line import TIMEOUT_S, ottla, start
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient
-from tests.integration.command_line import TIMEOUT_S, ottla, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 TEN_EACH = "".join(f'{{"value":"v{number}","partition":{number % 2}}}\n' for number in range(20))

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.compat.command_line import ottla
 from tests.compat.servers import ROOT, Server
 
 pytestmark = pytest.mark.slow
@@ -21,18 +22,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 def run(server: Server, *arguments: str, code: int = 0) -> str:
-    """A command run to the end that we expect; what it printed, on whichever stream it should."""
-    done = subprocess.run(
-        [sys.executable, "-m", "node", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": server.bootstrap},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stderr if code else done.stdout
+    return ottla(server.bootstrap, *arguments, code=code)
 
 
 def test_the_quorum_and_the_brokers_are_shown(server: Server) -> None:

@@ -5,9 +5,6 @@ killed; no partition is ever owned by two.
 """
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -18,9 +15,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.compat import command_line
 from tests.compat.java.group_members import JavaMembers, Story, clients_classpath
 from tests.compat.java.jars import why_no_java
-from tests.compat.servers import ROOT, Server
+from tests.compat.servers import Server
 from tests.integration.cluster.conftest import Cluster, eventually, written
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -221,18 +219,7 @@ def test_ottla_describes_groups_of_kip_848(reference: Server, story: Story, jvm:
 
 
 def ottla(server: Server, *arguments: str, code: int = 0) -> str:
-    """A command run to the end that we expect; what it printed, on whichever stream it should."""
-    done = subprocess.run(
-        [sys.executable, "-m", "node", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": server.bootstrap},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stderr if code else done.stdout
+    return command_line.ottla(server.bootstrap, *arguments, code=code)
 
 
 # ---- three nodes ---------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.compat import command_line
 from tests.compat.java.kafka_tools import KafkaTools, Ran
 from tests.compat.servers import ROOT, Server
 from tests.compat.wire_client import WireClient, eventually
@@ -56,19 +57,7 @@ class Scene:
         self.commit(COMMITTED)
 
     def ottla(self, *arguments: str, given: str = "", code: int = 0) -> str:
-        """A command run to the end that we expect; what it printed, on whichever stream it should."""
-        done = subprocess.run(
-            [sys.executable, "-m", "node", *arguments],
-            cwd=ROOT,
-            env={**os.environ, "OTTLA_BOOTSTRAP": self.server.bootstrap},
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stderr if code else done.stdout
+        return command_line.ottla(self.server.bootstrap, *arguments, given=given, code=code)
 
     def kafka(self, *arguments: str) -> Ran:
         return self.tools.run(

@@ -1,16 +1,13 @@
 """Partitions that move while a cluster is written to: a move that is cancelled, a broker that leaves."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from tests.compat.servers import ROOT
+from tests.compat import command_line
 from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import consume
 from tests.integration.cluster.test_failures import Load, in_sync
@@ -19,18 +16,6 @@ from tests.integration.cluster.test_quorum_grows import ottla
 pytestmark = pytest.mark.slow
 PATIENT_S = 180.0
 RECORD_BYTES = 100_000
-
-
-def start(cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
-    """A command that takes its time."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "node", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def place(cluster: Cluster, name: str, *assignment: list[int]) -> None:
@@ -121,7 +106,7 @@ def test_a_move_is_cancelled_in_the_middle_and_nothing_is_lost(cluster: Cluster,
     place(cluster, "written", [0, 1])
     load = writes("written")
 
-    moving = start(cluster, "topic", "reassign", "moved", "-r", "2,3")
+    moving = command_line.start(cluster.bootstrap, "topic", "reassign", "moved", "-r", "2,3")
     eventually(lambda: ottla(cluster, "topic", "reassign", "moved", "--output", "json") != "[]\n", "it moves")
     during = replicas(cluster, "moved")
     cancelled = ottla(cluster, "topic", "reassign", "moved", "--cancel")
@@ -147,7 +132,9 @@ def test_a_broker_with_hundreds_of_megabytes_leaves_while_it_is_written_to(
     place(cluster, "written", [3, 1, 2])
     load = writes("written")
 
-    leaving = start(cluster, "broker", "decommission", "3", "--timeout", str(PATIENT_S))
+    leaving = command_line.start(
+        cluster.bootstrap, "broker", "decommission", "3", "--timeout", str(PATIENT_S)
+    )
     assert leaving.stderr is not None
     told = next(line for line in leaving.stderr if "still holds" not in line)
     drained = replicas(cluster, "large") + replicas(cluster, "written")

@@ -1,9 +1,6 @@
 """From one voter to three, to five, and back, by `ottla quorum`, while clients write and read."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -11,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from node.cli.local_cluster import NodeHome
-from tests.compat.servers import ROOT
+from tests.compat import command_line
 from tests.integration.cluster.conftest import QUICK, Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import create
 from tests.integration.cluster.test_failures import Load
@@ -60,17 +57,7 @@ class Reader:
 
 
 def ottla(cluster: Cluster, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "node", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap},
-        capture_output=True,
-        text=True,
-        timeout=PATIENT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return command_line.ottla(cluster.bootstrap, *arguments, timeout_s=PATIENT_S)
 
 
 def voters(cluster: Cluster) -> list[int]:
