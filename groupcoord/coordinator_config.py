@@ -4,6 +4,7 @@ Attribute names are Kafka's broker settings with underscores; `node` fills them 
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 # A pending member holds a few hundred bytes until its session timeout; a start of ten thousand consumers at
 # the same moment is the largest that is plausible. Those beyond are told GROUP_MAX_SIZE_REACHED.
@@ -19,6 +20,23 @@ MAX_GROUPS_PER_SHARD = 200_000
 EXPIRY_SLICE_OFFSETS = 1_000
 
 
+class MigrationPolicy(Enum):
+    """Which way a group with members may change its protocol; the value is the setting's name for it."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"  # from the classic to the consumer protocol
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
     """Kafka's settings of the group coordinator, with Kafka's defaults."""
@@ -30,6 +48,7 @@ class CoordinatorConfig:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2**31 - 1
+    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.DISABLED
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
