@@ -58,6 +58,7 @@ offset_expiry       expiry of offsets and groups; DeleteGroups
 describe_groups     DescribeGroups, ListGroups
 consumer_describe   ConsumerGroupDescribe
 consumer_membership  members of consumer groups come and go
+member_change       what a member's change means for its consumer group
 consumer_regexes    expressions that members subscribe to
 consumer_request    what a ConsumerGroupHeartbeat must have
 consumer_leave      a member leaves its consumer group

@@ -6,39 +6,31 @@
 What is found to have changed is one batch of records, in Kafka's order.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from groupcoord.assignment import Assignment, is_subset, listed
+from groupcoord.assignment import is_subset, listed
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_leave import leave_consumer_group
 from groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
 from groupcoord.consumer_membership import (
-    assign_key,
-    assign_timer,
     checked_append,
-    epoch_record,
     replace_member,
     revocation_key,
     revocation_timer,
     session_key,
     start_consumer_session,
 )
-from groupcoord.consumer_records import (
-    ConsumerGroupPartitionMetadataRecord,
-    ConsumerGroupRegularExpressionRecord,
-)
+from groupcoord.consumer_records import ConsumerGroupRegularExpressionRecord
 from groupcoord.consumer_regexes import RegexStatus, change_regex
 from groupcoord.consumer_request import check_request
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD
 from groupcoord.effects import CancelTimer, Effect, Reply, TimerKey
-from groupcoord.group_hash import group_hash
 from groupcoord.group_records import GroupMetadataRecord
 from groupcoord.group_state import GroupState
+from groupcoord.member_change import bump_epoch, next_target
 from groupcoord.reconciliation import reconcile
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
@@ -74,8 +66,8 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     bumps = group.group_epoch == 0 or names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
     epoch = group.group_epoch
     if bumps or group.is_metadata_stale:
-        epoch = _bump(shard, group, before, after, regex.dropped, records, bumps=bumps)
-    target = _target(shard, group, epoch, before, after, records, now_ms)
+        epoch = bump_epoch(shard, group, before, after, regex.dropped, records, bumps=bumps)
+    target = next_target(shard, group, epoch, before, after, records, now_ms)
     subscription_changed = names_changed or regex.status is not RegexStatus.SAME
     moved = after
     if subscription_changed or not after.is_reconciled_to(target.epoch):
@@ -215,64 +207,6 @@ def _updated(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> Consume
 
 
 # ---- what --------------------------------------------------------------------------------------------------
-
-
-def _bump(
-    shard: Shard,
-    group: ConsumerGroup,
-    before: ConsumerMember,
-    after: ConsumerMember,
-    dropped: Sequence[str],
-    records: list[GroupRecord],
-    *,
-    bumps: bool,
-) -> int:
-    """The group epoch after the change; raised too if topics are not as they were."""
-    leaving = group.static_member(after.instance_id) or group.members.get(before.member_id)
-    names = group.topics_after([leaving] if leaving else [], [after], dict.fromkeys(dropped))
-    metadata_hash = group_hash(names, shard.topics)
-    epoch = group.group_epoch
-    if bumps or metadata_hash != group.metadata_hash:
-        epoch += 1
-        records.append(epoch_record(group.group_id, epoch, metadata_hash))
-    group.is_metadata_stale = False
-    if group.has_partition_metadata:
-        records.append(ConsumerGroupPartitionMetadataRecord(group.group_id, None))
-    return epoch
-
-
-class _Target(NamedTuple):
-    """What a member shall own as of an epoch; and the timer for a target that was put off."""
-
-    epoch: int
-    assignment: Assignment
-    effects: list[Effect]
-
-
-def _target(
-    shard: Shard,
-    group: ConsumerGroup,
-    epoch: int,
-    before: ConsumerMember,
-    after: ConsumerMember,
-    records: list[GroupRecord],
-    now_ms: int,
-) -> _Target:
-    """A new target if the group epoch is newer than the last one's, at most one in an assignment interval."""
-    kept = group.target_of(after.member_id, after.instance_id)
-    if epoch <= group.assignment_epoch:
-        return _Target(group.assignment_epoch, kept, [])
-    interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
-    if group.assignment_timestamp_ms and interval_ms:
-        left_ms = group.assignment_timestamp_ms + interval_ms - now_ms
-        if left_ms > 0:
-            # Kafka leaves it to the next heartbeat after the interval; the timer does not wait for one.
-            return _Target(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
-    known = group.static_member(after.instance_id) or group.members.get(before.member_id)
-    assignor = group.preferred_assignor(shard.config.group_consumer_assignors, known, after)
-    change = compute_target(group, shard.topics, epoch=epoch, assignor=assignor, now_ms=now_ms, changed=after)
-    records += change.records
-    return _Target(epoch, change.targets.get(after.member_id, {}), [CancelTimer(assign_key(group))])
 
 
 def _result(
