@@ -46,9 +46,17 @@ def _describe_member(
 ) -> ConsumerMemberDescription:
     return ConsumerMemberDescription(
         member=member,
-        assigned=_named(without_epochs(member.assigned), topics),
+        assigned=_named(_held(member), topics),
         target=_named(group.targets.get(member.member_id, {}), topics),
     )
+
+
+def _held(member: ConsumerMember) -> Assignment:
+    """What it may be working on: also what it shall give up, and did not yet."""
+    held: dict[bytes, frozenset[int]] = dict(without_epochs(member.assigned))
+    for topic_id, partitions in member.pending_revocation.items():
+        held[topic_id] = held.get(topic_id, frozenset()) | partitions.keys()
+    return held
 
 
 def _named(assignment: Assignment, topics: TopicsView) -> list[NamedPartitions]:

@@ -56,9 +56,10 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str, groups_by_topic: dict[str, set[str]]) -> None:
         self.group_id = group_id
-        self.group_epoch = 0
+        # Both begin at 1, as Kafka's: no member is ever at 0, which means that it joins.
+        self.group_epoch = 1
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = 1
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
@@ -215,8 +216,7 @@ class ConsumerGroup:
         records += [
             ConsumerGroupRegularExpressionRecord(group_id, regex, None) for regex in sorted(self.regexes)
         ]
-        if self.has_partition_metadata:
-            records.append(ConsumerGroupPartitionMetadataRecord(group_id, None))
+        records.append(ConsumerGroupPartitionMetadataRecord(group_id, None))  # as Kafka: had there been one
         records.append(ConsumerGroupMetadataRecord(group_id, None))
         return records
 

@@ -63,7 +63,7 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     regex = change_regex(shard, group, before, after, now_ms)
     records += [ConsumerGroupRegularExpressionRecord(group.group_id, one, None) for one in regex.dropped]
     names_changed = after.topic_names != before.topic_names
-    bumps = group.group_epoch == 0 or names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
+    bumps = names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
     epoch = group.group_epoch
     if bumps or group.is_metadata_stale:
         epoch = bump_epoch(shard, group, before, after, regex.dropped, records, bumps=bumps)

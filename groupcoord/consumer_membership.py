@@ -13,8 +13,6 @@ from groupcoord.consumer_records import (
     ConsumerGroupRecord,
     ConsumerGroupRegularExpressionRecord,
     ConsumerGroupTargetAssignmentMemberRecord,
-    ConsumerGroupTargetAssignmentMetadataRecord,
-    ConsumerGroupTargetAssignmentMetadataValue,
 )
 from groupcoord.effects import Append, CancelTimer, Effect, StartTimer, TimerKey
 from groupcoord.group_hash import group_hash
@@ -117,10 +115,5 @@ def fence_members(
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, group_hash(names, shard.topics)))
     if len(members) == len(group.members):
-        # Nobody is left to have a target made: an empty group has it already (KAFKA-20442).
-        value = ConsumerGroupTargetAssignmentMetadataValue(
-            assignment_epoch=epoch, assignment_timestamp=now_ms
-        )
-        records.append(ConsumerGroupTargetAssignmentMetadataRecord(group.group_id, value))
         effects.append(CancelTimer(assign_key(group)))
     return [*checked_append(shard, records), *effects]

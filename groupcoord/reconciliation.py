@@ -56,13 +56,14 @@ def _stripped(
 ) -> ConsumerMember:
     """Without the topics that it does not subscribe to any more; these are to be given up."""
     gone = member.assigned.keys() - subscribed_ids
-    if not gone:
+    # Kafka writes a member anew that subscribes to nothing, also if that takes nothing from it.
+    if not gone and (subscribed_ids or member.pending_revocation):
         return member
     kept = {topic_id: member.assigned[topic_id] for topic_id in member.assigned if topic_id not in gone}
     revoked = dict(member.pending_revocation)
     for topic_id in gone:
         revoked[topic_id] = {**revoked.get(topic_id, {}), **member.assigned[topic_id]}
-    if owns_any(owned, revoked):
+    if revoked and owns_any(owned, revoked):
         return member.at_epoch(
             member.member_epoch,
             state=MemberState.UNREVOKED_PARTITIONS,

@@ -58,8 +58,8 @@ class Node(NamedTuple):
 _EMPTY = Node("all")
 
 
-def _refused(what: str, where: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{what}: `{where}`")
+def _refused(what: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, what)
 
 
 class TopicRegex:
@@ -70,7 +70,7 @@ class TopicRegex:
         """INVALID_REGULAR_EXPRESSION, with the reason, for what is none or would take too much."""
         try:
             if len(pattern) > MAX_PATTERN_CHARS:
-                raise _refused(f"longer than {MAX_PATTERN_CHARS} characters", pattern[:20])
+                raise _refused(f"longer than {MAX_PATTERN_CHARS} characters")
             return cls(_Parser(pattern).parse())
         except KafkaError as error:
             raise KafkaError(
@@ -116,7 +116,6 @@ class _Open(NamedTuple):
     choices: list[Node]
     parts: list[Node]
     flags: Flags
-    at: int
 
 
 class _Parser:
@@ -146,7 +145,7 @@ class _Parser:
             else:
                 self._one(letter)
         if self._stack:
-            raise _refused("missing closing )", text[self._stack[-1].at :])
+            raise _refused("missing closing )")
         return self._checked(_any([*self._choices, _all(self._parts)]))
 
     def _one(self, letter: str) -> None:
@@ -169,34 +168,34 @@ class _Parser:
 
     def _checked(self, node: Node) -> Node:
         if node.states > MAX_STATES:
-            raise _refused(f"needs more than {MAX_STATES} states", self._text[:20])
+            raise _refused(f"needs more than {MAX_STATES} states")
         return node
 
     # ---- groups --------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        start, text = self._at, self._text
+        text = self._text
         self._at += 1
         flags = self._flags
-        if text.startswith("?", self._at) and not self._named_group(start):
-            is_over, flags = self._flag_group(start)
+        if text.startswith("?", self._at) and not self._named_group():
+            is_over, flags = self._flag_group()
             if is_over:
                 self._flags = flags
                 return
         if len(self._stack) >= MAX_DEPTH:
-            raise _refused(f"more than {MAX_DEPTH} groups within each other", text[start:])
-        self._stack.append(_Open(self._choices, self._parts, self._flags, start))
+            raise _refused(f"more than {MAX_DEPTH} groups within each other")
+        self._stack.append(_Open(self._choices, self._parts, self._flags))
         self._choices, self._parts, self._flags = [], [], flags
 
     def _close(self) -> None:
         if not self._stack:
-            raise _refused("unexpected )", self._text[: self._at + 1])
+            raise _refused("unexpected )")
         group = self._checked(_any([*self._choices, _all(self._parts)]))
-        self._choices, self._parts, self._flags, _ = self._stack.pop()
+        self._choices, self._parts, self._flags = self._stack.pop()
         self._parts.append(group)
         self._at += 1
 
-    def _named_group(self, start: int) -> bool:
+    def _named_group(self) -> bool:
         """Read `?P<name>` or `?<name>`; whether it was one."""
         text = self._text
         prefix = next((one for one in ("?P<", "?<") if text.startswith(one, self._at)), None)
@@ -205,14 +204,14 @@ class _Parser:
         end = text.find(">", self._at)
         name = text[self._at + len(prefix) : end] if end >= 0 else ""
         if not name or not all(letter.isascii() and (letter.isalnum() or letter == "_") for letter in name):
-            raise _refused("invalid named capture", text[start : end + 1] if end >= 0 else text[start:])
+            raise _refused("invalid named capture")
         if name in self._names:
-            raise _refused("duplicate capture group name", name)
+            raise _refused("duplicate capture group name")
         self._names.add(name)
         self._at = end + 1
         return True
 
-    def _flag_group(self, start: int) -> tuple[bool, Flags]:
+    def _flag_group(self) -> tuple[bool, Flags]:
         """Read `?flags)` or `?flags:`; whether it was the former, and the flags."""
         text, flags = self._text, self._flags
         is_on, saw_flag = True, False
@@ -231,7 +230,7 @@ class _Parser:
                 return letter == ")", flags
             else:
                 break
-        raise _refused("invalid or unsupported Perl syntax", text[start : start + 4])
+        raise _refused("invalid or unsupported Perl syntax")
 
     # ---- repetition ----------------------------------------------------------------------------------------
 
@@ -243,26 +242,25 @@ class _Parser:
             if counts is None:
                 self._at += 1
                 self._literal("{")
-                self._refuse_repetition(start)  # as re2j, which takes a brace alone for a repetition here
+                self._refuse_repetition()  # as re2j, which takes a brace alone for a repetition here
                 return
             least, most = counts
         else:
             self._at += 1
         if text.startswith("?", self._at):
             self._at += 1  # as few as can be: all the same for a whole name
-        said = text[start : self._at]
         if not self._parts:
-            raise _refused("missing argument to repetition operator", said)
+            raise _refused("missing argument to repetition operator")
         if least > MAX_REPEAT or (most is not None and (most > MAX_REPEAT or most < least)):
-            raise _refused("invalid repeat count", said)
-        self._refuse_repetition(start)
+            raise _refused("invalid repeat count")
+        self._refuse_repetition()
         self._parts.append(self._checked(_repeat(self._parts.pop(), least, most)))
 
-    def _refuse_repetition(self, start: int) -> None:
+    def _refuse_repetition(self) -> None:
         """Nothing can be repeated twice without a group around it."""
         follows = self._text[self._at : self._at + 1]
         if (follows and follows in "*+?") or (follows == "{" and self._counts() is not None):
-            raise _refused("invalid nested repetition operator", self._text[start : self._at + 1])
+            raise _refused("invalid nested repetition operator")
 
     def _counts(self) -> tuple[int, int | None] | None:
         """Read `{n}`, `{n,}` or `{n,m}`; None, and nothing read, for what is only a brace."""
@@ -270,9 +268,9 @@ class _Parser:
         least, comma, most = self._text[self._at + 1 : max(end, 0)].partition(",")
         if end < 0 or not _is_count(least) or not (_is_count(most) or not most):
             return None
-        self._at, start = end + 1, self._at
+        self._at = end + 1
         if len(least) > 4 or len(most) > 4:
-            raise _refused("invalid repeat count", self._text[start : end + 1])
+            raise _refused("invalid repeat count")
         return int(least), (int(most) if most else None) if comma else int(least)
 
     # ---- escapes and classes -------------------------------------------------------------------------------
@@ -315,7 +313,7 @@ class _Parser:
         is_negated = (letter == "P") != name.startswith("^")
         chars = unicode_class(name.removeprefix("^"))
         if chars is None:
-            raise _refused("invalid character class range", text[self._at - 1 : end])
+            raise _refused("invalid character class range")
         self._at = end
         if self._flags.fold_case:
             chars = folded(chars)
@@ -326,7 +324,7 @@ class _Parser:
         text, start = self._text, self._at
         letter = text[start : start + 1]
         if not letter:
-            raise _refused("trailing backslash at end of expression", "")
+            raise _refused("trailing backslash at end of expression")
         self._at += 1
         if letter in "01234567":
             # A single digit from 1 would refer back to a group, which no automaton can.
@@ -344,7 +342,7 @@ class _Parser:
             return "\a\f\n\r\t\v"["afnrtv".index(letter)]
         elif not (letter.isascii() and letter.isalnum()):
             return letter
-        raise _refused("invalid escape sequence", text[start - 1 : start + 1])
+        raise _refused("invalid escape sequence")
 
     def _hexadecimal(self) -> int | None:
         text, start = self._text, self._at
@@ -362,21 +360,21 @@ class _Parser:
 
     def _char_class(self) -> int:
         """What stands in brackets, read from behind the first."""
-        text, start = self._text, self._at - 1
+        text = self._text
         is_negated = text.startswith("^", self._at)
         self._at += is_negated
         chars, is_first = 0, True
         while is_first or not text.startswith("]", self._at):
             if self._at >= len(text):
-                raise _refused("missing closing ]", text[start:])
+                raise _refused("missing closing ]")
             is_first = False
-            chars |= self._class_item(start)
+            chars |= self._class_item()
         self._at += 1
         if self._flags.fold_case:
             chars = folded(chars)
         return ALL & ~chars if is_negated else chars
 
-    def _class_item(self, start: int) -> int:
+    def _class_item(self) -> int:
         text = self._text
         if text.startswith("[:", self._at):
             end = text.find(":]", self._at + 2)
@@ -384,7 +382,7 @@ class _Parser:
                 name = text[self._at + 2 : end]
                 chars = POSIX_CLASSES.get(name.removeprefix("^"))
                 if chars is None:
-                    raise _refused("invalid character class range", text[self._at : end + 2])
+                    raise _refused("invalid character class range")
                 self._at = end + 2
                 return ALL & ~chars if name.startswith("^") else chars
         if text.startswith("\\", self._at):
@@ -393,20 +391,19 @@ class _Parser:
             if shorthand is not None:
                 return shorthand
             self._at -= 1
-        low_at = self._at
-        low = high = self._class_char(start)
+        low = high = self._class_char()
         if text.startswith("-", self._at) and not text.startswith("]", self._at + 1):
             if self._at + 1 >= len(text):
-                raise _refused("missing closing ]", text[start:])
+                raise _refused("missing closing ]")
             self._at += 1
-            high = self._class_char(start)
+            high = self._class_char()
         if high < low:
-            raise _refused("invalid character class range", text[low_at : self._at])
+            raise _refused("invalid character class range")
         return set_of_range(low, high)
 
-    def _class_char(self, start: int) -> str:
+    def _class_char(self) -> str:
         if self._at >= len(self._text):
-            raise _refused("missing closing ]", self._text[start:])
+            raise _refused("missing closing ]")
         letter = self._text[self._at]
         self._at += 1
         return self._escaped() if letter == "\\" else letter

@@ -275,3 +275,22 @@ def test_members_that_report_come_to_their_targets_and_no_partition_has_two_owne
 
     assert all(one.is_reconciled_to(epoch) for one in members.values())
     assert {name: without_epochs(one.assigned) for name, one in members.items()} == targets
+
+
+def test_who_subscribes_to_nothing_is_written_anew_as_by_kafka() -> None:
+    """With nothing to take from it: only the epoch before is another."""
+    before = member(STABLE, 11, {})
+
+    def after(subscribed: frozenset[bytes]) -> ConsumerMember:
+        return reconcile(
+            before,
+            target_epoch=11,
+            target={},
+            subscribed_ids=subscribed,
+            owner_epoch=lambda *_: NO_OWNER,
+            owned=None,
+            subscription_changed=True,
+        )
+
+    assert after(frozenset()) == replace(before, previous_member_epoch=11)
+    assert after(frozenset({A})) is before

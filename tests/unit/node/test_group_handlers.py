@@ -555,18 +555,18 @@ def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(ve
             mine, 0, rebalance_timeout_ms=5_000, subscribed_topic_names=["flights"], topic_partitions=[]
         )
 
-        assert (joined.error_code, joined.error_message, joined.member_epoch) == (0, None, 1)
+        assert (joined.error_code, joined.error_message, joined.member_epoch) == (0, None, 2)
         assert (joined.member_id == "mine") == (version == 1) and joined.member_id
         assert joined.heartbeat_interval_ms == 5_000
         assert joined.assignment.topic_partitions == [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
         owned = [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
-        assert (await beat(joined.member_id, 1, topic_partitions=owned)).assignment is None
+        assert (await beat(joined.member_id, 2, topic_partitions=owned)).assignment is None
         described = await call(
             node, consumer_group_describe, version, ConsumerGroupDescribeRequest(group_ids=["g", "none", ""])
         )
         group, unknown, nameless = described.groups
         assert (group.error_code, group.group_state, group.assignor_name) == (0, "Stable", "uniform")
-        assert (group.group_epoch, group.assignment_epoch, len(group.members)) == (1, 1, 1)
+        assert (group.group_epoch, group.assignment_epoch, len(group.members)) == (2, 2, 1)
         (told,) = group.members
         assert (told.member_id, told.client_host) == (joined.member_id, "/10.0.0.7")
         assert list(told.subscribed_topic_names) == ["flights"]
