@@ -9,6 +9,7 @@ from logstore.errors import KafkaError
 from metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
+from node.runtime.turns import listed
 from node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -23,18 +24,16 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
+    is_large = context.is_large
+    topics = []
+    for topic in request.topics:
+        wanted = (
+            ReassignablePartition(partition_index=one.partition_index, replicas=one.replicas)
+            for one in topic.partitions
+        )
+        topics.append(ReassignableTopic(name=topic.name, partitions=await listed(wanted, is_large=is_large)))
     command = AlterPartitionReassignments(
-        topics=[
-            ReassignableTopic(
-                name=topic.name,
-                partitions=[
-                    ReassignablePartition(partition_index=one.partition_index, replicas=one.replicas)
-                    for one in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-        allow_replication_factor_change=request.allow_replication_factor_change,
+        topics=topics, allow_replication_factor_change=request.allow_replication_factor_change
     )
     try:
         reply = await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
@@ -44,21 +43,20 @@ async def handle(
             error_code=error.code,
             error_message=error.detail,
         )
+    responses = []
+    for result in reply.responses:
+        answered = (
+            ReassignablePartitionResponse(
+                partition_index=one.partition_index,
+                error_code=one.error_code,
+                error_message=one.error_message,
+            )
+            for one in result.partitions
+        )
+        partitions = await listed(answered, is_large=is_large)
+        responses.append(ReassignableTopicResponse(name=result.name, partitions=partitions))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[
-                    ReassignablePartitionResponse(
-                        partition_index=one.partition_index,
-                        error_code=one.error_code,
-                        error_message=one.error_message,
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in reply.responses
-        ],
+        responses=responses,
     )

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import AlterConfigs, ConfigChange, ResourceChanges, ResourceResult
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
+from node.runtime.turns import listed
 
 if TYPE_CHECKING:
     from node.broker import Broker
@@ -41,12 +43,14 @@ async def alter_resources(
     *,
     replace_all: bool,
     validate_only: bool,
+    is_large: bool,
 ) -> list[ResourceResult]:
     """The result of each (type, name, changes), in order; a resource that is refused here goes no further."""
-    results: list[ResourceResult | None] = []
-    accepted: list[ResourceChanges] = []
     times = Counter((number, name) for number, name, _ in resources)
-    for number, name, changes in resources:
+
+    def judged(
+        number: int, name: str, changes: Sequence[ConfigChange] | KafkaError
+    ) -> ResourceChanges | ResourceResult:
         try:
             if isinstance(changes, KafkaError):
                 raise changes
@@ -54,14 +58,15 @@ async def alter_resources(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             kind = checked_resource_type(broker, number, name)
         except KafkaError as error:
-            results.append(ResourceResult(error_code=error.code, error_message=error.detail))
-            continue
-        accepted.append(
-            ResourceChanges(resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all)
+            return ResourceResult(error_code=error.code, error_message=error.detail)
+        return ResourceChanges(
+            resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all
         )
-        results.append(None)
-    outcomes = iter(await _submit(broker, accepted, validate_only=validate_only))
-    return [next(outcomes) if result is None else result for result in results]
+
+    outcomes = await listed(starmap(judged, resources), is_large=is_large)
+    accepted = [one for one in outcomes if isinstance(one, ResourceChanges)]
+    results = iter(await _submit(broker, accepted, validate_only=validate_only))
+    return [one if isinstance(one, ResourceResult) else next(results) for one in outcomes]
 
 
 async def _submit(

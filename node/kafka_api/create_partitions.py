@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from logstore.errors import KafkaError
 from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import listed
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -19,32 +20,31 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    command = CreatePartitions(
-        topics=[
-            NewPartitions(
-                name=topic.name,
-                count=topic.count,
-                assignments=None
-                if topic.assignments is None
-                else [NewPartitionAssignment(broker_ids=one.broker_ids) for one in topic.assignments],
-            )
-            for topic in request.topics
-        ],
-        validate_only=request.validate_only,
+    wanted = (
+        NewPartitions(
+            name=topic.name,
+            count=topic.count,
+            assignments=None
+            if topic.assignments is None
+            else [NewPartitionAssignment(broker_ids=one.broker_ids) for one in topic.assignments],
+        )
+        for topic in request.topics
     )
+    topics = await listed(wanted, is_large=context.is_large)
+    command = CreatePartitions(topics=topics, validate_only=request.validate_only)
     results: Sequence[NamedResult]
     try:
         results = (await broker.metadata.submit(command)).topics
     except KafkaError as error:
-        results = [
+        refused = (
             NamedResult(name=topic.name, error_code=error.code, error_message=error.detail)
             for topic in request.topics
-        ]
-    return CreatePartitionsResponse(
-        results=[
-            CreatePartitionsTopicResult(
-                name=result.name, error_code=result.error_code, error_message=result.error_message
-            )
-            for result in results
-        ]
+        )
+        results = await listed(refused, is_large=context.is_large)
+    answered = (
+        CreatePartitionsTopicResult(
+            name=result.name, error_code=result.error_code, error_message=result.error_message
+        )
+        for result in results
     )
+    return CreatePartitionsResponse(results=await listed(answered, is_large=context.is_large))

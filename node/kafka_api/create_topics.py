@@ -11,6 +11,7 @@ from metadata_raft.commands import CreateTopics, NewTopic, NewTopicConfig, Repli
 from node.kafka_api.config_entries import topic_entries
 from node.kafka_api.request_context import RequestContext
 from node.runtime.topic_creation import random_uuid
+from node.runtime.turns import listed
 from node.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -28,19 +29,20 @@ SHOWS_CONFIGS_SINCE = 5
 async def handle(
     broker: "Broker", context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
-    command = CreateTopics(
-        topics=[_new_topic(topic, broker.unique) for topic in request.topics],
-        validate_only=request.validate_only,
-    )
+    is_large = context.is_large
+    topics = await listed((_new_topic(topic, broker.unique) for topic in request.topics), is_large=is_large)
+    command = CreateTopics(topics=topics, validate_only=request.validate_only)
     results: Sequence[TopicCreation]
     try:
         results = (await broker.metadata.submit(command)).topics
     except KafkaError as error:
         names = dict.fromkeys(topic.name for topic in request.topics)
-        results = [
+        refused = (
             TopicCreation(name=name, error_code=error.code, error_message=error.detail) for name in names
-        ]
-    return CreateTopicsResponse(topics=[_result(broker, context, result) for result in results])
+        )
+        results = await listed(refused, is_large=is_large)
+    answered = (_result(broker, context, result) for result in results)
+    return CreateTopicsResponse(topics=await listed(answered, is_large=is_large))
 
 
 def _new_topic(topic: CreatableTopic, unique: Callable[[int], bytes]) -> NewTopic:

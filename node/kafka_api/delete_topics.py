@@ -1,11 +1,12 @@
 """DeleteTopics: since 5 with messages, since 6 also by topic id."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import listed
 from node.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -22,7 +23,7 @@ DELETION_DISABLED_SINCE = 3
 async def handle(
     broker: "Broker", context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    references = _references(context, request)
+    references = await listed(_references(context, request), is_large=context.is_large)
     results: Sequence[TopicDeletion]
     try:
         results = (await broker.metadata.submit(DeleteTopics(topics=references))).topics
@@ -30,29 +31,24 @@ async def handle(
         code = error.code
         if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < DELETION_DISABLED_SINCE:
             code = ErrorCode.INVALID_REQUEST
-        results = [
-            TopicDeletion(
-                name=reference.name,
-                topic_id=reference.topic_id,
-                error_code=code,
-                error_message=error.detail,
-            )
-            for reference in references
-        ]
-    return DeleteTopicsResponse(
-        responses=[
-            DeletableTopicResult(
-                name=result.name if context.api_version >= BY_ID_SINCE else result.name or "",
-                topic_id=result.topic_id,
-                error_code=result.error_code,
-                error_message=result.error_message,
-            )
-            for result in results
-        ]
+        refused = (
+            TopicDeletion(name=one.name, topic_id=one.topic_id, error_code=code, error_message=error.detail)
+            for one in references
+        )
+        results = await listed(refused, is_large=context.is_large)
+    answered = (
+        DeletableTopicResult(
+            name=result.name if context.api_version >= BY_ID_SINCE else result.name or "",
+            topic_id=result.topic_id,
+            error_code=result.error_code,
+            error_message=result.error_message,
+        )
+        for result in results
     )
+    return DeleteTopicsResponse(responses=await listed(answered, is_large=context.is_large))
 
 
-def _references(context: RequestContext, request: DeleteTopicsRequest) -> list[TopicReference]:
+def _references(context: RequestContext, request: DeleteTopicsRequest) -> Iterable[TopicReference]:
     if context.api_version < BY_ID_SINCE:
-        return [TopicReference(name=name) for name in request.topic_names]
-    return [TopicReference(name=topic.name, topic_id=topic.topic_id) for topic in request.topics]
+        return (TopicReference(name=name) for name in request.topic_names)
+    return (TopicReference(name=topic.name, topic_id=topic.topic_id) for topic in request.topics)

@@ -5,7 +5,8 @@ of a request of usual size run at once, without a task.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -40,6 +41,18 @@ async def take_turns(steps: Steps[T], steps_per_turn: int = STEPS_PER_TURN) -> T
     except StopIteration as end:
         answer: T = end.value
         return answer
+
+
+async def listed(items: Iterable[T], *, is_large: bool) -> list[T]:
+    """The items as a list; those of a large request, which are made as they are asked for, in turns."""
+    if not is_large:
+        return list(items)
+    made: list[T] = []
+    more = iter(items)
+    while chunk := list(islice(more, STEPS_PER_TURN)):
+        made += chunk
+        await asyncio.sleep(0)
+    return made
 
 
 class ThreadLane:
