@@ -47,6 +47,7 @@ from node.replica.replication import Replication
 from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.command_sender import HEARTBEAT_PURPOSE
+from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.group_topics import topics_changed
 from node.runtime.log_maintenance import LogMaintenance
@@ -140,6 +141,7 @@ class Broker:
         self.lifecycle: BrokerLifecycle
         self.producer_ids: ProducerIds
         self.groups: GroupRuntime
+        self.group_lag: GroupLag
         self.replication: Replication
         self.maintenance: LogMaintenance
         self.tasks: asyncio.TaskGroup | None = None

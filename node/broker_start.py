@@ -31,6 +31,7 @@ from node.replica.follower_state import FetchBounds
 from node.replica.replication import Replication
 from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
 from node.runtime.command_sender import CommandSender
+from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.log_maintenance import LogMaintenance
 from node.runtime.metadata_feed import MetadataFeed
@@ -241,6 +242,14 @@ def _make_runtimes(broker: "Broker") -> None:
         offsets_topic_num_partitions=config.offsets_topic_num_partitions,
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
+    )
+    broker.group_lag = GroupLag(
+        node_id=config.node_id,
+        replicas=broker.replica_manager,
+        image=lambda: broker.metadata.image,
+        connect=broker.peers.client,
+        in_thread=broker.in_thread,
+        clock=broker.clock,
     )
     broker.replication = Replication(
         replicas=broker.replica_manager,

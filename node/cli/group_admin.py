@@ -42,6 +42,8 @@ from node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
 )
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -238,25 +240,44 @@ def _classic_view_of(member: DescribedGroupMember, protocol_type: str) -> GroupM
 # ---- offsets -------------------------------------------------------------------------------------
 
 
+class Committed(NamedTuple):
+    """What a group has committed, sorted, and how far its coordinator says that it is behind: log end and age
+    in ms, None if that is not known. No lags at all from a server that does not tell them, as Apache Kafka.
+    """
+
+    offsets: dict[TopicPartition, int]
+    lags: dict[TopicPartition, tuple[int, int | None]] | None
+
+
 async def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int]:
     """Everything that a group has committed, sorted; nothing for a group that is not there."""
-    group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
-    request = OffsetFetchRequest(group_id=group_id, topics=None, groups=[group])
+    return (await committed(client, group_id, with_lag=False)).offsets
 
-    async def attempt() -> dict[TopicPartition, int]:
+
+async def committed(client: Client, group_id: str, *, with_lag: bool) -> Committed:
+    """The same, with what the server itself tells of the lag."""
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+    request = OffsetFetchRequest(group_id=group_id, topics=None, groups=[group], include_lag=with_lag)
+
+    async def attempt() -> Committed:
         connection = await client.coordinator(group_id)
         response = await connection.request(
             request, OffsetFetchResponse, timeout_s=client.timeout_s, max_version=MAX_OFFSET_VERSION
         )
         answer = response.groups[0] if response.groups else response
         check(answer.error_code, None, f"the offsets of group {group_id}")
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
+        lags: dict[TopicPartition, tuple[int, int | None]] = {}
         for topic in answer.topics:
             for one in topic.partitions:
                 check(one.error_code, None, f"the offset of {topic.name}-{one.partition_index}")
+                place = TopicPartition(topic.name, one.partition_index)
                 if one.committed_offset != NO_OFFSET:
-                    found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
-        return dict(sorted(found.items()))
+                    offsets[place] = one.committed_offset
+                if isinstance(one, OffsetFetchResponsePartitions) and one.log_end_offset >= 0:
+                    lags[place] = one.log_end_offset, None if one.lag_ms < 0 else one.lag_ms
+        tells = isinstance(answer, OffsetFetchResponseGroup) and answer.has_lag
+        return Committed(dict(sorted(offsets.items())), lags if tells else None)
 
     return await client.retry(attempt)
 

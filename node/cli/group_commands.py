@@ -118,10 +118,13 @@ async def _lags(
     client: Client, view: GroupView, topics: Topics, *, with_age: bool
 ) -> dict[TopicPartition, PartitionLag]:
     """Of all partitions that the group committed or reads; of these topics, if any are named."""
-    committed: dict[TopicPartition, int | None] = dict.fromkeys(group_tables.owners_of(view))
-    committed |= await group_admin.committed_offsets(client, view.group_id)
-    wanted = {one: offset for one, offset in committed.items() if not topics or _is_of(one, topics)}
-    return await group_lag.measure(client, wanted, with_age=with_age)
+    return await group_lag.of_group(
+        client,
+        view.group_id,
+        group_tables.owners_of(view),
+        is_wanted=lambda one: not topics or _is_of(one, topics),
+        with_age=with_age,
+    )
 
 
 def _is_of(partition: TopicPartition, topics: Topics) -> bool:

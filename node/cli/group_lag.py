@@ -1,19 +1,20 @@
-"""How far a group is behind, in records and in time, from what any server tells.
+"""How far a group is behind, in records and in time: from its coordinator, or from what any server tells.
 
-No API of Kafka's has the time: it is the age of the oldest record that the group has not committed, read from
-one batch of each partition that is behind, by the clock of this machine.
+No API of Kafka's has the time: it is the age of the oldest record that the group has not committed. Ottla
+tells it with the offsets; elsewhere it is read from one batch of each partition that is behind, by the clock
+of this machine.
 """
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import iterate_records
-from logstore.record_batch import NO_TIMESTAMP, check_batch, iterate_headers
+from logstore.oldest_record import Oldest, oldest_record
+from logstore.record_batch import NO_TIMESTAMP
 from logstore.topic_partition import TopicPartition
-from node.cli import admin
+from node.cli import admin, group_admin
 from node.cli.client import RETRY_PAUSE_S, Client
 from node.cli.consumer import fetch_once, records_in
 from node.wire.messages.fetch import PartitionData
@@ -39,11 +40,25 @@ class PartitionLag(NamedTuple):
         return max(self.end - self.committed, 0)
 
 
-class Oldest(NamedTuple):
-    """What a fetch says of the oldest record: its offset and timestamp, or only where to look on for it."""
-
-    offset: int
-    timestamp_ms: int | None = None
+async def of_group(
+    client: Client,
+    group_id: str,
+    read: Iterable[TopicPartition],
+    *,
+    is_wanted: Callable[[TopicPartition], bool],
+    with_age: bool,
+) -> dict[TopicPartition, PartitionLag]:
+    """The lag of the partitions that a group committed, and of those that its members `read` besides."""
+    known = await group_admin.committed(client, group_id, with_lag=with_age)
+    every: dict[TopicPartition, int | None] = dict.fromkeys(read) | known.offsets
+    places = {one: offset for one, offset in every.items() if is_wanted(one)}
+    told = known.lags or {}
+    lags = {
+        one: PartitionLag(places[one], end, age_ms) for one, (end, age_ms) in told.items() if one in places
+    }
+    # A leader that moves just now can be found; one that is not known to its coordinator may be to others.
+    rest = {one: offset for one, offset in places.items() if one not in lags}
+    return dict(sorted((lags | await measure(client, rest, with_age=with_age)).items()))
 
 
 async def measure(
@@ -144,7 +159,7 @@ async def _oldest_timestamps(
                 if data.error_code:
                     oldest = Oldest(starts.get(one, positions[one]))
                 else:
-                    oldest = _oldest_in(data, positions[one])
+                    oldest = oldest_record(records_in(data), positions[one])
                 if oldest.timestamp_ms is None and oldest.offset < ends[one]:
                     positions[one] = oldest.offset
                 else:
@@ -158,18 +173,3 @@ async def _oldest_timestamps(
 def _is_before_log(data: PartitionData) -> bool:
     """Whether retention has taken what the group would read next."""
     return data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def _oldest_in(data: PartitionData, position: int) -> Oldest:
-    """The first record at or after `position` in an answer."""
-    view = records_in(data)
-    next_offset = position
-    for start, header in iterate_headers(view):
-        next_offset = max(next_offset, header.next_offset)
-        if header.is_control or header.next_offset <= position:
-            continue
-        check_batch(view, start)
-        for record in iterate_records(view[start : start + header.size_bytes]):
-            if record.offset >= position:
-                return Oldest(record.offset, record.timestamp)
-    return Oldest(next_offset)

@@ -2,19 +2,24 @@
 
 Version 1 has no room for an error of the whole group, so every partition bears it (KAFKA-19246); since 2 null
 topics mean all; since 7 `require_stable` (KIP-447); since 8 several groups (KIP-709); since 10 topics are
-named by id alone.
+named by id alone. Who asks by Ottla's own tag is told how far the groups are behind.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupcoord.offset_commands import OffsetFetch
 from groupcoord.offset_fetch import NO_OFFSET
 from groupcoord.offset_results import FetchedOffset, OffsetFetchResult
 from logstore.errors import ErrorCode, KafkaError
+from logstore.schema_compiler import encoder
+from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
-from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_context import EncodedBody, RequestContext
+from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.group_runtime import Make
+from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -29,9 +34,13 @@ from node.wire.messages.offset_fetch import (
 if TYPE_CHECKING:
     from node.broker import Broker
 
+Answer: TypeAlias = OffsetFetchResult | KafkaError  # of the coordinator, for one group
+Lags: TypeAlias = Mapping[Place, PartitionLag]
+
 FIRST_GROUP_ERROR_VERSION = 2
 FIRST_SEVERAL_GROUPS_VERSION = 8
 FIRST_TOPIC_ID_VERSION = 10
+MAX_ENCODED_AT_ONCE = 1_000  # partitions with their lag: some 2 ms
 
 
 def handle(broker: "Broker", context: RequestContext, request: OffsetFetchRequest) -> Any:
@@ -45,15 +54,35 @@ def handle(broker: "Broker", context: RequestContext, request: OffsetFetchReques
         for group, topics in zip(request.groups, named, strict=True)
     ]
 
-    def build(answers: Sequence[OffsetFetchResult | KafkaError]) -> OffsetFetchResponse:
-        return OffsetFetchResponse(
-            groups=[
-                _build_group(image, group, answer, by_id=by_id)
-                for group, answer in zip(request.groups, answers, strict=True)
-            ]
-        )
+    def steps(answers: Sequence[Answer], lags: Lags | None = None) -> Steps[OffsetFetchResponse]:
+        groups = []
+        for group, answer in zip(request.groups, answers, strict=True):
+            groups.append((yield from _build_group(image, group, answer, by_id=by_id, lags=lags)))
+        return OffsetFetchResponse(groups=groups)
 
-    return broker.groups.ask_each(asked, build)
+    async def with_lag(answers: Sequence[Answer]) -> OffsetFetchResponse | EncodedBody:
+        lags = await broker.group_lag.measure(_places_of(answers))
+        response = await take_turns(steps(answers, lags))
+        if len(lags) <= MAX_ENCODED_AT_ONCE:
+            return response
+        encode = encoder(OffsetFetchResponse, context.api_version)
+        return EncodedBody(await broker.in_thread(partial(encode, response, bytearray())))
+
+    return broker.groups.ask_each(
+        asked, with_lag if request.include_lag else lambda answers: at_once(steps(answers))
+    )
+
+
+def _places_of(answers: Sequence[Answer]) -> Iterator[Place]:
+    for answer in answers:
+        if not isinstance(answer, KafkaError):
+            for name, partitions in answer.topics:
+                for one in partitions:
+                    yield _place(name, one)
+
+
+def _place(topic: str, one: FetchedOffset) -> Place:
+    return Place(TopicPartition(topic, one.partition), None if one.offset == NO_OFFSET else one.offset)
 
 
 def _handle_one_group(broker: "Broker", context: RequestContext, request: OffsetFetchRequest) -> Any:
@@ -127,10 +156,11 @@ def _name_topics(
 def _build_group(
     image: MetadataImage,
     group: OffsetFetchRequestGroup,
-    answer: OffsetFetchResult | KafkaError,
+    answer: Answer,
     *,
     by_id: bool,
-) -> OffsetFetchResponseGroup:
+    lags: Lags | None,
+) -> Steps[OffsetFetchResponseGroup]:
     if isinstance(answer, KafkaError):
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_told(answer))
     topics: list[OffsetFetchResponseTopics] = []
@@ -139,36 +169,35 @@ def _build_group(
         if by_id and topic is None:
             continue  # all topics were asked for, and this one was deleted: it has no id to be named by
         topic_id = topic.topic_id if topic is not None else bytes(16)
-        topics.append(_build_topic(name, topic_id, partitions))
+        topics.append((yield from _build_topic(name, topic_id, partitions, lags)))
     if by_id:
-        topics += [
-            _build_topic(
-                "",
-                topic.topic_id,
-                [_no_offset(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in topic.partition_indexes],
-            )
-            for topic in group.topics or ()
-            if topic.topic_id not in image.topics.by_id
-        ]
-    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+        for unknown in group.topics or ():
+            if unknown.topic_id not in image.topics.by_id:
+                error = ErrorCode.UNKNOWN_TOPIC_ID
+                nothing = [_no_offset(each, error) for each in unknown.partition_indexes]
+                topics.append((yield from _build_topic("", unknown.topic_id, nothing, None)))
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, has_lag=lags is not None)
 
 
 def _build_topic(
-    name: str, topic_id: bytes, partitions: Sequence[FetchedOffset]
-) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=name,
-        topic_id=topic_id,
-        partitions=[
-            OffsetFetchResponsePartitions(
-                partition_index=each.partition,
-                committed_offset=each.offset,
-                committed_leader_epoch=each.leader_epoch,
-                metadata=each.metadata,
-                error_code=each.error,
-            )
-            for each in partitions
-        ],
+    name: str, topic_id: bytes, partitions: Sequence[FetchedOffset], lags: Lags | None
+) -> Steps[OffsetFetchResponseTopics]:
+    built = []
+    for each in partitions:
+        yield
+        built.append(_build_partition(each, lags.get(_place(name, each)) if lags else None))
+    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=built)
+
+
+def _build_partition(each: FetchedOffset, lag: PartitionLag | None) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=each.partition,
+        committed_offset=each.offset,
+        committed_leader_epoch=each.leader_epoch,
+        metadata=each.metadata,
+        error_code=each.error,
+        log_end_offset=-1 if lag is None else lag.log_end_offset,
+        lag_ms=-1 if lag is None or lag.behind_ms is None else lag.behind_ms,
     )
 
 

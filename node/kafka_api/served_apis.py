@@ -57,6 +57,7 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.SUBMIT_COMMAND: (0, 0),
     PeerApi.FETCH_METADATA: (0, 0),
     PeerApi.FETCH_METADATA_SNAPSHOT: (0, 0),
+    PeerApi.DESCRIBE_LAG: (0, 0),
 }
 
 

@@ -19,6 +19,7 @@ class PeerApi(IntEnum):
     SUBMIT_COMMAND = 30_001
     FETCH_METADATA = 30_002
     FETCH_METADATA_SNAPSHOT = 30_003
+    DESCRIBE_LAG = 30_004
 
     @property
     def api_name(self) -> str:

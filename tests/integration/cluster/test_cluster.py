@@ -1,14 +1,18 @@
 """Three nodes as one cluster: what any of them is asked, all of them do."""
 
+import asyncio
 import json
 import time
 from collections import Counter
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from logstore.topic_partition import TopicPartition as Place
+from node.cli import group_admin, group_lag
+from node.cli.client import Client
 from tests.integration.cluster.conftest import Cluster, eventually
 
 pytestmark = pytest.mark.slow
@@ -111,6 +115,61 @@ def test_a_group_is_coordinated_wherever_its_partition_is_led(cluster: Cluster) 
 
     assert len(seen) == 600
     assert all(len(partition.replicas) == 3 for partition in offsets.partitions.values())
+
+
+def test_the_broker_tells_the_lag_that_a_client_would_measure(cluster: Cluster) -> None:
+    """Six partitions over three leaders: without a record, read to the end, behind, cut, never committed."""
+    topic, group = create(cluster, by=0, partitions=6, replicas=1), f"lag-{uuid4().hex[:8]}"
+    an_hour_ago_ms = int(time.time() * 1000) - 3_600_000
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for partition in range(1, 6):
+        for number in range(10):
+            producer.produce(
+                topic, b"v", partition=partition, timestamp=an_hour_ago_ms + number * 60_000, on_delivery=None
+            )
+    assert producer.flush(30) == 0
+    committed = {0: 0, 1: 10, 2: 3, 3: 1, 4: 9}
+    commits = [TopicPartition(topic, partition, offset) for partition, offset in committed.items()]
+    (done,) = (
+        cluster.admin().alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, commits)]).values()
+    )
+    done.result(20)
+    (cut,) = cluster.admin().delete_records([TopicPartition(topic, 3, 5)]).values()
+    cut.result(20)
+
+    began_ms = int(time.time() * 1000)
+    offsets, told, measured = asyncio.run(both_lags(cluster, group, topic))
+    ended_ms = int(time.time() * 1000)
+
+    assert {one.partition: offset for one, offset in offsets.items()} == committed
+    assert told is not None
+    for partition, (records, first_unread) in enumerate([(0, None), (0, None), (7, 3), (9, 5), (1, 9)]):
+        place = Place(topic, partition)
+        end, age_ms = told[place]
+        assert (end - committed[partition], measured[place].records, measured[place].end) == (
+            records,
+            records,
+            end,
+        )
+        for age in (age_ms, measured[place].age_ms):
+            assert age is not None
+            if first_unread is None:
+                assert age == 0
+            else:
+                written_ms = an_hour_ago_ms + first_unread * 60_000
+                assert began_ms - written_ms <= age <= ended_ms - written_ms
+    assert Place(topic, 5) not in told
+
+
+async def both_lags(
+    cluster: Cluster, group: str, topic: str
+) -> tuple[dict[Place, int], dict[Place, tuple[int, int | None]] | None, dict[Place, group_lag.PartitionLag]]:
+    """What the group has committed, how far behind its coordinator says it is, and what a client finds."""
+    host, port = cluster.bootstrap.split(",")[0].split(":")
+    async with Client([(host, int(port))], timeout_s=60) as client:
+        known = await group_admin.committed(client, group, with_lag=True)
+        measured = await group_lag.measure(client, known.offsets)
+    return known.offsets, known.lags, measured
 
 
 def test_the_secret_is_shown_to_nobody(cluster: Cluster) -> None:

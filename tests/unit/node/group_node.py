@@ -45,6 +45,7 @@ class GroupNode:
             log_config=cast(Any, None),
         )
         self._assignment = replicas
+        self.group_lag: Any = None  # who measures lag, where a test asks for it
         self.groups = GroupRuntime(
             config=CoordinatorConfig(group_initial_rebalance_delay_ms=0),
             replicas=self.replicas,
@@ -115,6 +116,7 @@ class GroupNode:
         """As much of a broker as the handlers of the group APIs look at."""
         return SimpleNamespace(
             groups=self.groups,
+            group_lag=self.group_lag,
             metadata=self,
             endpoint_of=lambda node_id, connection: Endpoint("here", 9092) if node_id == 1 else None,
         )

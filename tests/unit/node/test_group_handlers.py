@@ -4,7 +4,8 @@ answers.
 
 import asyncio
 import inspect
-from types import ModuleType
+from collections.abc import Iterable
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from node.kafka_api import (
     sync_group,
 )
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
+from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.group_topics import ImageTopics
 from node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from node.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -54,6 +56,7 @@ from node.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
 )
 from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.unit.node.group_node import GroupNode, Story, play
@@ -170,6 +173,38 @@ def test_members_say_why_they_join_and_leave_kip_800(version: int) -> None:
             if version < 9
             else ["first start", "scaled down"]
         )
+
+    serving(story)
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+def test_lag_is_told_to_those_who_ask_by_its_tag(version: int) -> None:
+    async def story(node: GroupNode) -> None:
+        await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
+        topics = [OffsetFetchRequestTopics(name="flights", topic_id=FLIGHTS, partition_indexes=[0, 1, 2])]
+        group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+        asked: list[Place] = []
+
+        async def measure(places: Iterable[Place]) -> dict[Place, PartitionLag]:
+            asked.extend(places)
+            return {asked[0]: PartitionLag(43, 3, 1_500), asked[2]: PartitionLag(7, None, None)}
+
+        node.group_lag = SimpleNamespace(measure=measure)
+
+        plain = await call(node, offset_fetch, version, OffsetFetchRequest(groups=[group]))
+        told = await call(node, offset_fetch, version, OffsetFetchRequest(groups=[group], include_lag=True))
+
+        def lags(answer: OffsetFetchResponse) -> list[tuple[int, int, int]]:
+            (topic,) = answer.groups[0].topics
+            return [(one.committed_offset, one.log_end_offset, one.lag_ms) for one in topic.partitions]
+
+        assert lags(plain) == [(40, -1, -1), (41, -1, -1), (-1, -1, -1)] and not plain.groups[0].has_lag
+        assert lags(told) == [(40, 43, 1_500), (41, -1, -1), (-1, 7, -1)] and told.groups[0].has_lag
+        assert [(place.partition.partition, place.committed) for place in asked] == [
+            (0, 40),
+            (1, 41),
+            (2, None),
+        ]
 
     serving(story)
 

@@ -4,14 +4,11 @@ import json
 
 import pytest
 
-from logstore.errors import KafkaError
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 from logstore.topic_partition import TopicPartition
 from node.cli import group_commands, group_lag, group_tables
 from node.cli.failure import EXIT_USAGE, CommandError
 from node.cli.group_admin import GroupMemberView, GroupView, ListedGroup, RebalanceEvent, RebalanceView
 from node.cli.group_lag import Oldest, PartitionLag
-from node.wire.messages.fetch import PartitionData
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -57,44 +54,6 @@ def test_lag_in_records_and_time(
     lag: PartitionLag, oldest: Oldest | None, records: int | None, age_ms: int | None
 ) -> None:
     assert (lag.records, group_lag._age_ms(lag, oldest, 1000)) == (records, age_ms)
-
-
-def batches(*, torn: bool = False) -> PartitionData:
-    """Offsets 10 to 12 at times 100 to 102, a marker at 13, offset 14 at time 200."""
-    first = build_batch([(None, b"x", 100 + n, ()) for n in range(3)], base_offset=10)
-    commit = EndTransactionMarker(ControlType.COMMIT, 0)
-    marker = build_marker(commit, producer_id=1, producer_epoch=0, timestamp_ms=150, base_offset=13)
-    last = build_batch([(None, b"y", 200, ())], base_offset=14)
-    content = bytes(first) + bytes(marker) + bytes(last)
-    return PartitionData(records=content[:-1] if torn else content)
-
-
-@pytest.mark.parametrize(
-    ("position", "oldest"),
-    [
-        (10, Oldest(10, 100)),
-        (12, Oldest(12, 102)),
-        (13, Oldest(14, 200)),
-        (14, Oldest(14, 200)),
-        (15, Oldest(15)),
-    ],
-)
-def test_the_oldest_record_of_an_answer(position: int, oldest: Oldest) -> None:
-    assert group_lag._oldest_in(batches(), position) == oldest
-
-
-def test_an_answer_that_ends_early_says_where_to_go_on() -> None:
-    assert group_lag._oldest_in(batches(torn=True), 13) == Oldest(14)
-    assert group_lag._oldest_in(PartitionData(records=None), 13) == Oldest(13)
-
-
-def test_a_damaged_batch_is_no_lag() -> None:
-    data = batches()
-    damaged = bytearray(data.records)  # type: ignore[arg-type]
-    damaged[65] ^= 1
-
-    with pytest.raises(KafkaError, match=r"CRC|crc"):
-        group_lag._oldest_in(PartitionData(records=bytes(damaged)), 10)
 
 
 # ---- tables --------------------------------------------------------------------------------------
