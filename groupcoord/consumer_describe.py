@@ -38,6 +38,7 @@ def _describe(shard: Shard, group_id: str, group: Group | None) -> ConsumerGroup
         assignment_epoch=group.assignment_epoch,
         assignor=group.preferred_assignor(shard.config.group_consumer_assignors, None, None),
         members=[_describe_member(group, member, shard.topics) for member in group.members.values()],
+        rebalances=group.timeline.last(),
     )
 
 

@@ -68,6 +68,7 @@ class ConsumerGroup:
         self.has_partition_metadata = False  # a record of kind 4, from before 4.1
         # Soft state: what the hash says may not be so any more. True at first: nobody saw it being made.
         self.is_metadata_stale = True
+        self.changed_topics: set[str] = set()  # those of its topics that changed since, as far as was heard
         # Soft state: when its expressions were matched aside last, even if it came to nothing.
         self.resolving_since_ms: int | None = None
         self.timeline = Timeline()
@@ -75,6 +76,7 @@ class ConsumerGroup:
         self._topics: dict[str, int] = {}  # name -> members and expressions that want it
         self._regex_members: dict[str, int] = {}
         self._assignor_votes: dict[str, int] = {}
+        self._stable_members: dict[int, int] = {}  # epoch -> members at it with nothing to wait for
         self._classic_count = 0
         self._classic_protocols: dict[str, int] = {}
         self._owner_epochs: dict[bytes, dict[int, int]] = {}
@@ -104,9 +106,20 @@ class ConsumerGroup:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return ConsumerGroupState.STABLE
-        return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE if self.is_settled else ConsumerGroupState.RECONCILING
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is stable, or empty: nobody has to do anything."""
+        return not self.members or (
+            self.group_epoch <= self.assignment_epoch
+            and self._stable_members.get(self.assignment_epoch, 0) == len(self.members)
+        )
+
+    def end_rebalance(self, now_ms: int) -> None:
+        """Close the timeline's entry if what it tells of is over."""
+        if self.timeline.is_running and self.is_settled:
+            self.timeline.end(now_ms, self.group_epoch, len(self.members))
 
     @property
     def subscribed_topics(self) -> Collection[str]:
@@ -304,6 +317,12 @@ class ConsumerGroup:
             _count(self._regex_members, (member.topic_regex,), difference)
         if member.server_assignor is not None:
             _count(self._assignor_votes, (member.server_assignor,), difference)
+        if member.state is MemberState.STABLE:
+            epoch_count = self._stable_members.get(member.member_epoch, 0) + difference
+            if epoch_count:
+                self._stable_members[member.member_epoch] = epoch_count
+            else:
+                del self._stable_members[member.member_epoch]
         if member.classic is not None:
             self._classic_count += difference
             names = {protocol.name for protocol in member.classic.protocols}
@@ -369,6 +388,7 @@ class ConsumerGroup:
         assert fresh._topics == self._topics
         assert fresh._regex_members == self._regex_members
         assert fresh._assignor_votes == self._assignor_votes
+        assert fresh._stable_members == self._stable_members
         assert fresh._classic_count == self._classic_count
         assert fresh._classic_protocols == self._classic_protocols
         assert fresh._owner_epochs == self._owner_epochs

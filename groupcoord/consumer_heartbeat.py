@@ -30,7 +30,7 @@ from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD
 from groupcoord.effects import CancelTimer, Effect, Reply, TimerKey
 from groupcoord.group_records import GroupMetadataRecord
 from groupcoord.group_state import GroupState
-from groupcoord.member_change import bump_epoch, next_target
+from groupcoord.member_change import bump_epoch, next_target, why_bumped
 from groupcoord.reconciliation import reconcile
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
@@ -64,9 +64,21 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     records += [ConsumerGroupRegularExpressionRecord(group.group_id, one, None) for one in regex.dropped]
     names_changed = after.topic_names != before.topic_names
     bumps = names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
-    epoch = group.group_epoch
+    epoch, changed_topics = group.group_epoch, frozenset(group.changed_topics)
     if bumps or group.is_metadata_stale:
         epoch = bump_epoch(shard, group, before, after, regex.dropped, records, bumps=bumps)
+    if epoch > group.group_epoch:
+        effects.append(
+            why_bumped(
+                group,
+                before,
+                after,
+                now_ms,
+                replaces=replaced is not None,
+                bumps=bumps,
+                changed_topics=changed_topics,
+            )
+        )
     target = next_target(shard, group, epoch, before, after, records, now_ms)
     subscription_changed = names_changed or regex.status is not RegexStatus.SAME
     moved = after

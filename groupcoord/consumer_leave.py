@@ -10,6 +10,7 @@ from groupcoord.consumer_membership import checked_append, fence_members, revoca
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.effects import CancelTimer, Effect, Reply
 from groupcoord.shard import Shard
+from groupcoord.timeline import Cause
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -33,6 +34,6 @@ def leave_consumer_group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: 
             CancelTimer(revocation_key(group, member.member_id)),
         ]
     else:
-        effects = fence_members(shard, group, [member], now_ms)
+        effects = fence_members(shard, group, [member], now_ms, Cause.MEMBER_LEFT)
     result = ConsumerGroupHeartbeatResult(member_id=member.member_id, member_epoch=command.member_epoch)
     return [*effects, Reply(command.token, result)]

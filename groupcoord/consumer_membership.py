@@ -14,12 +14,13 @@ from groupcoord.consumer_records import (
     ConsumerGroupRegularExpressionRecord,
     ConsumerGroupTargetAssignmentMemberRecord,
 )
-from groupcoord.effects import Append, CancelTimer, Effect, StartTimer, TimerKey
+from groupcoord.effects import Append, CancelTimer, Effect, Noted, StartTimer, TimerKey
 from groupcoord.group_hash import group_hash
 from groupcoord.member_state import MemberState
 from groupcoord.record_codec import GroupRecord, record_size_bytes
 from groupcoord.shard import Shard
 from groupcoord.target_assignment import target_record
+from groupcoord.timeline import Cause, Event
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -94,8 +95,16 @@ def replace_member(
     ]
 
 
+def noted(
+    group: ConsumerGroup, cause: Cause, now_ms: int, member: ConsumerMember | None = None, reason: str = ""
+) -> Noted:
+    """That the group rebalances, from the epoch that it has before this; to follow the records."""
+    member_id, client_id = ("", "") if member is None else (member.member_id, member.client_id)
+    return Noted(group.group_id, Event(cause, now_ms, member_id, client_id, reason), group.group_epoch)
+
+
 def fence_members(
-    shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
+    shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int, cause: Cause
 ) -> list[Effect]:
     """Remove them: the others shall share what they had."""
     records: list[ConsumerGroupRecord] = []
@@ -116,4 +125,5 @@ def fence_members(
     records.append(epoch_record(group.group_id, epoch, group_hash(names, shard.topics)))
     if len(members) == len(group.members):
         effects.append(CancelTimer(assign_key(group)))
+    effects += [noted(group, cause, now_ms, member) for member in members]
     return [*checked_append(shard, records), *effects]

@@ -11,7 +11,7 @@ from groupcoord.aside import ResolveRegexes
 from groupcoord.consumer_commands import RegexesResolved
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_membership import checked_append, epoch_record
+from groupcoord.consumer_membership import checked_append, epoch_record, noted
 from groupcoord.consumer_records import (
     ConsumerGroupRecord,
     ConsumerGroupRegularExpressionRecord,
@@ -20,6 +20,7 @@ from groupcoord.consumer_records import (
 from groupcoord.effects import Effect, RunAside
 from groupcoord.group_hash import group_hash
 from groupcoord.shard import Shard
+from groupcoord.timeline import Cause
 from groupcoord.topic_regex import TopicRegex
 from logstore.errors import KafkaError
 
@@ -94,7 +95,7 @@ def _refresh(
     return [RunAside(work)]
 
 
-def regexes_resolved(shard: Shard, command: RegexesResolved) -> list[Effect]:
+def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> list[Effect]:
     """Expressions were matched: those that somebody still has are written; other topics are a new epoch."""
     shard.resolving.discard(command.group_id)
     group = shard.consumer_group(command.group_id)
@@ -114,9 +115,14 @@ def regexes_resolved(shard: Shard, command: RegexesResolved) -> list[Effect]:
         )
         records.append(ConsumerGroupRegularExpressionRecord(group.group_id, regex, value))
     metadata_hash = group_hash(group.topics_after((), (), changed), shard.topics)
+    effects: list[Effect] = []
     if changed or metadata_hash != group.metadata_hash:
         records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+        cause, what = Cause.REGEX_CHANGED, sorted(changed)
+        if not changed:
+            cause, what = Cause.TOPICS_CHANGED, sorted(group.changed_topics)
+        effects.append(noted(group, cause, now_ms, reason=", ".join(what)))
     try:
-        return checked_append(shard, records)
+        return [*checked_append(shard, records), *effects]
     except KafkaError:
         return []  # more names than a record can hold: the expression stays as it was

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from groupcoord.assignment import TopicPartitions
 from groupcoord.consumer_member import ConsumerMember
+from groupcoord.timeline import Rebalance
 from logstore.errors import ErrorCode
 
 
@@ -41,6 +42,7 @@ class ConsumerGroupDescription:
     assignment_epoch: int = 0
     assignor: str = ""
     members: Sequence[ConsumerMemberDescription] = ()
+    rebalances: Sequence[Rebalance] = ()  # the last ones, the oldest first; an answer of ours, not Kafka's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from groupcoord.consumer_membership import (
 from groupcoord.effects import Effect, StartTimer
 from groupcoord.member_state import MemberState
 from groupcoord.shard import Shard
+from groupcoord.timeline import Cause
 
 
 def expire_consumer_session(shard: Shard, command: ExpireConsumerSession, now_ms: int) -> list[Effect]:
@@ -20,7 +21,7 @@ def expire_consumer_session(shard: Shard, command: ExpireConsumerSession, now_ms
     member = None if group is None else group.members.get(command.member_id)
     if group is None or member is None:
         return []  # left while the timer was in flight
-    return fence_members(shard, group, [member], now_ms)
+    return fence_members(shard, group, [member], now_ms, Cause.SESSION_EXPIRED)
 
 
 def expire_revocation(shard: Shard, command: ExpireRevocation, now_ms: int) -> list[Effect]:
@@ -29,7 +30,7 @@ def expire_revocation(shard: Shard, command: ExpireRevocation, now_ms: int) -> l
     member = None if group is None else group.members.get(command.member_id)
     if group is None or member is None or member.member_epoch != command.member_epoch:
         return []
-    return fence_members(shard, group, [member], now_ms)
+    return fence_members(shard, group, [member], now_ms, Cause.REVOCATION_TIMED_OUT)
 
 
 def timers_of_loaded(shard: Shard, group: ConsumerGroup) -> list[Effect]:
@@ -60,4 +61,5 @@ def topics_changed(shard: Shard, command: TopicsChanged) -> list[Effect]:
             group = shard.consumer_group(group_id)
             if group is not None:
                 group.is_metadata_stale = True
+                group.changed_topics.add(name)
     return []

@@ -32,7 +32,7 @@ from groupcoord.consumer_timers import (
     topics_changed,
 )
 from groupcoord.describe_groups import describe_groups, list_groups
-from groupcoord.effects import Append, Effect, Follow, Refuse, StartTimer
+from groupcoord.effects import Append, Effect, Follow, Noted, Refuse, StartTimer
 from groupcoord.heartbeat import heartbeat
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
@@ -118,14 +118,22 @@ class Coordinator:
     def _settled(self, effects: list[Effect], now_ms: int) -> list[Effect]:
         """Replay what is appended, and decide what follows from it."""
         settled: list[Effect] = []
+        changed: ConsumerGroup | None = None
         for effect in effects:
             if isinstance(effect, Append):
                 for record in effect.records:
                     self.shard.replay(record, producer=effect.producer)
+                changed = self.shard.consumer_group(effect.records[-1].group_id)
             if isinstance(effect, Follow):
                 settled += self.handle(effect.command, now_ms)
+            elif isinstance(effect, Noted):
+                group = self.shard.consumer_group(effect.group_id)
+                assert group is not None, effect
+                group.timeline.note(effect.event, effect.group_epoch)
             else:
                 settled.append(effect)
+        if changed is not None:
+            changed.end_rebalance(now_ms)
         return settled
 
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
@@ -164,7 +172,7 @@ class Coordinator:
             case ComputeTarget():
                 return compute_put_off_target(shard, command, now_ms)
             case RegexesResolved():
-                return regexes_resolved(shard, command)
+                return regexes_resolved(shard, command, now_ms)
             case TopicsChanged():
                 return topics_changed(shard, command)
             case ExpireOffsets():

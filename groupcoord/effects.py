@@ -18,6 +18,7 @@ from groupcoord.offset_commands import Producer
 from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from groupcoord.record_codec import GroupRecord
 from groupcoord.request_token import Token
+from groupcoord.timeline import Event
 from logstore.errors import ErrorCode
 
 Result: TypeAlias = (
@@ -86,10 +87,19 @@ class Follow:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """Why a consumer group rebalances, and from which epoch; for its timeline, once the group is there."""
+
+    group_id: str
+    event: Event
+    group_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunAside:
     """Work to be run in a thread; its result comes back as a command."""
 
     work: AsideWork
 
 
-Effect: TypeAlias = Append | Reply | Refuse | StartTimer | CancelTimer | Follow | RunAside
+Effect: TypeAlias = Append | Reply | Refuse | StartTimer | CancelTimer | Follow | Noted | RunAside

@@ -1,18 +1,19 @@
 """What a change of one member means for its consumer group: another epoch, another target (KIP-848)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from groupcoord.assignment import Assignment
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_membership import assign_key, assign_timer, epoch_record
+from groupcoord.consumer_membership import assign_key, assign_timer, epoch_record, noted
 from groupcoord.consumer_records import ConsumerGroupPartitionMetadataRecord
-from groupcoord.effects import CancelTimer, Effect
+from groupcoord.effects import CancelTimer, Effect, Noted
 from groupcoord.group_hash import group_hash
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
 from groupcoord.target_assignment import compute_target
+from groupcoord.timeline import Cause
 
 
 def bump_epoch(
@@ -34,9 +35,29 @@ def bump_epoch(
         epoch += 1
         records.append(epoch_record(group.group_id, epoch, metadata_hash))
     group.is_metadata_stale = False
+    group.changed_topics.clear()
     if group.has_partition_metadata:
         records.append(ConsumerGroupPartitionMetadataRecord(group.group_id, None))
     return epoch
+
+
+def why_bumped(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    now_ms: int,
+    *,
+    replaces: bool,
+    bumps: bool,
+    changed_topics: Collection[str],
+) -> Noted:
+    """For the timeline: why this change of a member, or of topics that it happened upon, is a new epoch."""
+    if not bumps:
+        return noted(group, Cause.TOPICS_CHANGED, now_ms, reason=", ".join(sorted(changed_topics)))
+    if replaces:
+        return noted(group, Cause.STATIC_REPLACED, now_ms, after)
+    is_known = before.member_id in group.members
+    return noted(group, Cause.SUBSCRIPTION_CHANGED if is_known else Cause.MEMBER_JOINED, now_ms, after)
 
 
 class NextTarget(NamedTuple):

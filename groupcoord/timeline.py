@@ -2,8 +2,8 @@
 
 A rebalance begins when a stable or empty group has to assign anew and ends when it is stable, or empty,
 again. What happens in between (another member joins, one does not come back in time) belongs to it, even if
-the group went through several generations on the way. Soft state: a new coordinator begins with an empty
-timeline.
+the group went through several generations on the way. For a consumer group these are epochs, and its members
+work on. Soft state: a new coordinator begins with an empty timeline.
 """
 
 from collections import deque
@@ -26,6 +26,7 @@ class Cause(Enum):
     MEMBER_LEFT = "MemberLeft"
     MEMBER_REMOVED = "MemberRemoved"  # by an administrator, who named its instance
     SESSION_EXPIRED = "SessionExpired"
+    REVOCATION_TIMED_OUT = "RevocationTimedOut"  # it did not give its partitions up in time (KIP-848)
     REBALANCE_TIMED_OUT = "RebalanceTimedOut"  # it did not join again in time
     SYNC_TIMED_OUT = "SyncTimedOut"  # it did not ask for its assignment in time
     SUBSCRIPTION_CHANGED = "SubscriptionChanged"
@@ -33,12 +34,17 @@ class Cause(Enum):
     METADATA_CHANGED = "MetadataChanged"
     LEADER_REJOINED = "LeaderRejoined"  # its topics have other partitions, or it gave some up
     STATIC_REPLACED = "StaticReplaced"
+    TOPICS_CHANGED = "TopicsChanged"  # made, deleted or grown; the reason names them (KIP-848)
+    REGEX_CHANGED = "RegexChanged"  # the expressions in the reason match other topics than before (KIP-848)
     GROUP_TOO_LARGE = "GroupTooLarge"
     ASSIGNMENT_TOO_LARGE = "AssignmentTooLarge"
 
 
 class Event(NamedTuple):
-    """One thing that happened, and whose doing it was; `reason` is what the client said of it (KIP-800)."""
+    """One thing that happened, and whose doing it was.
+
+    `reason` is what the client said of it (KIP-800), or where no client did it, what changed.
+    """
 
     cause: Cause
     at_ms: int

@@ -150,7 +150,7 @@ async def describe_group(client: Client, group_id: str) -> GroupView:
 
 
 async def _describe_of_kip_848(client: Client, connection: PeerClient, group_id: str) -> GroupView | None:
-    request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id], include_timeline=True)
     response = await connection.request(request, ConsumerGroupDescribeResponse, timeout_s=client.timeout_s)
     group = only(response.groups, f"group {group_id}")
     if group.error_code in _NOT_OF_KIP_848:
@@ -166,6 +166,7 @@ async def _describe_of_kip_848(client: Client, connection: PeerClient, group_id:
         group.group_epoch,
         connection.peer,
         sorted(members, key=lambda one: one.member_id),
+        None if group.rebalances is None else [_rebalance_view_of(one) for one in group.rebalances],
     )
 
 

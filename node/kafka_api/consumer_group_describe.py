@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe: consumer groups (KIP-848) and their members, by what they own and shall own.
 
-Since 1 it says which protocol a member speaks.
+Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is told of the last rebalances.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from groupcoord.consumer_results import (
     NamedPartitions,
 )
 from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.describe_groups import ALL_GROUP_OPERATIONS, OPERATIONS_NOT_ASKED_FOR
+from node.kafka_api.describe_groups import ALL_GROUP_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, build_rebalance
 from node.kafka_api.request_context import RequestContext
 from node.runtime.group_runtime import Make
 from node.wire.messages.consumer_group_describe import (
@@ -38,7 +38,7 @@ def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupDesc
     def build(answers: Sequence[DescribeConsumerGroupsResult | KafkaError]) -> ConsumerGroupDescribeResponse:
         return ConsumerGroupDescribeResponse(
             groups=[
-                _build_group(group_id, answer, operations)
+                _build_group(group_id, answer, operations, wants_timeline=request.include_timeline)
                 for group_id, answer in zip(request.group_ids, answers, strict=True)
             ]
         )
@@ -51,7 +51,11 @@ def _make(group_id: str) -> Make:
 
 
 def _build_group(
-    group_id: str, answer: DescribeConsumerGroupsResult | KafkaError, operations: int
+    group_id: str,
+    answer: DescribeConsumerGroupsResult | KafkaError,
+    operations: int,
+    *,
+    wants_timeline: bool,
 ) -> DescribedGroup:
     if isinstance(answer, KafkaError):
         return DescribedGroup(group_id=group_id, error_code=answer.code)
@@ -68,6 +72,7 @@ def _build_group(
         assignor_name=group.assignor,
         members=[_build_member(each) for each in group.members],
         authorized_operations=operations,
+        rebalances=[build_rebalance(each) for each in group.rebalances] if wants_timeline else None,
     )
 
 

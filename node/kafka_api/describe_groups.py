@@ -99,11 +99,12 @@ def _build_group(
         authorized_operations=(
             ALL_GROUP_OPERATIONS if wants_operations and error is ErrorCode.NONE else OPERATIONS_NOT_ASKED_FOR
         ),
-        rebalances=[_build_rebalance(each) for each in group.rebalances] if wants_timeline else None,
+        rebalances=[build_rebalance(each) for each in group.rebalances] if wants_timeline else None,
     )
 
 
-def _build_rebalance(rebalance: Rebalance) -> GroupRebalance:
+def build_rebalance(rebalance: Rebalance) -> GroupRebalance:
+    """An entry of a group's timeline; of a consumer group with epochs for generations."""
     return GroupRebalance(
         began_ms=rebalance.began_ms,
         ended_ms=_or_unknown(rebalance.ended_ms),

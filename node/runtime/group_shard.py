@@ -19,6 +19,7 @@ from groupcoord.effects import (
     CancelTimer,
     Effect,
     Follow,
+    Noted,
     Refuse,
     Reply,
     RunAside,
@@ -233,7 +234,7 @@ class GroupShard:
                 case RunAside(work):
                     done = asyncio.get_running_loop().run_in_executor(None, aside.run, work)
                     done.add_done_callback(self._bring_back)
-                case Follow():
+                case Follow() | Noted():
                     raise AssertionError(f"{effect} is the core's own business")
 
     def _bring_back(self, done: "asyncio.Future[aside.AsideResult]") -> None:

@@ -73,6 +73,21 @@ def test_why_a_group_rebalanced(node: Server, topic: str, group: str) -> None:
     assert told_people[-2].split()[2:5] == ["0", "->", "1"]
 
 
+def test_why_a_group_of_kip_848_rebalanced(node: Server, topic: str, group: str) -> None:
+    asked = {"subscribed_topic_names": [topic], "topic_partitions": [], "rebalance_timeout_ms": 60_000}
+    with WireClient(node.bootstrap) as client:
+        for epoch in (0, -1):
+            member = {"group_id": group, "member_id": "anna", "member_epoch": epoch}
+            assert client.call("consumer_group_heartbeat", 1, **member, **asked).error_code == 0
+
+    [described] = told(node, "describe", group, "--timeline")
+
+    joined, left = described["rebalances"]
+    assert [(one["cause"], one["member"]) for one in joined["events"]] == [("MemberJoined", "anna")]
+    assert [(one["cause"], one["member"]) for one in left["events"]] == [("MemberLeft", "anna")]
+    assert (joined["generation_after"], joined["members"], left["members"]) == (2, 1, 0)
+
+
 def test_a_group_from_its_first_member_to_its_end(node: Server, topic: str, group: str) -> None:
     where = node.bootstrap
     member = join(node, group, topic)

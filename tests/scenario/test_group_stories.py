@@ -11,7 +11,6 @@ NAME is a client; it remembers member id and generation as it was told. Seen are
 appended records, and the state when it has changed.
 """
 
-import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +28,9 @@ from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGro
 from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from groupcoord.record_codec import GroupRecord
-from groupcoord.timeline import Rebalance
 from logstore.errors import ErrorCode
+from tests.scenario.story import assert_told
+from tests.scenario.timeline_words import in_words
 from tests.unit.groupcoord.group_world import GroupWorld
 
 STORIES = sorted((Path(__file__).parent / "groups").glob("*.txt"))
@@ -212,20 +212,6 @@ class Teller:
         raise AssertionError(answer)
 
 
-def in_words(rebalance: Rebalance) -> str:
-    events = "; ".join(
-        " ".join(word for word in (event.cause.value, event.client_id, repr(event.reason)) if word != "''")
-        for event in rebalance.events
-    )
-    if rebalance.ended_ms is None:
-        return f"generation {rebalance.generation_before} -> ?: {events}"
-    seconds = (rebalance.ended_ms - rebalance.began_ms) / 1000
-    return (
-        f"generation {rebalance.generation_before} -> {rebalance.generation_after} in {seconds:g} s, "
-        f"{rebalance.members} members: {events}"
-    )
-
-
 def describe(record: GroupRecord) -> str:
     if record.value is None:
         return f"removal of {'an offset' if isinstance(record, OffsetRecord) else 'the group'}"
@@ -237,26 +223,4 @@ def describe(record: GroupRecord) -> str:
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_story(path: Path) -> None:
-    teller = Teller()
-    lines = path.read_text().splitlines()
-    told: list[str] = []
-    position = 0
-    while position < len(lines):
-        line = lines[position]
-        position += 1
-        told.append(line)
-        if not line.strip() or line.startswith("#"):
-            continue
-        seen = teller.tell(line)
-        while position < len(lines) and lines[position].strip() and lines[position] != "----":
-            told.append(lines[position])
-            seen += teller.tell(lines[position])
-            position += 1
-        told += ["----", *seen]
-        while position < len(lines) and lines[position].strip():
-            position += 1  # what was seen before
-
-    text = "\n".join(told) + "\n"
-    if os.environ.get("REWRITE"):
-        path.write_text(text)
-    assert path.read_text() == text
+    assert_told(path, Teller().tell)

@@ -1,15 +1,20 @@
-"""ConsumerGroupDescribe (key 69): state, members and assignments of KIP-848 groups."""
+"""ConsumerGroupDescribe (key 69): state, members and assignments of KIP-848 groups.
+
+Tags from 10000 on are Ottla's own, as in DescribeGroups.
+"""
 
 from collections.abc import Sequence
 
 from logstore import schema
 from logstore.schema import message, struct
+from node.wire.messages.describe_groups import GroupRebalance
 
 
 @message(api_key=69, versions=(0, 1), flexible_since=0)
 class ConsumerGroupDescribeRequest:
     group_ids: Sequence[str] = schema.array(schema.string)
     include_authorized_operations: bool = schema.boolean()
+    include_timeline: bool = schema.boolean(tag=10_000)
 
 
 @struct
@@ -50,6 +55,9 @@ class DescribedGroup:
     assignor_name: str = schema.string()
     members: Sequence[Member] = schema.array(Member)
     authorized_operations: int = schema.int32(default=-(2**31))
+    rebalances: Sequence[GroupRebalance] | None = schema.array(
+        GroupRebalance, tag=10_000, nullable_since=0, default=None
+    )
 
 
 @message(api_key=69, versions=(0, 1), flexible_since=0)

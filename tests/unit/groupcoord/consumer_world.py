@@ -5,7 +5,7 @@ tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch, 7 and 6
 owns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from groupcoord import aside
 from groupcoord.assignment import TopicPartitions
@@ -76,6 +76,15 @@ class ConsumerWorld:
         answer = self.groups.answers[command.token]
         assert isinstance(answer, ConsumerGroupHeartbeatResult | Refuse)
         return answer
+
+    def release_aside(self) -> None:
+        """What was held aside is done now, and from now on at once."""
+        self.is_aside_held = False
+        self._run_aside([])
+
+    def named(self, owned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
+        """Partitions by the names of their topics, also of topics that are gone."""
+        return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in owned.items()}
 
     def _run_aside(self, effects: Sequence[Effect]) -> None:
         self.held += [effect for effect in effects if isinstance(effect, RunAside)]

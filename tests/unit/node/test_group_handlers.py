@@ -609,6 +609,15 @@ def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(ve
         assert told.target_assignment == told.assignment
         assert told.member_type == (1 if version >= 1 else -1)
         assert (unknown.error_code, unknown.error_message) == (69, "Group none not found.")
+        assert group.rebalances is None
+        asks = ConsumerGroupDescribeRequest(group_ids=["g", "none"], include_timeline=True)
+        known, unknown = (await call(node, consumer_group_describe, version, asks)).groups
+        (rebalance,) = known.rebalances
+        assert [(one.cause, one.member_id) for one in rebalance.events] == [
+            ("MemberJoined", joined.member_id)
+        ]
+        assert (rebalance.generation_before, rebalance.generation_after, rebalance.member_count) == (1, 2, 1)
+        assert unknown.rebalances is None
         assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
         fenced = await beat(joined.member_id, 3)
         assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
