@@ -201,6 +201,7 @@ def _check_values(
         return
     if kind is ConfigResourceType.GROUP:
         config.group_config_def.parse_all(after)
+        config.check_group_configs(after)
         return
     definitions = config.broker_config_def
     scopes = {key: definitions.key(key).scope for key in changed}
@@ -219,6 +220,7 @@ def _check_values(
         )
     for key, text in after.items():
         definitions.parse(key, text)
+    config.check_broker_configs(after)
 
 
 def _repeated(names: Sequence[object]) -> set[object]:

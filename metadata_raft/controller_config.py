@@ -3,7 +3,7 @@
 Attribute names are Kafka's broker settings with underscores; `node` fills them in from its configuration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +23,9 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """`broker_config_def` and `group_config_def` are the tables against which settings are checked."""
+    """`broker_config_def` and `group_config_def` are the tables against which settings are checked;
+    `check_broker_configs` and `check_group_configs` raise INVALID_CONFIG for one that others forbid.
+    """
 
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -35,5 +37,7 @@ class ControllerConfig:
     quorum_voters: tuple[VoterImage, ...] = ()  # controller.quorum.voters
     broker_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("broker", ()))
     group_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("group", ()))
+    check_broker_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
+    check_group_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     # The typed settings of this broker, from which topic settings take their defaults.
     broker_values: Mapping[str, ConfigValue] = field(default_factory=dict)

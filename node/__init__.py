@@ -8,7 +8,9 @@ listener_settings     `listeners`, `advertised.listeners` and their relatives
 settings_not_honoured  settings of Apache Kafka that have no effect here
 setting               how the tables of settings are written
 cluster_settings      the table of settings of a node among others: quorum, replication, peers
-broker_settings       the table of broker and group settings
+group_settings        the table of settings of groups and their offsets, and what they must be to each other
+group_config_def      the settings of single groups, and what holds of them
+broker_settings       the table of broker settings
 config                file, environment and command line into one frozen BrokerConfig
 wire                  bytes of the Kafka protocol and the objects that they stand for
 net                   listeners and connections; the client side of a connection

@@ -35,6 +35,7 @@ from node import broker_start
 from node.broker_start import connection_limits
 from node.clock import Clock, SystemClock
 from node.config import BrokerConfig
+from node.group_settings import CONSUMER
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
@@ -417,6 +418,11 @@ class Broker:
         )
         self.connection_quota.limits = connection_limits(config)
         self.metadata.reconfigure(controller_config(config))
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Whether groups may speak the consumer protocol (KIP-848)."""
+        return CONSUMER in self.config.group_coordinator_rebalance_protocols
 
     def tell_groups(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self.log_notes()

@@ -18,11 +18,11 @@ from logstore.config_def import (
     ConfigValue,
     Validator,
     at_least,
-    between,
 )
 from logstore.log_config import BROKER_LOG_KEYS
 from node.cluster_settings import CLUSTER_SETTINGS
-from node.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, SHORT, STRING, setting
+from node.group_settings import GROUP_SETTINGS
+from node.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -310,61 +310,6 @@ _STORAGE = (
     ),
 )
 
-_GROUPS = (
-    setting("group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout of a member."),
-    setting("group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout of a member."),
-    setting(
-        "group.initial.rebalance.delay.ms",
-        INT,
-        3_000,
-        "How long an empty group waits for more members before its first rebalance.",
-    ),
-    setting("group.max.size", INT, INT_MAX, "The most members of a group.", at_least(1)),
-    setting("offset.metadata.max.bytes", INT, 4096, "The longest text beside a committed offset."),
-    setting("offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for replicas.", at_least(1)),
-    setting(
-        "offsets.retention.minutes",
-        INT,
-        10_080,
-        "The offsets of a group without members are forgotten after this time.",
-        at_least(1),
-        importance=HIGH,
-    ),
-    setting(
-        "offsets.retention.check.interval.ms",
-        LONG,
-        600_000,
-        "How often such offsets are looked for.",
-        at_least(1),
-    ),
-    setting(
-        "offsets.topic.num.partitions",
-        INT,
-        50,
-        "Partitions of the topic that holds offsets and groups; not to be changed once it exists.",
-        at_least(1),
-        importance=HIGH,
-    ),
-    setting(
-        "offsets.topic.replication.factor",
-        SHORT,
-        3,
-        "Replicas of that topic; while the cluster has fewer nodes, as many as it has.",
-        at_least(1),
-        importance=HIGH,
-    ),
-    setting(
-        "offsets.topic.segment.bytes", INT, 100 * 1024 * 1024, "Segment size of that topic.", at_least(1)
-    ),
-    setting(
-        "offsets.topic.compression.codec",
-        INT,
-        0,
-        "How that topic is compressed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        between(0, 4),
-    ),
-)
-
 _OF_A_LISTENER = re.compile(r"listener\.name\.([A-Za-z0-9_.-]+)\.(max\.connections)")
 
 
@@ -381,29 +326,6 @@ def _base_name(name: str) -> str | None:
 
 BROKER_CONFIG_DEF: Final = ConfigDef(
     "broker",
-    (*_IDENTITY, *_NETWORK, *CLUSTER_SETTINGS, *_TOPICS, *_STORAGE, *_GROUPS, *BROKER_LOG_KEYS),
+    (*_IDENTITY, *_NETWORK, *CLUSTER_SETTINGS, *_TOPICS, *_STORAGE, *GROUP_SETTINGS, *BROKER_LOG_KEYS),
     base_name=_base_name,
-)
-
-# Settings of groups of the newer protocol (KIP-848), kept for the groups that will have them.
-GROUP_CONFIG_DEF: Final = ConfigDef(
-    "group",
-    (
-        setting(
-            "consumer.heartbeat.interval.ms",
-            INT,
-            5_000,
-            "How often a member of a consumer group of the newer protocol is told to send a heartbeat.",
-            at_least(1),
-            scope=_CLUSTER_WIDE,
-        ),
-        setting(
-            "consumer.session.timeout.ms",
-            INT,
-            45_000,
-            "How long such a member may be silent.",
-            at_least(1),
-            scope=_CLUSTER_WIDE,
-        ),
-    ),
 )

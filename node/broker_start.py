@@ -23,6 +23,7 @@ from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from metadata_raft.delta import ChangedTopic, MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from node.config import BrokerConfig
+from node.group_settings import assignor_names
 from node.net.connection_quota import ConnectionLimits
 from node.net.listener import Listener, ListenerLimits
 from node.quorum_start import FoundQuorum, check_cluster, find_quorum, join_quorum, open_quorum
@@ -31,6 +32,7 @@ from node.replica.follower_state import FetchBounds
 from node.replica.replication import Replication
 from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
 from node.runtime.command_sender import CommandSender
+from node.runtime.group_configs import GroupConfigs
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.log_maintenance import LogMaintenance
@@ -239,6 +241,9 @@ def _make_runtimes(broker: "Broker") -> None:
         create_offsets_topic=broker.create_offsets_topic,
         clock=broker.clock,
         new_uuid=lambda: str(uuid.UUID(bytes=broker.unique(16), version=4)),
+        group_config=GroupConfigs(
+            lambda: broker.config.values, lambda group_id: broker.metadata.image.configs.group(group_id)
+        ),
         offsets_topic_num_partitions=config.offsets_topic_num_partitions,
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
@@ -296,6 +301,12 @@ def _coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,
         group_max_size=config.group_max_size,
+        group_consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        group_consumer_max_size=config.group_consumer_max_size,
+        group_consumer_assignors=assignor_names(config.group_consumer_assignors),
+        group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

@@ -17,8 +17,9 @@ from logstore.config_def import ConfigScope, ConfigValue
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import check_compaction_lags, topic_defaults
 from logstore.topic_partition import uuid_from_text
-from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF, listener_setting
+from node.broker_settings import BROKER_CONFIG_DEF, listener_setting
 from node.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
+from node.group_settings import check_group_settings, within_limits
 from node.listener_settings import (
     Listener,
     check_served,
@@ -29,7 +30,7 @@ from node.listener_settings import (
 from node.properties_file import MAX_PROPERTIES_BYTES, parse_properties
 from node.settings_not_honoured import NOT_HONOURED
 
-__all__ = ["BROKER_CONFIG_DEF", "GROUP_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config"]
+__all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config"]
 
 ENVIRONMENT_PREFIX: Final = "OTTLA_"
 
@@ -120,6 +121,13 @@ class BrokerConfig:
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_size: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_regex_refresh_interval_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_retention_minutes: int
@@ -157,7 +165,9 @@ class BrokerConfig:
                     if BROKER_CONFIG_DEF.key(name).scope < lowest:
                         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be set so.")
                     BROKER_CONFIG_DEF.parse(name, text)
-                    good[name] = text
+                    good[name] = within_limits(self.values, name, text)
+                    if good[name] != text:
+                        warnings.append(f"{name}={text} is not allowed any more; {good[name]} holds.")
                 except KafkaError as error:
                     warnings.append(f"A dynamic setting is ignored: {error.detail}")
             accepted.append(good)
@@ -269,8 +279,7 @@ def _build(
     special["metadata_log_dir"] = (
         Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
     )
-    if typed["group_max_session_timeout_ms"] < typed["group_min_session_timeout_ms"]:
-        raise _invalid("group.max.session.timeout.ms", "it must not be below group.min.session.timeout.ms.")
+    check_group_settings(values)
     check_compaction_lags(topic_defaults(values))
     return BrokerConfig(
         **{name: value for name, value in typed.items() if name in _PLAIN_FIELDS},

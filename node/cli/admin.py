@@ -42,10 +42,36 @@ from node.wire.messages.metadata import MetadataResponseTopic
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-TOPIC_RESOURCE: Final = 2
 SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
 # Where the value of a setting comes from, as DescribeConfigs numbers it.
-SOURCES: Final = {1: "topic", 2: "broker", 3: "cluster", 4: "static", 5: "default", 6: "logger"}
+SOURCES: Final = {
+    1: "topic",
+    2: "broker",
+    3: "cluster",
+    4: "static",
+    5: "default",
+    6: "logger",
+    8: "group",
+}
+
+
+class ConfigResource(NamedTuple):
+    """What has settings: a topic or a group."""
+
+    kind: int
+    noun: str  # also the source of the settings that were given to this very one
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.noun} {self.name}"
+
+
+def config_of_topic(name: str) -> ConfigResource:
+    return ConfigResource(2, "topic", name)
+
+
+def config_of_group(name: str) -> ConfigResource:
+    return ConfigResource(32, "group", name)
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -115,31 +141,34 @@ async def describe_topics(client: Client, names: Sequence[str] | None) -> list[M
 
 
 async def describe_configs(
-    client: Client, name: str, *, with_documentation: bool = False
+    client: Client, of: ConfigResource, *, with_documentation: bool = False
 ) -> list[DescribeConfigsResourceResult]:
-    resource = DescribeConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
-    )
+    resource = DescribeConfigsResource(resource_type=of.kind, resource_name=of.name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_documentation=with_documentation)
     connection = await client.any_node()
     response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
-    described = only(response.results, f"topic {name}")
-    check(described.error_code, described.error_message, f"topic {name}")
+    described = only(response.results, str(of))
+    check(described.error_code, described.error_message, str(of))
     return sorted(described.configs, key=lambda config: config.name)
 
 
 async def alter_configs(
-    client: Client, name: str, *, settings: Mapping[str, str], resets: Sequence[str], only_check: bool
+    client: Client,
+    of: ConfigResource,
+    *,
+    settings: Mapping[str, str],
+    resets: Sequence[str],
+    only_check: bool,
 ) -> None:
-    """Set some settings of a topic and give others back to their defaults; all or nothing."""
+    """Set some settings and give others back to their defaults; all or nothing."""
     changes = [AlterableConfig(name=key, config_operation=SET, value=text) for key, text in settings.items()]
     changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in resets]
-    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configs=changes)
+    resource = AlterConfigsResource(resource_type=of.kind, resource_name=of.name, configs=changes)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
     connection = await client.controller()
     response = await connection.request(request, IncrementalAlterConfigsResponse, timeout_s=client.timeout_s)
-    altered = only(response.responses, f"topic {name}")
-    check(altered.error_code, altered.error_message, f"topic {name}")
+    altered = only(response.responses, str(of))
+    check(altered.error_code, altered.error_message, str(of))
 
 
 async def list_offsets(

@@ -27,6 +27,15 @@ Output = Annotated[Literal["text", "json"], typer.Option("--output", help="how t
 Setting = Annotated[
     list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="a topic setting; repeatable")
 ]
+SetConfig = Annotated[
+    list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="set; may be repeated")
+]
+ResetConfig = Annotated[
+    list[str] | None, typer.Option("--reset", metavar="NAME", help="back to the default; may be repeated")
+]
+ShowDefaults = Annotated[bool, typer.Option("--all", help="show defaults too")]
+ShowDocumentation = Annotated[bool, typer.Option("--documentation", help="say what each one means")]
+CheckOnly = Annotated[bool, typer.Option("--dry-run", help="check changes only")]
 
 
 def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:

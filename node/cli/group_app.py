@@ -5,7 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from node.cli.command_options import LOCAL, Bootstrap, Output, Timeout, client_of, run
+from node.cli.command_options import (
+    LOCAL,
+    Bootstrap,
+    CheckOnly,
+    Output,
+    ResetConfig,
+    SetConfig,
+    ShowDefaults,
+    ShowDocumentation,
+    Timeout,
+    client_of,
+    pairs_of,
+    run,
+)
 from node.cli.failure import EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
@@ -220,6 +233,33 @@ def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | Non
                 return Edge(name.removeprefix("--to-"))
     except ValueError as error:
         raise CommandError(f"{error}.", EXIT_USAGE) from None
+
+
+@group.command("config")
+def group_config(
+    name: Group,
+    change: SetConfig = None,
+    reset: ResetConfig = None,
+    everything: ShowDefaults = False,
+    documentation: ShowDocumentation = False,
+    dry_run: CheckOnly = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show or change the settings of a group, which need not exist yet.
+
+    Example: ottla group config billing --set consumer.session.timeout.ms=50000
+    """
+    import node.cli.config_commands as commands
+    from node.cli.admin import config_of_group
+
+    settings, of = pairs_of(change), config_of_group(name)
+    client = client_of(bootstrap, timeout)
+    if settings or reset:
+        run(lambda: commands.change_config(client, of, settings, reset or [], dry_run))
+    else:
+        run(lambda: commands.show_config(client, of, everything, documentation, output == "json"))
 
 
 @group.command("delete")

@@ -99,7 +99,7 @@ class Producer:
     async def _batch_limit(self) -> int:
         """What a batch may weigh; a topic that does not tell its settings is taken to have the default."""
         try:
-            configs = await admin.describe_configs(self._client, self._topic)
+            configs = await admin.describe_configs(self._client, admin.config_of_topic(self._topic))
         except KafkaError:
             return MAX_BATCH_BYTES
         found = next((one.value for one in configs if one.name == "max.message.bytes"), None)

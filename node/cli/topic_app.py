@@ -7,10 +7,15 @@ import typer
 from node.cli.command_options import (
     LOCAL,
     Bootstrap,
+    CheckOnly,
     Name,
     Names,
     Output,
+    ResetConfig,
+    SetConfig,
     Setting,
+    ShowDefaults,
+    ShowDocumentation,
     Timeout,
     client_of,
     pairs_of,
@@ -160,15 +165,11 @@ def topic_elect(
 @topic.command("config")
 def topic_config(
     name: Name,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="set; may be repeated")
-    ] = None,
-    reset: Annotated[
-        list[str] | None, typer.Option("--reset", metavar="NAME", help="back to the default; may be repeated")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="show defaults too")] = False,
-    documentation: Annotated[bool, typer.Option("--documentation", help="say what each one means")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="check changes only")] = False,
+    change: SetConfig = None,
+    reset: ResetConfig = None,
+    everything: ShowDefaults = False,
+    documentation: ShowDocumentation = False,
+    dry_run: CheckOnly = False,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -177,11 +178,12 @@ def topic_config(
 
     Example: ottla topic config orders --set retention.ms=86400000 --reset segment.bytes
     """
-    import node.cli.topic_commands as commands
+    import node.cli.config_commands as commands
+    from node.cli.admin import config_of_topic
 
-    settings = pairs_of(change)
+    settings, of = pairs_of(change), config_of_topic(name)
     client = client_of(bootstrap, timeout)
     if settings or reset:
-        run(lambda: commands.change_config(client, name, settings, reset or [], dry_run))
+        run(lambda: commands.change_config(client, of, settings, reset or [], dry_run))
     else:
-        run(lambda: commands.show_config(client, name, everything, documentation, output == "json"))
+        run(lambda: commands.show_config(client, of, everything, documentation, output == "json"))

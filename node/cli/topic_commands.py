@@ -91,7 +91,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     partitions = [TopicPartition(topic.name, number) for number in led]
     first = await admin.list_offsets(client, dict.fromkeys(partitions, admin.EARLIEST))
     last = await admin.list_offsets(client, dict.fromkeys(partitions, admin.LATEST))
-    configs = await admin.describe_configs(client, topic.name)
+    configs = await admin.describe_configs(client, admin.config_of_topic(topic.name))
     rows = []
     for one in sorted(topic.partitions, key=lambda one: one.partition_index):
         place = TopicPartition(topic.name, one.partition_index)
@@ -135,53 +135,6 @@ async def delete(client: Client, names: Sequence[str], if_exists: bool) -> int:
                     continue
                 raise
             print(f"deleted {name}")
-    return 0
-
-
-async def change_config(
-    client: Client, name: str, settings: Mapping[str, str], resets: Sequence[str], dry_run: bool
-) -> int:
-    async with client:
-        await admin.alter_configs(client, name, settings=settings, resets=resets, only_check=dry_run)
-    word = "would change" if dry_run else "changed"
-    for key, value in settings.items():
-        print(f"{word} {key} to {value}")
-    for key in resets:
-        print(f"{word} {key} to its default")
-    return 0
-
-
-async def show_config(
-    client: Client, name: str, everything: bool, with_documentation: bool, as_json: bool
-) -> int:
-    async with client:
-        found = await admin.describe_configs(client, name, with_documentation=with_documentation)
-    shown = [one for one in found if everything or admin.SOURCES.get(one.config_source) == "topic"]
-    if as_json:
-        print(
-            json.dumps(
-                [
-                    {
-                        "name": one.name,
-                        "value": one.value,
-                        "source": admin.SOURCES.get(one.config_source, "unknown"),
-                        **({"documentation": one.documentation} if with_documentation else {}),
-                    }
-                    for one in shown
-                ]
-            )
-        )
-        return 0
-    if not shown:
-        print(f"{name} has no settings of its own; --all shows the defaults")
-        return 0
-    for one in shown:
-        source = admin.SOURCES.get(one.config_source, "unknown")
-        print(
-            f"{one.name}={'' if one.value is None else one.value}" + (f"  ({source})" if everything else "")
-        )
-        if with_documentation and one.documentation:
-            print(f"    {one.documentation}")
     return 0
 
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
 from logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
-from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF, listener_setting
+from node.broker_settings import BROKER_CONFIG_DEF, listener_setting
 from node.config import BrokerConfig
+from node.group_config_def import GROUP_CONFIG_DEF, broker_setting_of
 
 
 class ConfigSource(IntEnum):
@@ -113,14 +114,22 @@ def cluster_entries(config: BrokerConfig) -> list[ConfigEntry]:
     return entries
 
 
-def group_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All settings of a group with these overrides."""
+def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All settings of a group with these overrides, which may be outside of what holds at this broker."""
     entries = []
     for key in GROUP_CONFIG_DEF:
+        behind = broker_setting_of(key.name) or key.name
+        if behind in BROKER_CONFIG_DEF:
+            value = config.values[behind]
+            synonyms = _broker_synonyms(config, behind, key.sensitive)
+        else:
+            value = key.default
+            synonyms = [Synonym(behind, value_to_text(value), ConfigSource.DEFAULT_CONFIG)]
         override = overrides.get(key.name)
-        value = _shown(key, key.default if override is None else key.parse(override))
-        source = ConfigSource.DEFAULT_CONFIG if override is None else ConfigSource.GROUP_CONFIG
-        entries.append(_entry(key, value, [Synonym(key.name, value, source)], read_only=False))
+        shown = _shown(key, value if override is None else key.parse(override))
+        if override is not None:
+            synonyms = [Synonym(key.name, shown, ConfigSource.GROUP_CONFIG), *synonyms]
+        entries.append(_entry(key, shown, synonyms, read_only=False))
     return entries
 
 

@@ -33,6 +33,11 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
+    if not broker.serves_consumer_groups:
+        refused = ErrorCode.UNSUPPORTED_VERSION
+        return ConsumerGroupDescribeResponse(
+            groups=[DescribedGroup(group_id=group_id, error_code=refused) for group_id in request.group_ids]
+        )
     operations = ALL_GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED_FOR
 
     def build(answers: Sequence[DescribeConsumerGroupsResult | KafkaError]) -> ConsumerGroupDescribeResponse:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from groupcoord.assignment import TopicPartitions as OwnedPartitions
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from logstore.errors import KafkaError
+from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.join_group import client_host
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.consumer_group_heartbeat import (
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
+    if not broker.serves_consumer_groups:
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     owned = None
     if request.topic_partitions is not None:
         owned = [OwnedPartitions(each.topic_id, each.partitions) for each in request.topic_partitions]

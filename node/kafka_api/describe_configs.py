@@ -142,7 +142,7 @@ def _entries_of(broker: "Broker", resource: DescribeConfigsResource) -> Sequence
         case ConfigResourceType.GROUP:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            return group_entries(image.configs.group(name))
+            return group_entries(config, image.configs.group(name))
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise KafkaError(

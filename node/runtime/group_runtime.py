@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from groupcoord.commands import ClientCommand
 from groupcoord.consumer_commands import TopicsChanged
-from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.coordinator_config import CoordinatorConfig, GroupConfig
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
@@ -54,6 +54,7 @@ class GroupRuntime:
         image: Callable[[], MetadataImage],
         create_offsets_topic: Callable[[], Awaitable[None]],
         clock: Clock,
+        group_config: Callable[[str], GroupConfig] | None = None,
         offsets_topic_num_partitions: int = 50,
         offsets_commit_timeout_ms: int = 5_000,
         offsets_topic_compression: Compression = Compression.NONE,
@@ -68,6 +69,7 @@ class GroupRuntime:
         self._commit_timeout_ms = offsets_commit_timeout_ms
         self._compression = offsets_topic_compression
         self._new_uuid = new_uuid
+        self._group_config = group_config
         self._shards: dict[int, GroupShard] = {}
         self._tokens = itertools.count(1)
         self._asked: dict[Token, asyncio.Future[Answer] | Answer | None] = {}
@@ -273,7 +275,7 @@ class GroupRuntime:
         return topic.topic_id if topic is not None else None
 
     def _new_shard(self) -> Shard:
-        shard = Shard(self._config, self._new_uuid)
+        shard = Shard(self._config, self._new_uuid, self._group_config)
         shard.topics = ImageTopics(self._image())
         shard.newest_topics_version = shard.topics.version
         return shard

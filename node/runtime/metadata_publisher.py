@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from logstore.log_config import LogConfig
@@ -10,8 +11,10 @@ from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, VoterImage
 from metadata_raft.records import ConfigResourceType
-from node.broker_settings import BROKER_CONFIG_DEF, GROUP_CONFIG_DEF
+from node.broker_settings import BROKER_CONFIG_DEF
 from node.config import BrokerConfig
+from node.group_config_def import GROUP_CONFIG_DEF, check_group_configs
+from node.group_settings import check_dynamic_group_settings
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +82,8 @@ def controller_config(config: BrokerConfig) -> ControllerConfig:
         ),
         broker_config_def=BROKER_CONFIG_DEF,
         group_config_def=GROUP_CONFIG_DEF,
+        check_broker_configs=partial(check_dynamic_group_settings, config.values),
+        check_group_configs=partial(check_group_configs, config.values),
         broker_values=config.values,
     )
 

@@ -115,6 +115,20 @@ def test_a_group_from_its_first_member_to_its_end(node: Server, topic: str, grou
     assert "is not there" in ottla(where, "group", "delete", group, "--if-exists")
 
 
+def test_a_group_has_settings_of_its_own(node: Server, group: str) -> None:
+    where, session = node.bootstrap, "consumer.session.timeout.ms"
+    assert ottla(where, "group", "config", group, "--set", f"{session}=50000").startswith("changed")
+
+    assert ottla(where, "group", "config", group) == f"{session}=50000\n"
+    shown = {one["name"]: (one["value"], one["source"]) for one in told(node, "config", group, "--all")}
+    assert shown[session] == ("50000", "group")
+    assert shown["consumer.heartbeat.interval.ms"] == ("5000", "default")
+    refused = ottla(where, "group", "config", group, "--set", f"{session}=1", code=1)
+    assert "must be greater than or equal to group.consumer.min.session.timeout.ms" in refused
+    ottla(where, "group", "config", group, "--reset", session)
+    assert "no settings of its own" in ottla(where, "group", "config", group)
+
+
 def test_groups_are_listed_by_state_and_type(node: Server, topic: str, group: str) -> None:
     ottla(node.bootstrap, "group", "reset", group, "--to-latest", "--topic", topic, "--execute")
 

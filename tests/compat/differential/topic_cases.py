@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.compat.differential.cases import BROKER, TOPIC, UNKNOWN_ID, Context, Fields, case
+from tests.compat.differential.cases import BROKER, GROUP, TOPIC, UNKNOWN_ID, Context, Fields, case
 
 
 def create(
@@ -225,6 +225,40 @@ alter("broker dynamic", ("log.retention.ms", 0, "1000000"), kind=BROKER, resourc
 alter(
     "broker default dynamic", ("log.retention.ms", 0, "1000000"), kind=BROKER, resource="", validate_only=True
 )
+INTERVAL = "group.consumer.assignment.interval.ms"
+alter("broker wrong interval", (INTERVAL, 0, "20000"), kind=BROKER, resource="", validate_only=True)
+alter("broker interval", (INTERVAL, 0, "2000"), kind=BROKER, resource="", validate_only=True)
+SESSION = "consumer.session.timeout.ms"
+alter("group read-only", (f"group.{SESSION}", 0, "50000"), kind=BROKER, resource="", validate_only=True)
+for name, value in (
+    (SESSION, "50000"),
+    (SESSION, "1"),
+    (SESSION, "60001"),
+    (SESSION, "soon"),
+    ("consumer.heartbeat.interval.ms", "6000"),
+    ("consumer.heartbeat.interval.ms", "0"),
+    ("consumer.heartbeat.interval.ms", "15001"),
+    ("consumer.assignment.interval.ms", "0"),
+    ("consumer.assignment.interval.ms", "-1"),
+    ("consumer.assignment.interval.ms", "15001"),
+    ("consumer.assignor.offload.enable", "true"),
+    ("share.auto.offset.reset", "by_duration:PT1H"),
+    ("share.auto.offset.reset", "by_duration:-PT1H"),
+    ("share.isolation.level", "read_committed"),
+    ("share.record.lock.duration.ms", "70000"),
+    ("share.delivery.count.limit", "11"),
+    ("streams.num.standby.replicas", "3"),
+    ("streams.initial.rebalance.delay.ms", "999999"),
+):
+    alter(f"group {name}={value}", (name, 0, value), kind=GROUP, resource="differ-config")
+alter("group empty", (SESSION, 0, "50000"), kind=GROUP, resource="")
+alter("group append", (SESSION, 2, "1"), kind=GROUP, resource="differ-config")
+alter("group delete unknown", ("no.such", 1, None), kind=GROUP, resource="differ-config")
+describe("group after changes", GROUP, "differ-config", include_synonyms=True, include_documentation=True)
+alter("group delete", (SESSION, 1, None), kind=GROUP, resource="differ-config")
+describe("group", GROUP, "differ-config-not-there", include_synonyms=True)
+describe("group empty", GROUP, "")
+describe("group after deleting", GROUP, "differ-config", [SESSION], include_synonyms=True)
 alter("type 3", ("x", 0, "1"), kind=3)
 describe("topic after changes", TOPIC, "TOPIC", ["retention.ms", "cleanup.policy", "retention.bytes"])
 

@@ -100,6 +100,20 @@ def test_kafka_configs_of_topics_and_brokers(shell: Shell, topic: str) -> None:
     assert wrong.code != 0 or "InvalidConfigurationException" in wrong.text
 
 
+def test_kafka_configs_of_a_group(shell: Shell) -> None:
+    of_group = ("--entity-type", "groups", "--entity-name", "with-settings")
+    session = "consumer.session.timeout.ms"
+    shell.ok("kafka-configs", "--alter", *of_group, "--add-config", f"{session}=50000")
+    described = shell.ok("kafka-configs", "--describe", *of_group)
+    wrong = shell.run("kafka-configs", "--alter", *of_group, "--add-config", f"{session}=1")
+    shell.ok("kafka-configs", "--alter", *of_group, "--delete-config", session)
+
+    assert f"{session}=50000" in described
+    assert f"DYNAMIC_GROUP_CONFIG:{session}=50000, DEFAULT_CONFIG:group.{session}=45000" in described
+    assert f"{session} must be greater than or equal to group.consumer.min.session.timeout.ms" in wrong.text
+    assert f"{session}=50000" not in shell.ok("kafka-configs", "--describe", *of_group)
+
+
 def test_kafka_configs_of_the_broker(shell: Shell) -> None:
     cluster = shell.ok("kafka-topics", "--describe", "--topic", _any_topic(shell))
     node = re.search(r"Leader: (\d+)", cluster)

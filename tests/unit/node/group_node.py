@@ -38,6 +38,7 @@ class GroupNode:
         self.clock = ManualClock()
         self.image = MetadataImage()
         self.created = 0
+        self.serves_consumer_groups = True
         self.replicas = ReplicaManager(
             broker_id=1,
             log_manager=cast(Any, None),
@@ -118,6 +119,7 @@ class GroupNode:
             groups=self.groups,
             group_lag=self.group_lag,
             metadata=self,
+            serves_consumer_groups=self.serves_consumer_groups,
             endpoint_of=lambda node_id, connection: Endpoint("here", 9092) if node_id == 1 else None,
         )
 

@@ -644,3 +644,22 @@ def test_before_version_1_a_member_needs_no_id_and_from_then_on_it_does() -> Non
         assert (refused.error_code, refused.error_message) == (42, "MemberId can't be empty.")
 
     serving(story)
+
+
+def test_without_the_consumer_protocol_its_requests_are_not_served_as_with_kafka() -> None:
+    async def story(node: GroupNode) -> None:
+        node.serves_consumer_groups = False
+        beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+
+        refused = await call(node, consumer_group_heartbeat, 1, beat)
+        described = await call(
+            node, consumer_group_describe, 1, ConsumerGroupDescribeRequest(group_ids=["g", "h"])
+        )
+
+        assert (refused.error_code, refused.error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
+        assert [(one.group_id, one.error_code) for one in described.groups] == [
+            ("g", ErrorCode.UNSUPPORTED_VERSION),
+            ("h", ErrorCode.UNSUPPORTED_VERSION),
+        ]
+
+    serving(story)

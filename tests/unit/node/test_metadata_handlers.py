@@ -288,6 +288,66 @@ def test_synonyms_come_in_kafkas_order() -> None:
     ]
 
 
+def test_a_groups_setting_stands_before_the_brokers() -> None:
+    session, assignment = "consumer.session.timeout.ms", "consumer.assignment.interval.ms"
+    changes = [
+        IncrementalResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[IncrementalConfig(name=key, config_operation=0, value=value)],
+        )
+        for kind, name, key, value in (
+            (GROUP, "g", session, "50000"),
+            (BROKER, "", f"group.{assignment}", "2000"),
+            (GROUP, "out of range", session, "1"),
+            (BROKER, "0", f"group.{assignment}", "20000"),
+        )
+    ]
+
+    altered, answer, removed, after = ask(
+        (1, IncrementalAlterConfigsRequest(resources=changes)),
+        (4, described(GROUP, "g", session, assignment, "share.isolation.level", "share.session.timeout.ms")),
+        (
+            1,
+            IncrementalAlterConfigsRequest(
+                resources=[
+                    IncrementalResource(
+                        resource_type=GROUP,
+                        resource_name="g",
+                        configs=[IncrementalConfig(name=session, config_operation=1, value=None)],
+                    )
+                ]
+            ),
+        ),
+        (4, described(GROUP, "g", session)),
+        settings={f"group.{session}": "46000"},
+    )
+
+    assert [(one.error_code, one.error_message) for one in altered.responses] == [
+        (0, None),
+        (0, None),
+        (40, f"{session} must be greater than or equal to group.consumer.min.session.timeout.ms"),
+        (40, f"group.{assignment} must be less than or equal to group.consumer.max.assignment.interval.ms"),
+    ]
+    shown = {
+        one.name: (
+            one.value,
+            one.config_source,
+            [(each.name, each.value, each.source) for each in one.synonyms],
+        )
+        for one in answer.results[0].configs
+    }
+    broker_session = [(f"group.{session}", "46000", 4), (f"group.{session}", "45000", 5)]
+    assert shown == {
+        session: ("50000", 8, [(session, "50000", 8), *broker_session]),
+        assignment: ("2000", 3, [(f"group.{assignment}", "2000", 3), (f"group.{assignment}", "1000", 5)]),
+        "share.isolation.level": ("read_uncommitted", 5, [("share.isolation.level", "read_uncommitted", 5)]),
+        "share.session.timeout.ms": ("45000", 5, [("group.share.session.timeout.ms", "45000", 5)]),
+    }
+    assert removed.responses[0].error_code == 0
+    assert [(one.value, one.config_source) for one in after.results[0].configs] == [("46000", 4)]
+
+
 def test_a_setting_that_was_given_in_hours_shows_no_source_as_in_kafka() -> None:
     _, answer = ask(
         (7, CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=1, replication_factor=1)])),

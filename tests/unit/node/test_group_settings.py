@@ -1,0 +1,220 @@
+"""Settings of groups: what a node starts with, what a group may have of its own, and what holds."""
+
+import pytest
+
+from groupcoord.coordinator_config import GroupConfig
+from logstore.errors import ErrorCode, KafkaError
+from node.config import parse_config
+from node.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of
+from node.group_settings import assignor_names, check_dynamic_group_settings
+from node.runtime.group_configs import GroupConfigs
+
+MIN, MAX = (
+    "must be greater than or equal to group.consumer.min.",
+    "must be less than or equal to group.consumer.",
+)
+HEARTBEAT, SESSION = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
+ASSIGNMENT = "group.consumer.assignment.interval.ms"
+
+# What Apache Kafka 4.3.1's GroupCoordinatorConfig says to these settings.
+REFUSED_AT_START: list[tuple[dict[str, str], str]] = [
+    ({HEARTBEAT: "4999"}, f"{HEARTBEAT} {MIN}heartbeat.interval.ms"),
+    ({HEARTBEAT: "15001"}, f"{HEARTBEAT} {MAX}max.heartbeat.interval.ms"),
+    ({SESSION: "44999"}, f"{SESSION} {MIN}session.timeout.ms"),
+    ({SESSION: "60001"}, f"{SESSION} {MAX}max.session.timeout.ms"),
+    ({ASSIGNMENT: "15001"}, f"{ASSIGNMENT} {MAX}max.assignment.interval.ms"),
+    ({"group.consumer.min.assignment.interval.ms": "1001"}, f"{ASSIGNMENT} {MIN}assignment.interval.ms"),
+    (
+        {"group.consumer.min.session.timeout.ms": "70000"},
+        f"group.consumer.max.session.timeout.ms {MIN}session.timeout.ms",
+    ),
+    (
+        {"group.consumer.min.heartbeat.interval.ms": "20000"},
+        f"group.consumer.max.heartbeat.interval.ms {MIN}heartbeat.interval.ms",
+    ),
+    (
+        {"group.consumer.min.assignment.interval.ms": "20000"},
+        f"group.consumer.max.assignment.interval.ms {MIN}assignment.interval.ms",
+    ),
+    (
+        {HEARTBEAT: "45000", "group.consumer.max.heartbeat.interval.ms": "60000"},
+        f"{HEARTBEAT} must be less than {SESSION}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("texts", "sentence"), REFUSED_AT_START)
+def test_a_node_does_not_start_with_settings_that_forbid_each_other(
+    texts: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        parse_config(texts)
+
+    assert (refused.value.code, refused.value.detail) == (ErrorCode.INVALID_CONFIG, sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("group.consumer.assignors", ""),
+        ("group.consumer.assignors", "Range"),
+        ("group.consumer.assignors", "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"),
+        ("group.coordinator.rebalance.protocols", "consumer"),
+        ("group.coordinator.rebalance.protocols", "Classic"),
+        ("group.coordinator.rebalance.protocols", "classic,foo"),
+        ("group.coordinator.rebalance.protocols", ""),
+        ("group.consumer.regex.refresh.interval.ms", "9999"),
+        ("group.consumer.max.size", "0"),
+    ],
+)
+def test_a_value_that_kafka_refuses_is_refused(name: str, text: str) -> None:
+    with pytest.raises(KafkaError, match=name.replace(".", r"\.")) as refused:
+        parse_config({name: text})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_assignors_are_named_by_name_or_by_kafkas_class() -> None:
+    kafkas = "org.apache.kafka.coordinator.group.assignor."
+
+    assert assignor_names(("uniform", "range")) == ("uniform", "range")
+    assert assignor_names((f"{kafkas}RangeAssignor", "range", f"{kafkas}UniformAssignor")) == (
+        "range",
+        "uniform",
+    )
+
+
+def test_a_shorter_session_is_allowed_once_its_minimum_is() -> None:
+    config = parse_config({"group.consumer.min.session.timeout.ms": "6000", SESSION: "7000"})
+
+    assert config.group_consumer_session_timeout_ms == 7000 and not config.warnings
+
+
+def test_the_assignment_interval_changes_while_the_node_runs_but_not_beyond_its_limits() -> None:
+    static = parse_config({"group.consumer.min.assignment.interval.ms": "500"})
+
+    assert static.with_dynamic({ASSIGNMENT: "2000"}, {}).group_consumer_assignment_interval_ms == 2000
+    assert static.with_dynamic({ASSIGNMENT: "2000"}, {ASSIGNMENT: "3000"}).values[ASSIGNMENT] == 3000
+    held = static.with_dynamic({ASSIGNMENT: "100"}, {})  # set before the minimum was raised, by a restart
+    assert held.group_consumer_assignment_interval_ms == 500 and ASSIGNMENT in held.warnings[0]
+    with pytest.raises(KafkaError, match=f"{ASSIGNMENT} {MIN}assignment"):
+        check_dynamic_group_settings(static.values, {ASSIGNMENT: "100"})
+    check_dynamic_group_settings(static.values, {"log.retention.ms": "1"})
+
+
+TO_HIGH, TO_LOW = "must be less than or equal to", "must be greater than or equal to"
+# What Apache Kafka 4.3.1 answers to IncrementalAlterConfigs, all with INVALID_CONFIG.
+REFUSED_OF_A_GROUP: list[tuple[dict[str, str], str]] = [
+    ({"consumer.session.timeout.ms": "1"}, f"consumer.session.timeout.ms {TO_LOW} group.consumer.min."),
+    ({"consumer.session.timeout.ms": "60001"}, f"consumer.session.timeout.ms {TO_HIGH} group.consumer.max."),
+    ({"consumer.heartbeat.interval.ms": "1"}, f"consumer.heartbeat.interval.ms {TO_LOW} group.consumer.min."),
+    ({"consumer.heartbeat.interval.ms": "15001"}, f"consumer.heartbeat.interval.ms {TO_HIGH} group.consumer"),
+    ({"consumer.assignment.interval.ms": "15001"}, f"consumer.assignment.interval.ms {TO_HIGH} group."),
+    (
+        {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "1"},
+        f"consumer.heartbeat.interval.ms {TO_LOW} group.consumer.min.heartbeat.interval.ms",
+    ),
+    ({"share.session.timeout.ms": "1"}, f"share.session.timeout.ms {TO_LOW} group.share.min."),
+    ({"share.record.lock.duration.ms": "70000"}, f"share.record.lock.duration.ms {TO_HIGH} group.share.max"),
+    ({"share.delivery.count.limit": "100"}, f"share.delivery.count.limit {TO_HIGH} group.share.max."),
+    ({"share.partition.max.record.locks": "500000"}, f"share.partition.max.record.locks {TO_HIGH} group."),
+    ({"streams.num.standby.replicas": "3"}, f"streams.num.standby.replicas {TO_HIGH} group.streams.max."),
+    ({"streams.assignment.interval.ms": "99999"}, f"streams.assignment.interval.ms {TO_HIGH} group."),
+    ({"consumer.heartbeat.interval.ms": "0"}, "Invalid value 0 for configuration consumer.heartbeat"),
+    ({"consumer.heartbeat.interval.ms": ""}, "Invalid value  for configuration consumer.heartbeat"),
+    ({"share.isolation.level": "READ_COMMITTED"}, "Invalid value READ_COMMITTED for configuration share."),
+    ({"share.renew.acknowledge.enable": "maybe"}, "Invalid value maybe for configuration share."),
+    ({"consumer.assignor.offload.enable": "true"}, "Unknown group config name: consumer.assignor."),
+    ({"group.consumer.session.timeout.ms": "50000"}, "Unknown group config name: group.consumer."),
+]
+
+
+@pytest.mark.parametrize(("configs", "sentence"), REFUSED_OF_A_GROUP)
+def test_a_group_may_not_have_what_the_broker_does_not_allow(configs: dict[str, str], sentence: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_group_configs(parse_config({}).values, configs)
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.detail.startswith(sentence)
+
+
+def test_a_groups_session_is_longer_than_its_heartbeat_interval() -> None:
+    wide = {
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.max.heartbeat.interval.ms": "50000",
+    }
+    values = parse_config(wide).values
+
+    check_group_configs(values, {"consumer.session.timeout.ms": "6000"})
+    for configs in (
+        {"consumer.heartbeat.interval.ms": "45000"},
+        {"consumer.session.timeout.ms": "7000", "consumer.heartbeat.interval.ms": "7000"},
+    ):
+        with pytest.raises(KafkaError, match=r"timeout\.ms must be greater than consumer\.heartbeat"):
+            check_group_configs(values, configs)
+
+
+JAVAS_DURATIONS = [
+    *(
+        (text, True)
+        for text in ("P1D", "PT1H", "PT1.5S", "PT1,5S", "pt1h", "+PT1H", "PT+1H", "PT0S", "PT1.S")
+    ),
+    ("P1DT1H1M1.123456789S", True),
+    *((text, False) for text in ("", "P", "PT", "P1DT", "PT.5S", "P-1D", "PT-1H", "-PT1H", "P1W", "PT1M1H")),
+    *((text, False) for text in ("PT1.1234567891S", " PT1H", "P99999999999999999999D")),
+]
+
+
+@pytest.mark.parametrize(("text", "is_taken"), JAVAS_DURATIONS)
+def test_durations_are_read_as_java_reads_them(text: str, is_taken: bool) -> None:
+    configs = {"share.auto.offset.reset": f"by_duration:{text}"}
+
+    if is_taken:
+        check_group_configs(parse_config({}).values, configs)
+    else:
+        with pytest.raises(KafkaError, match=r"share\.auto\.offset\.reset"):
+            check_group_configs(parse_config({}).values, configs)
+
+
+def test_defaults_and_reasonable_values_are_allowed_to_a_group() -> None:
+    values = parse_config({}).values
+    texts = {key.name: str(key.default).lower() for key in GROUP_CONFIG_DEF}
+
+    check_group_configs(values, {})
+    check_group_configs(values, texts)
+    check_group_configs(
+        values, {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
+    )
+
+
+def test_what_was_set_while_the_broker_allowed_it_is_held_within_what_it_allows_now() -> None:
+    values = parse_config(
+        {"group.consumer.max.session.timeout.ms": "50000", "group.consumer.min.assignment.interval.ms": "700"}
+    ).values
+    configs = {
+        "consumer.session.timeout.ms": "55000",
+        "consumer.heartbeat.interval.ms": "6000",
+        "consumer.assignment.interval.ms": "0",
+    }
+
+    held = group_config_of(values, configs)
+
+    assert held == GroupConfig(
+        consumer_session_timeout_ms=50_000,
+        consumer_heartbeat_interval_ms=6_000,
+        consumer_assignment_interval_ms=700,
+    )
+
+
+def test_a_group_without_settings_follows_the_broker_at_once() -> None:
+    config = parse_config({})
+    own: dict[str, dict[str, str]] = {"own": {"consumer.assignment.interval.ms": "5"}}
+    configs = GroupConfigs(lambda: config.values, lambda group_id: own.get(group_id, {}))
+
+    before = configs("g").consumer_assignment_interval_ms
+    config = config.with_dynamic({ASSIGNMENT: "2000"}, {})
+
+    assert (before, configs("g").consumer_assignment_interval_ms) == (1000, 2000)
+    assert configs("own").consumer_assignment_interval_ms == 5
+    del own["own"]
+    assert configs("own").consumer_assignment_interval_ms == 2000
