@@ -22,6 +22,9 @@ MAX_BYTES_PER_TURN = 4 * 1024 * 1024
 # So long what was in the page cache is believed to be there still: to ask costs 5 us for 1 MiB, and a peer
 # that reads takes it in two to four pieces.
 CACHED_FOR_S = 0.1
+# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and the loop is
+# woken half as often.
+SEND_BUFFERS = 2
 
 
 class FileSender:
@@ -56,7 +59,7 @@ class FileSender:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
         if send_buffer_bytes > 0:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFERS * send_buffer_bytes)
         self._loop = loop
         self._start_task = start_task
         self._finished = finished
