@@ -4,6 +4,7 @@ The map, bottom-up; a module imports only from lines above its own:
 
 records                TopicRecord, PartitionRecord, ConfigRecord ... in Kafka's own schemas
 metadata_version       which records all brokers can read
+cluster_features       the features that a node knows
 record_codec           records and their batches as bytes
 image                  MetadataImage: what brokers see, immutable
 delta                  what records change: image, records -> next image

@@ -1,10 +1,11 @@
 """Finalized features: what the whole cluster does, set by UpdateFeatures (KIP-584, KIP-778)."""
 
 from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply, UpgradeType
 from metadata_raft.decision import Decision
 from metadata_raft.image import MetadataImage
-from metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION, writes_the_same
+from metadata_raft.metadata_version import METADATA_VERSION, writes_the_same
 from metadata_raft.records import BrokerFeature, FeatureLevelRecord, MetadataRecord
 
 UNSUPPORTED = (0, 0)
@@ -38,10 +39,13 @@ def check_supported(image: MetadataImage, broker_id: int, features: list[BrokerF
 
 
 def first_features(image: MetadataImage) -> list[MetadataRecord]:
-    """What a cluster without a metadata.version begins with."""
+    """What a cluster without a metadata.version, which is a new one, begins with."""
     if METADATA_VERSION in image.features:
         return []
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)]
+    return [
+        FeatureLevelRecord(name=name, feature_level=highest)
+        for name, (_, highest) in SUPPORTED_FEATURES.items()
+    ]
 
 
 def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:

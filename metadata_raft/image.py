@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from logstore.topic_partition import ZERO_UUID, TopicPartition
+from metadata_raft.cluster_features import GROUP_VERSION
 from metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
@@ -185,6 +186,11 @@ class MetadataImage:
         """The level in which records are written; the highest while none is finalized."""
         level = self.features.get(METADATA_VERSION, LATEST_METADATA_VERSION)
         return min(max(level, LOWEST_METADATA_VERSION), LATEST_METADATA_VERSION)
+
+    @property
+    def group_version(self) -> int:
+        """1 if groups may speak the consumer protocol (KIP-848), else 0."""
+        return self.features.get(GROUP_VERSION, 0)
 
     def active_brokers(self) -> list[BrokerImage]:
         """The brokers that are up, by id."""

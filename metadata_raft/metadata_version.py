@@ -12,9 +12,6 @@ METADATA_VERSION: Final = "metadata.version"
 LOWEST_METADATA_VERSION: Final = 17
 LATEST_METADATA_VERSION: Final = 30
 
-# What a node of this release says of itself when it registers.
-SUPPORTED_FEATURES: Final = {METADATA_VERSION: (LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION)}
-
 ELIGIBLE_LEADER_REPLICAS_SINCE: Final = 23  # 4.0-IV1
 CORDONED_LOG_DIRS_SINCE: Final = 30  # 4.3-IV0
 # The levels at which a record got a new version. Kafka does not go back behind such a one: what newer

@@ -26,10 +26,10 @@ from logstore.log_manager import LogManager
 from logstore.partition_log import PartitionLog
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.volume import DirectoryLock
+from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.commands import CreateTopics
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.metadata_version import SUPPORTED_FEATURES
 from metadata_raft.quorum import Quorum
 from node import broker_start
 from node.broker_start import connection_limits
@@ -422,7 +422,8 @@ class Broker:
     @property
     def serves_consumer_groups(self) -> bool:
         """Whether groups may speak the consumer protocol (KIP-848)."""
-        return CONSUMER in self.config.group_coordinator_rebalance_protocols
+        is_enabled = CONSUMER in self.config.group_coordinator_rebalance_protocols
+        return is_enabled and self.metadata.image.group_version >= 1
 
     def tell_groups(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self.log_notes()

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from logstore.errors import KafkaError
+from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.commands import (
     AlterConfigs,
     BrokerEndpoint,
@@ -28,7 +29,6 @@ from metadata_raft.commands import (
     ResourceChanges,
 )
 from metadata_raft.image import Endpoint
-from metadata_raft.metadata_version import SUPPORTED_FEATURES
 from metadata_raft.records import ConfigResourceType
 from node.cli.local_cluster import HOST, NodeHome, NodeProcess, wait_until_ready, write_homes
 from node.net.peer_handshake import PeerGate, PeerIdentity

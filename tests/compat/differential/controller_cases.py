@@ -93,7 +93,7 @@ listed("unknown", [("nobody", [0]), ("TOPIC", [7, -1])])
 # ---- features ----------------------------------------------------------------------------------------------
 
 
-def features(name: str, *updates: tuple[str, int, int], validate_only: bool = True) -> None:
+def features(name: str, *updates: tuple[str, int, int], validate_only: bool = True, since: int = 0) -> None:
     def ask(c: Context) -> Fields:
         listed: list[Fields] = []
         for feature, level, kind in updates:
@@ -108,7 +108,7 @@ def features(name: str, *updates: tuple[str, int, int], validate_only: bool = Tr
             asked["validate_only"] = validate_only
         return asked
 
-    case("update_features", name, ask)
+    case("update_features", name, ask, since=since)
 
 
 features("as it is", ("metadata.version", 30, 1))
@@ -122,6 +122,11 @@ features("an odd type", ("metadata.version", 30, 9))
 features("unknown", ("nonsense", 1, 1))
 features("unknown at 0", ("nonsense", 0, 1))
 features("without a name", ("", 1, 1))
+features("group.version too high", ("group.version", 2, 1))
+features("group.version lower", ("group.version", 0, 1))
+# Version 0 lowers nothing in Apache Kafka, whether or not it allows that.
+features("group.version lower safely", ("group.version", 0, 2), since=1)
+features("group.version as it was", ("group.version", 1, 1), validate_only=False)
 features("two, one bad", ("metadata.version", 30, 1), ("nonsense", 1, 1))
 features("nothing")
 

@@ -264,6 +264,12 @@ def test_kafka_features(shell: Shell) -> None:
 
     assert re.search(r"metadata.version.*FinalizedVersionLevel: \S+", described), described
     assert refused.code == 1
+    assert re.search(r"group.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+Fin.*: 1", described)
+    try:
+        shell.ok("kafka-features", "downgrade", "--feature", "group.version=0")
+        assert re.search(r"group.version.*FinalizedVersionLevel: 0", shell.ok("kafka-features", "describe"))
+    finally:
+        shell.ok("kafka-features", "upgrade", "--feature", "group.version=1")
 
 
 def test_kafka_cluster_lists_endpoints(shell: Shell) -> None:

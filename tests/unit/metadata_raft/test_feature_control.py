@@ -1,14 +1,18 @@
 """Finalized features, and metadata.version among them."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.cluster_features import GROUP_VERSION, SUPPORTED_FEATURES
 from metadata_raft.commands import FeatureUpdate, RegisterBroker, UpdateFeatures, UpgradeType
 from metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
 from metadata_raft.record_codec import MetadataBatch, encode_record, written_version
 from metadata_raft.records import (
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -101,8 +105,62 @@ def test_a_new_cluster_begins_at_the_latest_level() -> None:
     assert due is not None
     world.controller.replay(MetadataBatch(0, 1, NOW_MS, due.records))
 
-    assert world.image.features == {METADATA_VERSION: LATEST_METADATA_VERSION}
+    assert world.image.features == {METADATA_VERSION: LATEST_METADATA_VERSION, GROUP_VERSION: 1}
+    assert world.image.group_version == 1
     assert world.controller.activate(world.image, 0) is None
+
+
+THIS_RELEASE = SUPPORTED_FEATURES
+OLDER_RELEASE = {METADATA_VERSION: SUPPORTED_FEATURES[METADATA_VERSION]}
+
+
+def register(world: MetadataWorld, broker_id: int, features: Mapping[str, tuple[int, int]]) -> None:
+    world.submit(
+        RegisterBroker(
+            broker_id=broker_id,
+            incarnation_id=world.uuid(),
+            log_dirs=[world.uuid()],
+            features=[
+                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in features.items()
+            ],
+        )
+    )
+
+
+def set_group_version(world: MetadataWorld, level: int, kind: UpgradeType = UPGRADE) -> None:
+    update = FeatureUpdate(feature=GROUP_VERSION, max_version_level=level, upgrade_type=kind)
+    world.submit(UpdateFeatures(feature_updates=[update]))
+
+
+def test_an_older_cluster_has_consumer_groups_when_somebody_says_so() -> None:
+    world = MetadataWorld(brokers=0)
+    level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
+    world.controller.replay(MetadataBatch(0, 1, NOW_MS, [level]))
+    register(world, 0, THIS_RELEASE)
+
+    assert world.controller.activate(world.image, 0) is None and world.image.group_version == 0
+    set_group_version(world, 1)
+    assert world.image.group_version == 1
+    with pytest.raises(KafkaError, match="Can't downgrade"):
+        set_group_version(world, 0)
+    set_group_version(world, 0, SAFE)
+    assert world.image.group_version == 0 and GROUP_VERSION not in world.image.features
+    with pytest.raises(KafkaError, match="Broker 0 only supports versions 0-1"):
+        set_group_version(world, 2)
+
+
+def test_nodes_of_an_older_release_and_consumer_groups_exclude_each_other() -> None:
+    world = MetadataWorld(brokers=0)
+    register(world, 0, THIS_RELEASE)
+    register(world, 1, OLDER_RELEASE)
+
+    with pytest.raises(KafkaError, match="Broker 1 does not support this feature"):
+        set_group_version(world, 1)
+    register(world, 1, THIS_RELEASE)
+    set_group_version(world, 1)
+    with pytest.raises(KafkaError, match=r"broker 1 does not support finalized version 1 of group\.version"):
+        register(world, 1, OLDER_RELEASE)
 
 
 # Of each record the versions that Apache Kafka writes at 3.7-IV2, 4.0-IV0, 4.0-IV1 and 4.3-IV0.

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from logstore.schema_compiler import decode, encode
+from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.commands import BrokerHeartbeat
 from metadata_raft.image import Endpoint
-from metadata_raft.metadata_version import SUPPORTED_FEATURES
 from metadata_raft.quorum_memory import MemoryQuorum
 from node.clock import ManualClock
 from node.config import BrokerConfig, parse_config

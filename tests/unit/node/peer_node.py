@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.metadata_version import SUPPORTED_FEATURES
 from node.clock import ManualClock
 from node.config import parse_config
 from node.kafka_api.dispatch import Dispatcher

@@ -7,8 +7,9 @@ import pytest
 
 from logstore.errors import ErrorCode
 from logstore.topic_partition import uuid_to_text
+from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.commands import BrokerHeartbeat, RegisterBroker
-from metadata_raft.metadata_version import METADATA_VERSION, SUPPORTED_FEATURES
+from metadata_raft.metadata_version import METADATA_VERSION
 from metadata_raft.records import BrokerEndpoint, BrokerFeature
 from node.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from node.wire.messages.alter_partition_reassignments import (

@@ -1,0 +1,22 @@
+"""The features that a node of this release knows, and the levels that they may have (KIP-584).
+
+A new cluster begins at the highest level of each. One whose nodes are replaced one by one keeps the levels
+that it has, and lacks those that came later, until UpdateFeatures raises them.
+"""
+
+from typing import Final
+
+from metadata_raft.metadata_version import (
+    LATEST_METADATA_VERSION,
+    LOWEST_METADATA_VERSION,
+    METADATA_VERSION,
+)
+
+# Whether there are consumer groups (KIP-848): 0 no, 1 yes. Older nodes could not coordinate them.
+GROUP_VERSION: Final = "group.version"
+
+# What a node says of itself when it registers.
+SUPPORTED_FEATURES: Final = {
+    METADATA_VERSION: (LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION),
+    GROUP_VERSION: (0, 1),
+}
