@@ -21,6 +21,7 @@ offset_commands     what is asked of committed offsets
 admin_commands      what administrators ask of groups
 consumer_commands   what is asked of consumer groups
 timer_commands      what timers bring
+migration_commands  what a group that changes its protocol has to do
 commands            all that a shard can be asked
 group_records       offsets and classic groups in __consumer_offsets
 consumer_records    consumer groups (KIP-848) in __consumer_offsets
@@ -57,13 +58,16 @@ offset_delete       OffsetDelete, and offsets of topics that are gone
 offset_expiry       expiry of offsets and groups; DeleteGroups
 describe_groups     DescribeGroups, ListGroups
 consumer_describe   ConsumerGroupDescribe
+downgrade_group     a consumer group becomes a classic one
 consumer_membership  members of consumer groups come and go
 member_change       what a member's change means for its consumer group
 consumer_regexes    expressions that members subscribe to
+upgrade_group       a classic group becomes a consumer group
 consumer_request    what a ConsumerGroupHeartbeat must have
 consumer_leave      a member leaves its consumer group
 consumer_heartbeat  ConsumerGroupHeartbeat
 consumer_timers     timers of consumer groups
+join_consumer_group  JoinGroup at a consumer group
 classic_in_consumer  members of the classic protocol at a consumer group
 coordinator         one shard: dispatch, replay, start, stop
 """

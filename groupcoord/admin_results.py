@@ -21,6 +21,7 @@ class MemberDescription(NamedTuple):
 class GroupDescription:
     group_id: str
     error: ErrorCode = ErrorCode.NONE
+    detail: str = ""
     state: str = ""
     protocol_type: str = ""
     protocol_name: str = ""

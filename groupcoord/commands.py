@@ -17,6 +17,7 @@ from groupcoord.consumer_commands import (
     TopicsChanged,
 )
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from groupcoord.migration_commands import ExpireMemberJoin, ExpireMemberSync, FinishDowngrade, FinishUpgrade
 from groupcoord.offset_commands import (
     EndTransaction,
     ForgetOffsets,
@@ -61,7 +62,11 @@ TimerCommand: TypeAlias = (
     | ExpireConsumerSession
     | ExpireRevocation
     | ComputeTarget
+    | ExpireMemberJoin
+    | ExpireMemberSync
     | ExpireOffsets
 )
 NodeCommand: TypeAlias = EndTransaction | ForgetOffsets | ForgetTopics | TopicsChanged | RegexesResolved
-Command: TypeAlias = ClientCommand | TimerCommand | NodeCommand
+# What a decision leaves to be done once its records were replayed.
+InnerCommand: TypeAlias = FinishDowngrade | FinishUpgrade
+Command: TypeAlias = ClientCommand | TimerCommand | NodeCommand | InnerCommand

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from groupcoord.assignment import Assignment
 from groupcoord.consumer_member import ConsumerMember
+from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMemberMetadataRecord,
@@ -71,6 +72,8 @@ class ConsumerGroup:
         self.changed_topics: set[str] = set()  # those of its topics that changed since, as far as was heard
         # Soft state: when its expressions were matched aside last, even if it came to nothing.
         self.resolving_since_ms: int | None = None
+        # Soft state: classic members that were told to join again; a timer runs for each.
+        self.awaited_joins: set[str] = set()
         self.timeline = Timeline()
         # Counters over members and expressions, so that a heartbeat need not look at all of them.
         self._topics: dict[str, int] = {}  # name -> members and expressions that want it
@@ -213,15 +216,34 @@ class ConsumerGroup:
         return max(assignors, key=lambda name: votes.get(name, 0))  # max takes the first of equals
 
     def has_classic_members_only(self, except_: Collection[str]) -> bool:
-        """Whether all members but these speak the classic protocol."""
+        """Whether all members but these (all of them members) speak the classic protocol."""
         classic_leaving = sum(self.members[one].classic is not None for one in except_ if one in self.members)
         return self._classic_count - classic_leaving == len(self.members) - len(except_)
 
-    def tombstones(self) -> list[ConsumerGroupRecord]:
-        """What removes the group from the log, whoever is in it."""
+    def supports_classic(self, protocol_type: str, protocols: Collection[str]) -> bool:
+        """Whether somebody who offers these can join: all classic members have to share one."""
+        if protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        return any(self._classic_protocols.get(name, 0) == self._classic_count for name in protocols)
+
+    def waits_for_unreleased(self, member: ConsumerMember) -> bool:
+        """Whether partitions of its target are still with others."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return any(
+            partition not in member.assigned.get(topic_id, ())
+            and self.owner_epoch(topic_id, partition) != NO_OWNER
+            for topic_id, partitions in self.targets.get(member.member_id, {}).items()
+            for partition in partitions
+        )
+
+    def tombstones(self, renamed: Mapping[str, str] = {}) -> list[ConsumerGroupRecord]:
+        """What removes the group from the log, whoever is in it; some members under the ids that they are
+        about to have.
+        """
         group_id = self.group_id
         records: list[ConsumerGroupRecord] = []
-        members = sorted(self.members)
+        members = sorted(renamed.get(one, one) for one in self.members)
         records += [ConsumerGroupCurrentMemberAssignmentRecord(group_id, one, None) for one in members]
         records += [ConsumerGroupTargetAssignmentMemberRecord(group_id, one, None) for one in members]
         records.append(ConsumerGroupTargetAssignmentMetadataRecord(group_id, None))
@@ -298,10 +320,13 @@ class ConsumerGroup:
             self._own(member)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
+        if member.classic is None:
+            self.awaited_joins.discard(member.member_id)
 
     def _remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
         self.targets.pop(member_id, None)
+        self.awaited_joins.discard(member_id)
         if member is None:
             return
         self._count_member(member, -1, None)
@@ -395,6 +420,7 @@ class ConsumerGroup:
         assert fresh.static_members == self.static_members
         assert all(self.group_id in self._groups_by_topic[topic] for topic in self._topics)
         assert self.regexes.keys() <= self._regex_members.keys(), "an expression outlived its subscribers"
+        assert all(self.members[one].classic is not None for one in self.awaited_joins)
 
 
 def _count(counts: dict[str, int], names: Iterable[str], difference: int) -> None:

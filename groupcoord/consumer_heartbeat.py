@@ -9,7 +9,6 @@ What is found to have changed is one batch of records, in Kafka's order.
 from dataclasses import replace
 
 from groupcoord.assignment import is_subset, listed
-from groupcoord.classic_group import ClassicGroup
 from groupcoord.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_leave import leave_consumer_group
@@ -17,24 +16,24 @@ from groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPO
 from groupcoord.consumer_membership import (
     checked_append,
     replace_member,
-    revocation_key,
     revocation_timer,
-    session_key,
     start_consumer_session,
+    timers_of,
 )
 from groupcoord.consumer_records import ConsumerGroupRegularExpressionRecord
 from groupcoord.consumer_regexes import RegexStatus, change_regex
 from groupcoord.consumer_request import check_request
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD
-from groupcoord.effects import CancelTimer, Effect, Reply, TimerKey
-from groupcoord.group_records import GroupMetadataRecord
-from groupcoord.group_state import GroupState
+from groupcoord.effects import Effect, Follow, Noted, Reply
 from groupcoord.member_change import bump_epoch, next_target, why_bumped
+from groupcoord.migration_commands import FinishUpgrade
 from groupcoord.reconciliation import reconcile
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
 from groupcoord.target_assignment import compute_target, topic_ids
+from groupcoord.timeline import Cause, Event
+from groupcoord.upgrade_group import upgrade
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -42,7 +41,7 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     check_request(command, shard.config.group_consumer_assignors)
     if command.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         return leave_consumer_group(shard, command, now_ms)
-    group, records, effects = _group(shard, command)
+    group, records, effects = _group(shard, command, now_ms)
     member_id = command.member_id or shard.new_uuid()
     if len(group.members) >= shard.config.group_consumer_max_size and member_id not in group.members:
         raise KafkaError(
@@ -53,10 +52,9 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     before, replaced = _member(group, command, member_id)
     if replaced is not None:
         records += replace_member(group, replaced, before)
-        effects += [
-            CancelTimer(session_key(group, replaced.member_id)),
-            CancelTimer(revocation_key(group, replaced.member_id)),
-        ]
+        effects += timers_of(group, replaced.member_id)
+    elif before.classic is not None:
+        effects += timers_of(group, member_id)
     after = _updated(before, command)
     if after != before or not (replaced or member_id in group.members):
         records.append(after.metadata_record(group.group_id))
@@ -123,34 +121,29 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
 
 
 def _group(
-    shard: Shard, command: ConsumerGroupHeartbeat
+    shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int
 ) -> tuple[ConsumerGroup, list[GroupRecord], list[Effect]]:
-    """The group, or for who joins a new one, which exists when its records are replayed; and the end of an
-    empty classic group in its place.
+    """The group; for who joins, also a new one or one that was a classic group: it will exist when these
+    records are replayed.
     """
     group_id, joins = command.group_id, command.member_epoch == JOIN_EPOCH
     group = shard.group(group_id)
     if isinstance(group, ConsumerGroup):
         return group, [], []
-    records: list[GroupRecord] = []
-    effects: list[Effect] = []
-    if isinstance(group, ClassicGroup):
+    if group is not None:
         if not joins:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        if group.state is not GroupState.EMPTY:
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Cannot upgrade classic group {group_id} to consumer group "
-                "because online upgrade is disabled.",
-            )
-        records.append(GroupMetadataRecord(group_id, None))
-        pending = sorted(group.pending_join_members)
-        effects += [CancelTimer(TimerKey("session", group_id, member_id)) for member_id in pending]
-    elif not joins:
+        upgraded = upgrade(shard, group)
+        effects: list[Effect] = [Follow(FinishUpgrade(group_id=group_id, timeline=group.timeline))]
+        if not group.is_empty:
+            event = Event(Cause.UPGRADED, now_ms, command.member_id, command.client_id)
+            effects.append(Noted(group_id, event, group.generation_id))
+        return upgraded.group, upgraded.records, [*effects, *upgraded.effects]
+    if not joins:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-    elif len(shard.groups) >= MAX_GROUPS_PER_SHARD:
+    if len(shard.groups) >= MAX_GROUPS_PER_SHARD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
-    return ConsumerGroup(group_id, {}), records, effects
+    return ConsumerGroup(group_id, {}), [], []
 
 
 def _member(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from groupcoord.consumer_commands import ComputeTarget, ExpireConsumerSession, ExpireRevocation
 from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
+from groupcoord.consumer_member import ClassicPart, ConsumerMember
 from groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMemberMetadataRecord,
@@ -14,6 +14,7 @@ from groupcoord.consumer_records import (
     ConsumerGroupRegularExpressionRecord,
     ConsumerGroupTargetAssignmentMemberRecord,
 )
+from groupcoord.downgrade_group import downgrade
 from groupcoord.effects import Append, CancelTimer, Effect, Noted, StartTimer, TimerKey
 from groupcoord.group_hash import group_hash
 from groupcoord.member_state import MemberState
@@ -32,13 +33,32 @@ def revocation_key(group: ConsumerGroup, member_id: str) -> TimerKey:
     return TimerKey("rebalance", group.group_id, member_id)
 
 
+def member_join_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("member-join", group.group_id, member_id)
+
+
+def member_sync_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("member-sync", group.group_id, member_id)
+
+
+def timers_of(group: ConsumerGroup, member_id: str) -> list[CancelTimer]:
+    """The end of all timers of a member that is one no more."""
+    purposes = ("session", "rebalance", "member-join", "member-sync")
+    return [CancelTimer(TimerKey(purpose, group.group_id, member_id)) for purpose in purposes]
+
+
 def assign_key(group: ConsumerGroup) -> TimerKey:
     return TimerKey("assign", group.group_id)
 
 
-def start_consumer_session(shard: Shard, group: ConsumerGroup, member_id: str) -> StartTimer:
-    """Give the member its session timeout, from now on."""
-    timeout_ms = shard.group_config(group.group_id).consumer_session_timeout_ms
+def start_consumer_session(
+    shard: Shard, group: ConsumerGroup, member_id: str, classic: ClassicPart | None = None
+) -> StartTimer:
+    """Give the member its session timeout, from now on; a classic one has its own."""
+    if classic is None:
+        timeout_ms = shard.group_config(group.group_id).consumer_session_timeout_ms
+    else:
+        timeout_ms = classic.session_timeout_ms
     command = ExpireConsumerSession(group_id=group.group_id, member_id=member_id)
     return StartTimer(session_key(group, member_id), timeout_ms, command)
 
@@ -104,18 +124,24 @@ def noted(
 
 
 def fence_members(
-    shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int, cause: Cause
+    shard: Shard,
+    group: ConsumerGroup,
+    members: Sequence[ConsumerMember],
+    now_ms: int,
+    cause: Cause,
+    reason: str = "",
 ) -> list[Effect]:
-    """Remove them: the others shall share what they had."""
+    """Remove them: the others shall share what they had, or are a classic group again."""
+    why = [noted(group, cause, now_ms, member, reason) for member in members]
+    downgraded = downgrade(shard, group, [each.event for each in why], now_ms)
+    if downgraded is not None:
+        return downgraded
     records: list[ConsumerGroupRecord] = []
     effects: list[Effect] = []
     lost: dict[str, int] = {}
     for member in members:
         records += member_tombstones(group.group_id, member.member_id)
-        effects += [
-            CancelTimer(session_key(group, member.member_id)),
-            CancelTimer(revocation_key(group, member.member_id)),
-        ]
+        effects += timers_of(group, member.member_id)
         if member.topic_regex:
             lost[member.topic_regex] = lost.get(member.topic_regex, 0) + 1
     dropped = sorted(regex for regex, count in lost.items() if group.regex_member_count(regex) == count)
@@ -123,7 +149,12 @@ def fence_members(
     names = group.topics_after(members, (), dict.fromkeys(dropped))
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, group_hash(names, shard.topics)))
-    if len(members) == len(group.members):
+    gone = {member.member_id for member in members}
+    if len(gone) == len(group.members):
         effects.append(CancelTimer(assign_key(group)))
-    effects += [noted(group, cause, now_ms, member) for member in members]
+    elif group.has_classic_members_only(gone):
+        # Those who are left hear of a new target, but do not have one made, unless they join again.
+        interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
+        effects.append(assign_timer(group, interval_ms))
+    effects += why
     return [*checked_append(shard, records), *effects]

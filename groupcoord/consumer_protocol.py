@@ -1,10 +1,79 @@
-"""What consumers of a classic group say to each other in the metadata of their assignors."""
+"""What consumers of a classic group say to each other in the metadata of their assignors.
+
+Apache Kafka's ConsumerProtocolSubscription and -Assignment, versions 0 to 3. A newer version is read as the
+newest known one: it can only have added fields at the end.
+"""
+
+import struct as binary
+from collections.abc import Sequence
+from typing import TypeVar
+
+from logstore import schema, schema_compiler
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import message, struct
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+NEWEST_VERSION = 3
+
+T = TypeVar("T")
+
+
+@struct
+class OwnedTopic:
+    topic: str = schema.string()
+    partitions: Sequence[int] = schema.array(schema.int32)
+
+
+@message(versions=(0, NEWEST_VERSION))
+class Subscription:
+    topics: Sequence[str] = schema.array(schema.string)
+    user_data: bytes | None = schema.bytes_(nullable_since=0, default=None)
+    owned_partitions: Sequence[OwnedTopic] = schema.array(OwnedTopic, since=1)
+    generation_id: int = schema.int32(since=2, default=-1)
+    rack_id: str | None = schema.string(since=3, nullable_since=3, default=None)
+
+
+@message(versions=(0, NEWEST_VERSION))
+class AssignedPartitions:
+    assigned_partitions: Sequence[OwnedTopic] = schema.array(OwnedTopic)
+    user_data: bytes | None = schema.bytes_(nullable_since=0, default=None)
+
+
+def decode_subscription(metadata: bytes) -> Subscription:
+    """UNKNOWN_SERVER_ERROR for bytes that are none, as Kafka answers."""
+    return _decode(Subscription, metadata)
+
+
+def decode_assignment(assignment: bytes) -> AssignedPartitions:
+    """UNKNOWN_SERVER_ERROR for bytes that are none."""
+    return _decode(AssignedPartitions, assignment)
+
+
+def encode_assignment(version: int, topics: Sequence[tuple[str, Sequence[int]]]) -> bytes:
+    """Topics with their partitions, in a version that a member with a subscription of that version reads."""
+    assigned = [OwnedTopic(topic=topic, partitions=partitions) for topic, partitions in topics]
+    value = AssignedPartitions(assigned_partitions=assigned)
+    return schema_compiler.encode_versioned(value, max(min(version, NEWEST_VERSION), 0))
+
+
+def version_of(metadata: bytes) -> int:
+    """The version that a subscription names; 0 for bytes that name none."""
+    return int(binary.unpack_from(">h", metadata)[0]) if len(metadata) >= 2 else 0
+
+
+def _decode(cls: type[T], content: bytes) -> T:
+    try:
+        version = version_of(content) if len(content) >= 2 else -1
+        value, _ = schema_compiler.decoder(cls, min(version, NEWEST_VERSION))(content, 2)
+    except KafkaError as error:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"malformed embedded consumer protocol: {error.detail}"
+        ) from error
+    return value
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """The topics in a consumer's subscription (ConsumerProtocolSubscription), or None if it is not one.
+    """The topics in a consumer's subscription, or None if it is not one.
 
     Layout since version 0: int16 version, int32 count of topics, each an int16 length and UTF-8; what follows
     belongs to later versions. Assignors of our own making may send anything, so bytes that are no

@@ -9,8 +9,9 @@ from groupcoord.consumer_membership import (
     revocation_timer,
     start_consumer_session,
 )
-from groupcoord.effects import Effect, StartTimer
+from groupcoord.effects import Effect
 from groupcoord.member_state import MemberState
+from groupcoord.migration_commands import ExpireMemberJoin, ExpireMemberSync
 from groupcoord.shard import Shard
 from groupcoord.timeline import Cause
 
@@ -33,15 +34,33 @@ def expire_revocation(shard: Shard, command: ExpireRevocation, now_ms: int) -> l
     return fence_members(shard, group, [member], now_ms, Cause.REVOCATION_TIMED_OUT)
 
 
+def expire_member_join(shard: Shard, command: ExpireMemberJoin, now_ms: int) -> list[Effect]:
+    """A classic member was told to join again and did not in time."""
+    return _expire_classic(shard, command, now_ms, Cause.REBALANCE_TIMED_OUT)
+
+
+def expire_member_sync(shard: Shard, command: ExpireMemberSync, now_ms: int) -> list[Effect]:
+    """A classic member joined and did not ask for its assignment in time."""
+    return _expire_classic(shard, command, now_ms, Cause.SYNC_TIMED_OUT)
+
+
+def _expire_classic(
+    shard: Shard, command: ExpireMemberJoin | ExpireMemberSync, now_ms: int, cause: Cause
+) -> list[Effect]:
+    group = shard.consumer_group(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is None or member is None or member.classic is None:
+        return []
+    return fence_members(shard, group, [member], now_ms, cause)
+
+
 def timers_of_loaded(shard: Shard, group: ConsumerGroup) -> list[Effect]:
     """Each member has its session to show up; those that were to give up partitions their time for it."""
     effects: list[Effect] = []
     for member in group.members.values():
+        effects.append(start_consumer_session(shard, group, member.member_id, member.classic))
         if member.classic is not None:
-            started = start_consumer_session(shard, group, member.member_id)
-            effects.append(StartTimer(started.key, member.classic.session_timeout_ms, started.command))
-            continue
-        effects.append(start_consumer_session(shard, group, member.member_id))
+            continue  # it has a time for its next join, from when it is told to
         if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch != LEAVE_STATIC_EPOCH:
             effects.append(revocation_timer(group, member))
     if group.members and group.group_epoch > group.assignment_epoch:

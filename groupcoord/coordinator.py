@@ -11,7 +11,7 @@ about to append. If an append fails, the caller drops the coordinator and loads 
 
 from groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
 from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_in_consumer import refuse_classic_member
+from groupcoord.classic_in_consumer import decide_in_consumer_group
 from groupcoord.commands import Command
 from groupcoord.consumer_commands import (
     ComputeTarget,
@@ -27,16 +27,20 @@ from groupcoord.consumer_heartbeat import compute_put_off_target, consumer_heart
 from groupcoord.consumer_regexes import regexes_resolved
 from groupcoord.consumer_timers import (
     expire_consumer_session,
+    expire_member_join,
+    expire_member_sync,
     expire_revocation,
     timers_of_loaded,
     topics_changed,
 )
 from groupcoord.describe_groups import describe_groups, list_groups
+from groupcoord.downgrade_group import finish_downgrade
 from groupcoord.effects import Append, Effect, Follow, Noted, Refuse, StartTimer
 from groupcoord.heartbeat import heartbeat
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberCommand, SyncGroup
+from groupcoord.migration_commands import ExpireMemberJoin, ExpireMemberSync, FinishDowngrade, FinishUpgrade
 from groupcoord.offset_commands import (
     EndTransaction,
     ForgetOffsets,
@@ -67,6 +71,7 @@ from groupcoord.timer_commands import (
     ExpireSync,
     ExtendInitialRebalance,
 )
+from groupcoord.upgrade_group import finish_upgrade
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -171,6 +176,14 @@ class Coordinator:
                 return expire_revocation(shard, command, now_ms)
             case ComputeTarget():
                 return compute_put_off_target(shard, command, now_ms)
+            case ExpireMemberJoin():
+                return expire_member_join(shard, command, now_ms)
+            case ExpireMemberSync():
+                return expire_member_sync(shard, command, now_ms)
+            case FinishUpgrade():
+                return finish_upgrade(shard, command)
+            case FinishDowngrade():
+                return finish_downgrade(shard, command, now_ms)
             case RegexesResolved():
                 return regexes_resolved(shard, command, now_ms)
             case TopicsChanged():
@@ -194,10 +207,8 @@ class Coordinator:
         match group:
             case None | ClassicGroup():
                 return _decide_in_classic_group(self.shard, group, command, now_ms)
-            case ConsumerGroup() if group.is_empty and isinstance(command, JoinGroup):
-                return [Append(group.tombstones()), Follow(command)]
             case ConsumerGroup():
-                return refuse_classic_member(command)
+                return decide_in_consumer_group(self.shard, group, command, now_ms)
 
 
 def _decide_in_classic_group(

@@ -48,7 +48,7 @@ class CoordinatorConfig:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2**31 - 1
-    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.DISABLED
+    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_regex_refresh_interval_ms: int = 600_000

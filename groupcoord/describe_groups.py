@@ -20,7 +20,7 @@ CONSUMER_TYPE = "consumer"
 
 
 def describe_groups(shard: Shard, command: DescribeGroups) -> list[Effect]:
-    groups = [_describe(group_id, shard.classic_group(group_id)) for group_id in command.group_ids]
+    groups = [_describe(group_id, shard.group(group_id)) for group_id in command.group_ids]
     return [Reply(command.token, DescribeGroupsResult(groups=groups), shows_state=True)]
 
 
@@ -40,10 +40,14 @@ def _listed(group: Group) -> ListedGroup:
     return ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, CONSUMER_TYPE)
 
 
-def _describe(group_id: str, group: ClassicGroup | None) -> GroupDescription:
-    if group is None:
+def _describe(group_id: str, group: Group | None) -> GroupDescription:
+    if not isinstance(group, ClassicGroup):
+        what = "not found." if group is None else "is not a classic group."
         return GroupDescription(
-            group_id=group_id, error=ErrorCode.GROUP_ID_NOT_FOUND, state=GroupState.DEAD.value
+            group_id=group_id,
+            error=ErrorCode.GROUP_ID_NOT_FOUND,
+            detail=f"Group {group_id} {what}",
+            state=GroupState.DEAD.value,
         )
     # What members say under a protocol means something only once the group has chosen one for good.
     chosen = group.protocol_name if group.state is GroupState.STABLE else None

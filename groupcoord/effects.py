@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
 from groupcoord.aside import AsideWork
-from groupcoord.commands import ClientCommand, TimerCommand
+from groupcoord.commands import ClientCommand, InnerCommand, TimerCommand
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from groupcoord.offset_commands import Producer
@@ -40,7 +40,7 @@ Result: TypeAlias = (
 class TimerKey(NamedTuple):
     """The name of a timer within a shard; starting it again moves it."""
 
-    purpose: str  # "session", "join", "sync", "rebalance", "assign", "offsets"
+    purpose: str  # "session", "join", "sync", "rebalance", "member-join", "member-sync", "assign", "offsets"
     group_id: str = ""
     member_id: str = ""
 
@@ -83,7 +83,7 @@ class CancelTimer:
 class Follow:
     """Decide this once the appends before it were replayed; the core does so itself."""
 
-    command: ClientCommand
+    command: ClientCommand | InnerCommand
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,19 +39,18 @@ from logstore.errors import ErrorCode, KafkaError
 
 def join_group(shard: Shard, group: ClassicGroup | None, command: JoinGroup, now_ms: int) -> list[Effect]:
     config = shard.config
-    timeout_ms = command.session_timeout_ms
-    if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
-        return _refused(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
-    protocols = _checked_protocols(command, config)
+    if not is_session_timeout_allowed(command, config):
+        return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
+    protocols = checked_protocols(command, config)
     if group is None:
         if command.member_id:
-            return _refused(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
+            return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
         group = shard.create_group(command.group_id, now_ms)
     if not _has_room(group, command.member_id, config.group_max_size):
         return _turn_away(group, command, now_ms)
     if not group.supports_protocols(command.protocol_type, protocols):
         shard.drop_if_hollow(group)
-        return _refused(command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
+        return refuse_join(command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
     if command.member_id:
         return _rejoin(shard, group, command, protocols, now_ms)
     if command.group_instance_id is None:
@@ -65,7 +64,12 @@ def join_group(shard: Shard, group: ClassicGroup | None, command: JoinGroup, now
     return _add_member(shard, group, command, protocols, new_member_id, now_ms)
 
 
-def _checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence[Protocol]:
+def is_session_timeout_allowed(command: JoinGroup, config: CoordinatorConfig) -> bool:
+    timeout_ms = command.session_timeout_ms
+    return config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms
+
+
+def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence[Protocol]:
     """The offered protocols, each name once; INVALID_REQUEST for more than the group's record could ever
     hold.
     """
@@ -93,7 +97,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
 
 def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Effect]:
-    effects = _refused(command, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    effects = refuse_join(command, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     member = group.members.get(command.member_id)
     if member is not None or command.member_id in group.pending_join_members:
         if member is not None:
@@ -114,7 +118,7 @@ def _new_member_id(shard: Shard, name: str) -> str:
 def _require_member_id(group: ClassicGroup, command: JoinGroup, new_member_id: str) -> list[Effect]:
     group.pending_join_members.add(new_member_id)
     session = start_session(group, _new_member(command, (), new_member_id))
-    return [session, *_refused(command, ErrorCode.MEMBER_ID_REQUIRED, new_member_id)]
+    return [session, *refuse_join(command, ErrorCode.MEMBER_ID_REQUIRED, new_member_id)]
 
 
 def _add_member(
@@ -147,7 +151,7 @@ def _rejoin(
     try:
         member = group.validate_member(command.member_id, command.group_instance_id)
     except KafkaError as error:
-        return _refused(command, error.code, command.member_id)
+        return refuse_join(command, error.code, command.member_id)
     is_same = member.offers(protocols)
     if group.state is GroupState.COMPLETING_REBALANCE and is_same:
         # It may have missed the answer to its join; it can be told again.
@@ -264,5 +268,5 @@ def _new_member(command: JoinGroup, protocols: Sequence[Protocol], member_id: st
     )
 
 
-def _refused(command: JoinGroup, error: ErrorCode, member_id: str) -> list[Effect]:
+def refuse_join(command: JoinGroup, error: ErrorCode, member_id: str) -> list[Effect]:
     return [Reply(command.token, JoinGroupResult(error=error, member_id=member_id))]

@@ -38,6 +38,8 @@ class Cause(Enum):
     REGEX_CHANGED = "RegexChanged"  # the expressions in the reason match other topics than before (KIP-848)
     GROUP_TOO_LARGE = "GroupTooLarge"
     ASSIGNMENT_TOO_LARGE = "AssignmentTooLarge"
+    UPGRADED = "Upgraded"  # a member of the consumer protocol made it a consumer group
+    DOWNGRADED = "Downgraded"  # the last member of the consumer protocol went: a classic group again
 
 
 class Event(NamedTuple):

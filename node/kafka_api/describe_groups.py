@@ -75,7 +75,7 @@ def _build_group(
     error, message = group.error, None
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
         if version >= FIRST_NOT_FOUND_VERSION:
-            message = f"Group {group_id} not found."
+            message = group.detail
         else:
             error = ErrorCode.NONE
     return DescribedGroup(

@@ -54,10 +54,17 @@ VERSIONS: Final[dict[str, dict[str, int]]] = {
         "describe_groups": 6,
         "list_groups": 5,
         "delete_groups": 2,  # 3 is newer than the reference
+        "consumer_group_heartbeat": 1,
+        "consumer_group_describe": 1,
     },
 }
-TIMES: Final = {"commit_timestamp", "current_state_timestamp", "expire_timestamp"}
-UNCOMPARED: Final = {"throttle_time_ms", "error_message", "topic_id"}
+TIMES: Final = {
+    "commit_timestamp",
+    "current_state_timestamp",
+    "expire_timestamp",
+    "assignment_timestamp",
+}
+UNCOMPARED: Final = {"throttle_time_ms", "error_message", "topic_id", "metadata_hash"}
 
 Script = Callable[["Session"], None]
 
@@ -105,6 +112,11 @@ class Session:
     def ask(self, who: str, api: str, **fields: Any) -> Any:
         self.send(who, api, **fields)
         return self.answer(who)
+
+    def quiet(self, api: str, version: int, **fields: Any) -> Any:
+        """Ask without noting the answer."""
+        with WireClient(self.bootstrap, client_id="aside") as client:
+            return client.call(api, version, **fields)
 
     def is_waiting(self, who: str) -> None:
         """Note whether the answer lets itself be waited for."""

@@ -78,8 +78,11 @@ class GroupWorld:
             if isinstance(group, ConsumerGroup):
                 for one in group.members.values():
                     wanted.add(TimerKey("session", group.group_id, one.member_id))
-                    if one.state is MemberState.UNREVOKED_PARTITIONS and one.member_epoch >= 0:
+                    if one.classic is not None:
+                        spare.add(TimerKey("member-sync", group.group_id, one.member_id))
+                    elif one.state is MemberState.UNREVOKED_PARTITIONS and one.member_epoch >= 0:
                         wanted.add(TimerKey("rebalance", group.group_id, one.member_id))
+                wanted |= {TimerKey("member-join", group.group_id, one) for one in group.awaited_joins}
                 if group.group_epoch > group.assignment_epoch:
                     spare.add(TimerKey("assign", group.group_id))
                 continue

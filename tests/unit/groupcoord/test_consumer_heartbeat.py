@@ -13,7 +13,6 @@ from groupcoord.consumer_records import (
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse, TimerKey
-from groupcoord.member_results import JoinGroupResult
 from groupcoord.member_state import MemberState
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
 from logstore.errors import ErrorCode
@@ -676,40 +675,6 @@ def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets()
 
     assert world.written(since) == "2t 5 3 7 6 8"
     assert world.groups.coordinator.shard.offsets.get("g", "a", 0) is not None
-
-
-def test_a_classic_group_with_members_is_left_alone() -> None:
-    world = ConsumerWorld()
-    world.groups.stable_group(1)
-
-    answer = world.beat("m1", 0, **JOIN)  # type: ignore[arg-type]
-
-    assert isinstance(answer, Refuse)
-    assert answer.error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert answer.detail == (
-        "Cannot upgrade classic group g to consumer group because online upgrade is disabled."
-    )
-    assert world.refused("m1", 1) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert world.refused("m1", -1) is ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def test_classic_members_find_no_place_in_a_consumer_group_but_in_an_empty_one() -> None:
-    world = ConsumerWorld()
-    world.join("m1", "a")
-    refused = world.groups.answers[world.groups.join()]
-    assert isinstance(refused, JoinGroupResult)
-    assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert world.groups.heartbeat("m1", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert world.groups.leave("m1") == [ErrorCode.UNKNOWN_MEMBER_ID]
-    world.stay("m1", -1)
-    since = len(world.groups.log)
-
-    token = world.groups.join()
-    world.groups.advance(3_000)
-
-    assert world.groups.joined(token).generation_id == 1
-    assert world.written(since) == "6t 4t 3t"
-    assert not world.groups.coordinator.shard.groups_by_topic
 
 
 def commit(world: ConsumerWorld, epoch: int, member_id: str, partition: int = 0) -> OffsetCommit:

@@ -1,0 +1,171 @@
+"""A classic group becomes a consumer group, when a member of the consumer protocol joins it (KIP-848).
+
+Its members stay, in the generation as their epoch, with what they were assigned last as their partitions and
+as the target. Whoever waits is told to join again: the member that came has changed the group.
+"""
+
+from typing import NamedTuple
+
+from groupcoord.assignment import Assignment, with_epoch
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_member import ClassicMember
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_member import ClassicPart, ConsumerMember
+from groupcoord.consumer_membership import epoch_record, start_consumer_session
+from groupcoord.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+)
+from groupcoord.consumer_records import (
+    ConsumerGroupRecord,
+    ConsumerGroupTargetAssignmentMetadataRecord,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from groupcoord.effects import CancelTimer, Effect, Reply
+from groupcoord.group_hash import group_hash
+from groupcoord.group_records import GroupMetadataRecord
+from groupcoord.group_state import GroupState
+from groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from groupcoord.migration_commands import FinishUpgrade
+from groupcoord.rebalance import join_key, session_key, sync_key
+from groupcoord.record_codec import GroupRecord
+from groupcoord.shard import Shard
+from groupcoord.target_assignment import target_record
+from groupcoord.topics_view import TopicsView
+from logstore.errors import ErrorCode, KafkaError
+
+_REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class Upgrade(NamedTuple):
+    """The consumer group as it will be once these records were replayed; the classic one is unchanged."""
+
+    group: ConsumerGroup
+    records: list[GroupRecord]
+    effects: list[Effect]  # to follow the records
+
+
+def upgrade(shard: Shard, classic: ClassicGroup) -> Upgrade:
+    """What makes it a consumer group; GROUP_ID_NOT_FOUND with Kafka's words if it cannot be one."""
+    group_id = classic.group_id
+    pending = sorted(classic.pending_join_members)
+    effects: list[Effect] = [CancelTimer(session_key(classic, member_id)) for member_id in pending]
+    records: list[GroupRecord] = [GroupMetadataRecord(group_id, None)]
+    group = ConsumerGroup(group_id, {})
+    if classic.state is GroupState.EMPTY:
+        return Upgrade(group, records, effects)
+    _check(shard, classic)
+    members = _to_members(classic, shard.topics)
+    made = _records_of(shard, classic, members)
+    for record in made:
+        group.replay(record)
+    effects += [CancelTimer(join_key(classic)), CancelTimer(sync_key(classic))]
+    for member in classic.members.values():
+        if member.join_token is not None:
+            answer = JoinGroupResult(error=_REBALANCING, member_id=member.member_id)
+            effects.append(Reply(member.join_token, answer))
+        if member.sync_token is not None:
+            effects.append(Reply(member.sync_token, SyncGroupResult(error=_REBALANCING)))
+        part = group.members[member.member_id].classic
+        effects.append(start_consumer_session(shard, group, member.member_id, part))
+    return Upgrade(group, [*records, *made], effects)
+
+
+def finish_upgrade(shard: Shard, command: FinishUpgrade) -> list[Effect]:
+    """What follows the records: the group's story goes on."""
+    group = shard.consumer_group(command.group_id)
+    assert group is not None, command
+    group.timeline = command.timeline
+    return []
+
+
+def _check(shard: Shard, classic: ClassicGroup) -> None:
+    if not shard.config.group_consumer_migration_policy.allows_upgrade:
+        raise _refusal(classic, "online upgrade is disabled")
+    if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise _refusal(classic, "the group does not use the consumer embedded protocol")
+    if len(classic.members) > shard.config.group_consumer_max_size:
+        raise _refusal(classic, "the group size exceeds the consumer group maximum size")
+
+
+def _refusal(classic: ClassicGroup, why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.",
+    )
+
+
+def _to_members(classic: ClassicGroup, topics: TopicsView) -> list[tuple[ConsumerMember, Assignment]]:
+    """The members with their partitions. Of one partition that was given to two, the first keeps it."""
+    epoch = classic.generation_id
+    taken: set[tuple[bytes, int]] = set()
+    members: list[tuple[ConsumerMember, Assignment]] = []
+    for member in classic.members.values():
+        subscription = _subscription_of(classic, member)
+        assigned: dict[bytes, frozenset[int]] = {}
+        for topic_id, partition in _assigned_to(classic, member, topics):
+            if (topic_id, partition) not in taken:
+                taken.add((topic_id, partition))
+                assigned[topic_id] = assigned.get(topic_id, frozenset()) | {partition}
+        joined = ConsumerMember(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id or None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            topic_names=frozenset(subscription.topics),
+            classic=ClassicPart(
+                session_timeout_ms=member.session_timeout_ms, protocols=tuple(member.protocols)
+            ),
+            member_epoch=epoch,
+            previous_member_epoch=epoch,
+            assigned=with_epoch(assigned, epoch),
+        )
+        members.append((joined, assigned))
+    return members
+
+
+def _subscription_of(classic: ClassicGroup, member: ClassicMember) -> Subscription:
+    """What it subscribes to, by the chosen protocol; before the first is chosen, by the one it likes best."""
+    offered = dict(member.protocols)
+    metadata = offered.get(classic.protocol_name or "", member.protocols[0].metadata)
+    try:
+        return decode_subscription(metadata)
+    except KafkaError as error:
+        raise _refusal(classic, "the embedded consumer protocol is malformed") from error
+
+
+def _assigned_to(classic: ClassicGroup, member: ClassicMember, topics: TopicsView) -> list[tuple[bytes, int]]:
+    """Partitions of topics that exist; none before it had an assignment."""
+    if not member.assignment:
+        return []
+    try:
+        assignment = decode_assignment(member.assignment)
+    except KafkaError as error:
+        raise _refusal(classic, "the embedded consumer protocol is malformed") from error
+    if assignment.user_data:
+        raise _refusal(
+            classic,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+            "default assignor before re-attempting the upgrade",
+        )
+    found = [(topics.by_name(one.topic), one.partitions) for one in assignment.assigned_partitions]
+    return [(topic.topic_id, each) for topic, partitions in found if topic is not None for each in partitions]
+
+
+def _records_of(
+    shard: Shard, classic: ClassicGroup, members: list[tuple[ConsumerMember, Assignment]]
+) -> list[ConsumerGroupRecord]:
+    group_id, epoch = classic.group_id, classic.generation_id
+    names = {name for member, _ in members for name in member.topic_names}
+    target_epoch = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)
+    return [
+        *(member.metadata_record(group_id) for member, _ in members),
+        epoch_record(group_id, epoch, group_hash(names, shard.topics)),
+        *(target_record(group_id, member.member_id, assigned) for member, assigned in members),
+        ConsumerGroupTargetAssignmentMetadataRecord(group_id, target_epoch),
+        *(member.current_assignment_record(group_id) for member, _ in members),
+    ]

@@ -1,0 +1,460 @@
+"""Sessions of groups that change their protocol, classic to consumer and back (KIP-848), as `group_sessions`
+has them of classic groups.
+
+Members of the consumer protocol choose their ids. A topic of six partitions leaves no odd ones that the two
+servers might give to different members. A target is made at most once in an assignment interval, so a change
+waits until the last one is that long ago.
+"""
+
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+from groupcoord.consumer_protocol import OwnedTopic, Subscription, decode_assignment, encode_assignment
+from logstore import schema_compiler
+from logstore.errors import KafkaError
+from tests.compat.differential.group_sessions import Session
+from tests.compat.wire_client import only
+
+PARTITIONS: Final = 6
+REBALANCE_MS: Final = 60_000
+ASSIGNMENT_INTERVAL_S: Final = 1.1  # group.consumer.assignment.interval.ms, and a bit
+
+Script = Callable[["MigrationSession"], None]
+SESSIONS: list[Script] = []
+
+
+def session(script: Script) -> Script:
+    SESSIONS.append(script)
+    return script
+
+
+@dataclass(slots=True)
+class MigrationSession:
+    """One server's side: members with the generations or epochs that they were told last."""
+
+    base: Session
+    epochs: dict[str, int] = field(default_factory=dict)
+    owned: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def topic(self) -> str:
+        return self.base.topic
+
+    def pause(self) -> None:
+        """The next change finds its target at once."""
+        time.sleep(ASSIGNMENT_INTERVAL_S)
+
+    # ---- the consumer protocol -------------------------------------------------------------------
+
+    def beat(self, who: str, epoch: int | None = None, **fields: Any) -> Any:
+        known = self.epochs.get(who, 0) if epoch is None else epoch
+        asked = {"group_id": self.base.group, "member_id": who, "member_epoch": known}
+        found = self.base.ask(who, "consumer_group_heartbeat", **{**asked, **fields})
+        self.base.answers.append((f"{who} is told", found.error_message))
+        if not found.error_code:
+            self.epochs[who] = found.member_epoch
+            if found.assignment is not None:
+                self.owned[who] = [
+                    each for one in found.assignment.topic_partitions for each in one.partitions
+                ]
+        return found
+
+    def come(self, who: str, **fields: Any) -> Any:
+        """Join with all that a first heartbeat says."""
+        asked = {
+            "epoch": 0,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "subscribed_topic_names": [self.topic],
+            "topic_partitions": [],
+        }
+        return self.beat(who, **{**asked, **fields})
+
+    def own(self, who: str, partitions: Sequence[int] | None = None) -> Any:
+        """A heartbeat that says what the member owns: these, or what it was told to."""
+        found = self.base.quiet("metadata", 12, topics=[{"name": self.topic}])
+        numbers = sorted(self.owned[who] if partitions is None else partitions)
+        owned = {"topic_id": bytes(only(found.topics).topic_id), "partitions": numbers}
+        return self.beat(who, topic_partitions=[owned] if numbers else [])
+
+    # ---- the classic protocol --------------------------------------------------------------------
+
+    def subscription(
+        self, *owned: int, topics: Sequence[str] | None = None, version: int = 3, rack: str | None = None
+    ) -> bytes:
+        value = Subscription(
+            topics=[self.topic] if topics is None else topics,
+            owned_partitions=[OwnedTopic(topic=self.topic, partitions=owned)] if owned else [],
+            rack_id=rack,
+        )
+        return schema_compiler.encode_versioned(value, version)
+
+    def assignment(self, *partitions: int, user_data: bytes = b"") -> bytes:
+        plain = encode_assignment(1, [(self.topic, partitions)] if partitions else [])
+        return plain if not user_data else plain[:-4] + struct.pack(">i", len(user_data)) + user_data
+
+    def send_join(self, who: str, *owned: int, protocols: Sequence[str] = ("range",), **fields: Any) -> None:
+        metadata = fields.pop("metadata", None) or self.subscription(*owned)
+        asked = {
+            "protocols": [{"name": name, "metadata": metadata} for name in protocols],
+            "rebalance_timeout_ms": REBALANCE_MS,
+        }
+        self.base.send_join(who, **{**asked, **fields})
+
+    def hear_join(self, who: str) -> Any:
+        found = self.base.answer(who)
+        if not found.error_code:
+            self.epochs[who] = found.generation_id
+        return found
+
+    def join(self, who: str, *owned: int, **fields: Any) -> Any:
+        self.send_join(who, *owned, **fields)
+        found = self.hear_join(who)
+        if found.error_code == 79:
+            self.send_join(who, *owned, **{**fields, "member_id": found.member_id})
+            found = self.hear_join(who)
+        return found
+
+    def sync(self, who: str, given: Mapping[str, bytes] = {}, **fields: Any) -> Any:
+        assignments = [
+            {"member_id": self.base.member_ids[one], "assignment": content} for one, content in given.items()
+        ]
+        asked = {"generation_id": self.epochs[who], "assignments": assignments}
+        found = self.base.sync(who, **{**asked, **fields})
+        if not found.error_code:
+            assigned = _assigned(found.assignment)
+            self.owned[who] = assigned
+        return found
+
+    def heartbeat(self, who: str, **fields: Any) -> Any:
+        return self.base.heartbeat(who, **{"generation_id": self.epochs[who], **fields})
+
+    def commit(self, who: str, partition: int = 0, epoch: int | None = None, **fields: Any) -> Any:
+        asked = {"generation_id_or_member_epoch": self.epochs[who] if epoch is None else epoch}
+        if who not in self.base.member_ids:
+            asked["member_id"] = who
+        return self.base.commit(who, 7, partition=partition, **{**asked, **fields})
+
+    def stable_classic_group(self, *members: str, **fields: Any) -> None:
+        """Its members share the partitions in their order; the first one leads."""
+        share = PARTITIONS // len(members)
+        given: dict[str, bytes] = {}
+        for number, who in enumerate(members):
+            given[who] = self.assignment(*range(number * share, (number + 1) * share))
+        leader, *others = members
+        named = {"protocol_name": fields["protocols"][0]} if "protocols" in fields else {}
+        self.join(leader, **fields)
+        self.sync(leader, {leader: self.assignment(*range(PARTITIONS))}, **named)
+        for who in others:
+            self.base.begin_join(who, **self.begun(**fields))
+        if others:
+            self.base.is_waiting(others[-1])
+            self.send_join(leader, member_id=self.base.member_ids[leader], **fields)
+            for who in members:
+                self.hear_join(who)
+            for who in others:
+                self.base.send_sync(who, generation_id=self.epochs[who])
+            self.sync(leader, given)
+            for who in others:
+                self.base.answer(who)
+
+    def begun(self, **fields: Any) -> dict[str, Any]:
+        metadata = self.subscription()
+        asked = {
+            "protocols": [{"name": "range", "metadata": metadata}],
+            "rebalance_timeout_ms": REBALANCE_MS,
+        }
+        return {**asked, **fields}
+
+    # ---- both ------------------------------------------------------------------------------------
+
+    def describe(self) -> None:
+        """By all that describes groups."""
+        group = self.base.group
+        self.base.describe()
+        self.base.ask("admin", "consumer_group_describe", group_ids=[group])
+        listed = self.base.quiet("list_groups", 5, states_filter=[], types_filter=[])
+        self.base.answers.append(
+            ("listed", [(one.group_state, one.group_type) for one in listed.groups if one.group_id == group])
+        )
+
+    def logged(self) -> list[tuple[str, Any]]:
+        """The records; those of one kind in a row, and tombstones, have the order of a hash map."""
+        runs = groupby(self.base.logged(), key=lambda record: record[1] is None or record[0].split()[0])
+        return [record for _, run in runs for record in sorted(run, key=repr)]
+
+
+def _assigned(content: bytes) -> list[int]:
+    try:
+        return [each for one in decode_assignment(content).assigned_partitions for each in one.partitions]
+    except KafkaError:
+        return []
+
+
+# ---- up and down ---------------------------------------------------------------------------------
+
+
+@session
+def a_consumer_comes_to_a_classic_group_and_goes(s: MigrationSession) -> None:
+    s.stable_classic_group("anna", "bert")
+    s.commit("anna")
+    s.describe()
+    s.come("m1")
+    s.describe()
+    for who in ("anna", "bert"):
+        s.heartbeat(who)
+        s.sync(who)
+        s.commit(who)
+    s.join("anna")
+    s.sync("anna")
+    s.heartbeat("anna")
+    s.commit("anna", epoch=1)
+    s.own("m1")
+    s.join("bert")
+    s.sync("bert")
+    s.own("m1")
+    s.join("anna")
+    s.sync("anna")
+    s.describe()
+    s.base.leave("bert")  # of two, either might lead the classic group to come
+    s.beat("m1", -1)
+    s.describe()
+    s.commit("anna")
+    s.heartbeat("anna")
+    s.base.fetch_offsets()
+    s.join("anna", member_id=s.base.member_ids["anna"])
+    s.sync("anna", {"anna": s.assignment(*range(PARTITIONS))})
+    s.describe()
+
+
+@session
+def one_classic_member_meets_one_consumer(s: MigrationSession) -> None:
+    s.stable_classic_group("anna")
+    s.come("m1")
+    s.heartbeat("anna")
+    s.join("anna")
+    s.sync("anna")
+    s.own("m1")
+    s.heartbeat("anna")
+    s.describe()
+    s.pause()
+    s.base.leave("anna")
+    s.own("m1")
+    s.describe()
+    s.beat("m1", -1)
+    s.describe()
+    s.join("anna", member_id="")
+    s.sync("anna", {"anna": s.assignment(*range(PARTITIONS))})
+    s.describe()
+    s.base.leave("anna")
+    s.come("m2")
+    s.describe()
+
+
+@session
+def those_who_wait_are_told_to_join_again(s: MigrationSession) -> None:
+    s.stable_classic_group("anna")
+    s.base.begin_join("bert", **s.begun())
+    s.base.is_waiting("bert")
+    s.come("m1", subscribed_topic_names=["other"])  # two new ones might share what is free either way
+    s.hear_join("bert")
+    s.describe()
+    s.pause()
+    s.join("bert", member_id=s.base.member_ids["bert"])
+    s.sync("bert")
+    s.heartbeat("anna")
+
+
+@session
+def those_who_wait_for_the_leader_are_told_to_join_again(s: MigrationSession) -> None:
+    s.stable_classic_group("anna")
+    s.base.begin_join("bert", **s.begun())
+    s.base.is_waiting("bert")
+    s.send_join("anna", member_id=s.base.member_ids["anna"])
+    s.hear_join("anna")
+    s.hear_join("bert")
+    s.base.send_sync("bert", generation_id=s.epochs["bert"])
+    s.base.is_waiting("bert")
+    s.come("m1", subscribed_topic_names=[])
+    s.base.answer("bert")
+    s.heartbeat("anna")
+    s.describe()
+
+
+@session
+def groups_that_cannot_be_upgraded(s: MigrationSession) -> None:
+    s.join("anna", metadata=s.subscription())
+    for given in (s.assignment(0, user_data=b"x"), b"\0\1\0\0", b"\xff\xff"):
+        s.sync("anna", {"anna": given})
+        s.come("m1")
+        s.beat("m1", 3)
+        s.beat("m1", -1)
+        s.beat("m1", -2, instance_id="one")
+        s.join("anna", member_id=s.base.member_ids["anna"])
+    s.sync("anna", {"anna": s.assignment(0)})
+    s.join("anna", member_id=s.base.member_ids["anna"], metadata=b"\0")
+    s.sync("anna", {"anna": s.assignment(0)})
+    s.come("m1")
+    s.describe()
+
+
+@session
+def a_connect_group_is_not_upgraded(s: MigrationSession) -> None:
+    s.join("anna", protocol_type="connect", metadata=b"worker")
+    s.sync("anna", {"anna": b"tasks"}, protocol_type="connect")
+    s.come("m1")
+    s.heartbeat("anna")
+
+
+# ---- classic members in consumer groups ----------------------------------------------------------
+
+
+@session
+def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
+    s.come("m1")
+    s.pause()
+    s.send_join("anna")
+    s.hear_join("anna")
+    s.describe()
+    s.join("anna", metadata=s.subscription(rack="r1"))
+    s.describe()
+    s.sync("anna")
+    s.heartbeat("anna")
+    s.own("m1", range(PARTITIONS))
+    s.heartbeat("anna")
+    s.own("m1")
+    s.heartbeat("anna")
+    s.join("anna")
+    s.sync("anna")
+    s.heartbeat("anna")
+    s.describe()
+    mine = s.owned["anna"][0]
+    for epoch in (0, -1, 1):
+        s.commit("anna", mine, epoch=s.epochs["anna"] + epoch)
+    s.base.fetch_offsets()
+    s.pause()
+    s.base.leave("anna")
+    s.own("m1")
+    s.describe()
+
+
+@session
+def what_a_classic_member_is_refused(s: MigrationSession) -> None:
+    s.come("m1")
+    s.pause()
+    s.join("anna")
+    s.sync("anna")
+    for fields in (
+        {"protocol_type": "connect"},
+        {"protocols": ["other"]},
+        {"session_timeout_ms": 1},
+        {"metadata": b"\0"},
+        {"metadata": b"\xff\xff"},
+        {"group_instance_id": "one", "member_id": "nobody"},
+    ):
+        s.send_join("bert", **fields)  # type: ignore[arg-type]
+        s.hear_join("bert")
+    for fields in (
+        {"generation_id": 1},
+        {"generation_id": 99},
+        {"member_id": "m1"},
+        {"member_id": "nobody"},
+        {"group_instance_id": "one"},
+    ):
+        s.heartbeat("anna", **fields)
+        s.base.sync("anna", **{"generation_id": s.epochs["anna"], **fields})
+    s.sync("anna", protocol_type="connect")
+    s.sync("anna", protocol_name="other")
+    s.describe()
+
+
+@session
+def who_leaves_a_consumer_group_by_the_classic_request(s: MigrationSession) -> None:
+    s.come("m1")
+    s.come("m2", instance_id="two")
+    s.join("anna")
+    s.join("bert", group_instance_id="three")
+    leaving = [
+        {"member_id": "nobody"},
+        {"member_id": "m1", "group_instance_id": "two"},
+        {"member_id": "", "group_instance_id": "none"},
+        {"member_id": "", "group_instance_id": "three"},
+        {"member_id": s.base.member_ids["anna"]},
+        {"member_id": s.base.member_ids["anna"]},
+        {"member_id": "m1"},
+    ]
+    s.base.ask("admin", "leave_group", group_id=s.base.group, members=leaving)
+    s.describe()
+    s.base.ask("admin", "leave_group", group_id=s.base.group, members=[{"group_instance_id": "two"}])
+    s.base.ask("admin", "leave_group", group_id=s.base.group, members=[{"member_id": "m2"}])
+    s.heartbeat("anna")
+    s.describe()
+
+
+@session
+def a_cooperative_member_revokes_and_joins_again(s: MigrationSession) -> None:
+    s.stable_classic_group("anna", protocols=["cooperative-sticky"])
+    s.come("m1")
+    s.heartbeat("anna")
+    s.join("anna", *range(PARTITIONS), protocols=["cooperative-sticky"])
+    s.describe()
+    s.heartbeat("anna")
+    s.sync("anna", protocol_name="cooperative-sticky")
+    s.own("m1")
+    s.join("anna", *s.owned["anna"], protocols=["cooperative-sticky"])
+    s.sync("anna", protocol_name="cooperative-sticky")
+    s.heartbeat("anna")
+    s.own("m1")
+    s.describe()
+
+
+# ---- static members ------------------------------------------------------------------------------
+
+
+@session
+def static_members_change_their_protocol(s: MigrationSession) -> None:
+    s.stable_classic_group("anna", group_instance_id="one")
+    old = s.base.member_ids["anna"]
+    s.come("m1", instance_id="one")
+    s.describe()
+    s.heartbeat("anna", group_instance_id="one")
+    s.beat("m1", -2, instance_id="one")
+    s.describe()
+    s.join("anna", group_instance_id="one", member_id="")
+    s.base.ids[old] = "<anna before>"
+    s.describe()
+    s.sync("anna", group_instance_id="one")
+    s.heartbeat("anna", group_instance_id="one")
+    s.come("m2", instance_id="one")
+    s.come("m3", instance_id="one")
+    s.pause()
+    s.join("bert", group_instance_id="one", metadata=s.subscription(topics=["other"]))
+    s.describe()
+    s.sync("bert", group_instance_id="one")
+
+
+@session
+def a_static_member_takes_the_place_of_another(s: MigrationSession) -> None:
+    s.come("m1", instance_id="one")
+    s.pause()
+    s.join("anna", group_instance_id="two")
+    s.sync("anna", group_instance_id="two")
+    s.own("m1")
+    s.own("m1")  # who waits for partitions has them, before a classic group forgets that it does
+    s.join("anna", group_instance_id="two", member_id=s.base.member_ids["anna"])
+    s.sync("anna", group_instance_id="two")
+    s.heartbeat("anna", group_instance_id="two")
+    old = s.base.member_ids["anna"]
+    s.join("anna", group_instance_id="two", member_id="")
+    s.base.ids[old] = "<anna before>"
+    s.heartbeat("anna", group_instance_id="two", member_id=old)
+    s.send_join("anna", group_instance_id="two", member_id=old)
+    s.base.answer("anna")
+    s.describe()
+    s.join("bert", group_instance_id="one")
+    s.describe()
+    s.sync("bert", group_instance_id="one")
+    s.heartbeat("anna", group_instance_id="two")
