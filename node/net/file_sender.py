@@ -22,8 +22,8 @@ MAX_BYTES_PER_TURN = 4 * 1024 * 1024
 # So long what was in the page cache is believed to be there still: to ask costs 5 us for 1 MiB, and a peer
 # that reads takes it in two to four pieces.
 CACHED_FOR_S = 0.1
-# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and the loop is
-# woken half as often.
+# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and the
+# loop is woken half as often.
 SEND_BUFFERS = 2
 
 
