@@ -51,7 +51,7 @@ join_group          JoinGroup: new, returning and static members
 sync_group          SyncGroup: assignments in, assignments out
 heartbeat           Heartbeat
 leave_group         LeaveGroup, in batches
-consumer_commit     what a consumer group says to OffsetCommit
+consumer_commit     what a consumer group says to OffsetCommit and OffsetFetch
 offset_commit       OffsetCommit
 offset_fetch        OffsetFetch
 offset_delete       OffsetDelete, and offsets of topics that are gone

@@ -50,9 +50,15 @@ ClientCommand: TypeAlias = (
     | ListGroups
     | DeleteGroups
 )
-# What leads to no records, and is answered while the log takes none.
+# What leads to no records, and is carried out while the log takes none.
 ReadOnlyCommand: TypeAlias = (
-    Heartbeat | OffsetFetch | DescribeGroups | DescribeConsumerGroups | ListGroups | TopicsChanged
+    Heartbeat
+    | OffsetFetch
+    | DescribeGroups
+    | DescribeConsumerGroups
+    | ListGroups
+    | TopicsChanged
+    | EndTransaction  # its marker is in the log already
 )
 TimerCommand: TypeAlias = (
     ExpireSession

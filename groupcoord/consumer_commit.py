@@ -1,4 +1,4 @@
-"""What a consumer group says to an OffsetCommit: who may commit, and for which partitions (KIP-1251)."""
+"""What a consumer group says to OffsetCommit and OffsetFetch: who may, for which partitions (KIP-1251)."""
 
 from collections.abc import Mapping
 from typing import NoReturn
@@ -6,7 +6,7 @@ from typing import NoReturn
 from groupcoord.assignment import OwnedEpochs
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ConsumerMember
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, TxnOffsetCommit
+from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit, TxnOffsetCommit
 from groupcoord.topics_view import TopicsView
 from logstore.errors import ErrorCode, KafkaError
 
@@ -21,7 +21,7 @@ def check_committer(group: ConsumerGroup, command: OffsetCommit | TxnOffsetCommi
     old say nothing of members in a transaction, and are believed.
     """
     received = command.generation_id
-    if received < 0 and (group.is_empty or _says_nothing(command)):
+    if (received < 0 and group.is_empty) or _says_nothing(command):
         return None
     member = group.member(command.member_id)
     if (
@@ -56,9 +56,21 @@ def check_partition(
     _refuse(member, command)
 
 
+def check_fetcher(group: ConsumerGroup, command: OffsetFetch) -> None:
+    """Who says that it is a member, and of which epoch, must be it (since OffsetFetch 9)."""
+    if command.member_id is None and command.member_epoch < 0:
+        return
+    member = group.member(command.member_id or "")
+    if command.member_epoch != member.member_epoch:
+        _refuse(member, command)
+
+
 def _says_nothing(command: OffsetCommit | TxnOffsetCommit) -> bool:
     return (
-        isinstance(command, TxnOffsetCommit) and not command.member_id and command.group_instance_id is None
+        isinstance(command, TxnOffsetCommit)
+        and command.generation_id == -1
+        and not command.member_id
+        and command.group_instance_id is None
     )
 
 
@@ -66,8 +78,9 @@ def _since(owned: OwnedEpochs, topic_id: bytes, partition: int) -> int | None:
     return owned.get(topic_id, _NO_PARTITIONS).get(partition)
 
 
-def _refuse(member: ConsumerMember, command: OffsetCommit | TxnOffsetCommit) -> NoReturn:
-    received, known = command.generation_id, member.member_epoch
+def _refuse(member: ConsumerMember, command: OffsetCommit | TxnOffsetCommit | OffsetFetch) -> NoReturn:
+    received = command.member_epoch if isinstance(command, OffsetFetch) else command.generation_id
+    known = member.member_epoch
     if member.classic is not None or isinstance(command, TxnOffsetCommit):
         raise KafkaError(
             ErrorCode.ILLEGAL_GENERATION,

@@ -1,7 +1,7 @@
 """What is asked of committed offsets, and that a topic is gone: OffsetCommit, OffsetFetch, OffsetDelete."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from groupcoord.request_token import Token
@@ -64,6 +64,9 @@ class OffsetFetch:
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None  # topic, partitions; None: all that the group has
     require_stable: bool = False  # KIP-447: not while a transaction may still change the offset
+    member_id: str | None = None  # None, and an epoch of -1: from outside the group's management
+    member_epoch: int = -1  # of a consumer group; others do not ask
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)  # where topics were named by id: name -> id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

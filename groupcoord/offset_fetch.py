@@ -4,12 +4,14 @@ offset -1.
 
 from collections.abc import Iterable, Mapping
 
+from groupcoord.consumer_commit import check_fetcher
 from groupcoord.effects import Effect, Reply
 from groupcoord.offset_commands import OffsetFetch
 from groupcoord.offset_results import FetchedOffset, OffsetFetchResult
-from groupcoord.offset_values import read_offset_value
+from groupcoord.offset_values import read_offset_value, topic_id_in
 from groupcoord.shard import Shard
 from logstore.errors import ErrorCode
+from logstore.schema import ZERO_UUID
 
 NO_OFFSET = -1
 # KIP-447: a transaction may still change it, and who asked wants to hear of it when it is settled.
@@ -17,6 +19,9 @@ _UNSTABLE = FetchedOffset(-1, NO_OFFSET, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMI
 
 
 def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
+    group = shard.consumer_group(command.group_id)
+    if group is not None:
+        check_fetcher(group, command)
     known = shard.offsets.topics_of(command.group_id)
     unstable = shard.pending.keys_of(command.group_id) if command.require_stable else ()
     asked: Iterable[tuple[str, Iterable[int]]] = known.items() if command.topics is None else command.topics
@@ -26,7 +31,7 @@ def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
             [
                 _UNSTABLE._replace(partition=partition)
                 if unstable and (command.group_id, topic, partition) in unstable
-                else _fetched(known.get(topic, {}), partition)
+                else _fetched(known.get(topic, {}), partition, command.topic_ids.get(topic, ZERO_UUID))
                 for partition in partitions
             ],
         )
@@ -35,9 +40,10 @@ def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
     return [Reply(command.token, OffsetFetchResult(topics=topics), shows_state=True)]
 
 
-def _fetched(partitions: Mapping[int, bytes], partition: int) -> FetchedOffset:
+def _fetched(partitions: Mapping[int, bytes], partition: int, topic_id: bytes) -> FetchedOffset:
+    """What is committed for a partition; nothing, if that was for another topic of the same name."""
     content = partitions.get(partition)
-    if content is None:
+    if content is None or (topic_id != ZERO_UUID and topic_id_in(content) not in (topic_id, ZERO_UUID)):
         return FetchedOffset(partition, NO_OFFSET, -1, "", ErrorCode.NONE)
     value = read_offset_value(content)
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)

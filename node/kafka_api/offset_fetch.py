@@ -1,8 +1,9 @@
 """OffsetFetch: the positions that groups have committed.
 
 Version 1 has no room for an error of the whole group, so every partition bears it (KAFKA-19246); since 2 null
-topics mean all; since 7 `require_stable` (KIP-447); since 8 several groups (KIP-709); since 10 topics are
-named by id alone. Who asks by Ottla's own tag is told how far the groups are behind.
+topics mean all; since 7 `require_stable` (KIP-447); since 8 several groups (KIP-709); since 9 members of
+consumer groups say who they are; since 10 topics are named by id alone. Who asks by Ottla's own tag is told
+how far the groups are behind.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ def handle(broker: "Broker", context: RequestContext, request: OffsetFetchReques
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     named = [_name_topics(image, group, by_id=by_id) for group in request.groups]
     asked = [
-        (group.group_id, _make(group.group_id, topics, require_stable=request.require_stable))
+        (group.group_id, _make(image, group, topics, by_id=by_id, require_stable=request.require_stable))
         for group, topics in zip(request.groups, named, strict=True)
     ]
 
@@ -120,7 +121,11 @@ def _handle_one_group(broker: "Broker", context: RequestContext, request: Offset
             error_code=error,
         )
 
-    make = _make(request.group_id, topics, require_stable=request.require_stable)
+    def make(token: int) -> OffsetFetch:
+        return OffsetFetch(
+            token=token, group_id=request.group_id, topics=topics, require_stable=request.require_stable
+        )
+
     return broker.groups.ask(request.group_id, make, build)
 
 
@@ -131,9 +136,23 @@ def _told(error: KafkaError) -> ErrorCode:
     return error.code
 
 
-def _make(group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None, *, require_stable: bool) -> Make:
+def _make(
+    image: MetadataImage,
+    group: OffsetFetchRequestGroup,
+    topics: Sequence[tuple[str, Sequence[int]]] | None,
+    *,
+    by_id: bool,
+    require_stable: bool,
+) -> Make:
+    ids = {name: image.topics.by_name[name].topic_id for name, _ in topics or ()} if by_id else {}
     return lambda token: OffsetFetch(
-        token=token, group_id=group_id, topics=topics, require_stable=require_stable
+        token=token,
+        group_id=group.group_id,
+        topics=topics,
+        require_stable=require_stable,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+        topic_ids=ids,
     )
 
 

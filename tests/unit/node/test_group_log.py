@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from groupcoord.member_commands import Heartbeat
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, Producer, TxnOffsetCommit
+from groupcoord.offset_commands import EndTransaction, OffsetCommit, OffsetToCommit, Producer, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from groupcoord.timer_commands import ExpireSession
 from logstore.errors import ErrorCode, KafkaError
@@ -191,6 +191,29 @@ def test_while_too_few_replicas_are_in_sync_commits_are_refused_and_nothing_is_l
         assert isinstance(await node.ask("g", commit("h")), OffsetCommitResult)
 
     play(story, GroupNode())
+
+
+def test_a_transaction_whose_marker_is_in_the_log_ends_whatever_the_replicas_do() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        shard = node.groups._shards[node.groups.partition_for("g")]
+        in_transaction = TxnOffsetCommit(
+            token=0,
+            group_id="g",
+            generation_id=-1,
+            member_id="",
+            offsets=[OffsetToCommit("t", 0, 5)],
+            producer=Producer(7, 0),
+        )
+        await node.ask("g", lambda token: replace(in_transaction, token=token))
+
+        with too_few_replicas():
+            shard.handle(EndTransaction(producer_id=7, committed=True))
+
+        fetched = cast(OffsetFetchResult, await node.ask("g", fetch("g")))
+        assert [one.offset for one in fetched.topics[0][1]] == [5]
+
+    play(story)
 
 
 def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
