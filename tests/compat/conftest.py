@@ -16,8 +16,14 @@ from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only
 
-# What the tests need of a server in order to be quick: no three seconds of grace for a new group.
-OVERRIDES = ("group.initial.rebalance.delay.ms=0", "log.segment.delete.delay.ms=1000")
+# What the tests need of a server in order to be quick: no three seconds of grace for a new group, and members
+# of consumer groups that hear of changes within half a second.
+OVERRIDES = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.consumer.min.heartbeat.interval.ms=500",
+    "group.consumer.heartbeat.interval.ms=500",
+    "log.segment.delete.delay.ms=1000",
+)
 
 INITIALIZE_SHARE_GROUP_STATE = 83
 

@@ -6,13 +6,22 @@ killed; no partition is ever owned by two.
 
 import json
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Message, Producer
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat import command_line
@@ -220,6 +229,109 @@ def test_ottla_describes_groups_of_kip_848(reference: Server, story: Story, jvm:
 
 def ottla(server: Server, *arguments: str, code: int = 0) -> str:
     return command_line.ottla(server.bootstrap, *arguments, code=code)
+
+
+# ---- from one protocol to the other ------------------------------------------------------------------------
+
+
+class ConfluentMember(threading.Thread):
+    """A member by librdkafka, of the consumer protocol; it tells what Java's members tell."""
+
+    def __init__(self, story: Story, bootstrap: str, name: str, group: str, topic: str) -> None:
+        super().__init__()
+        self._story, self._member = story, name
+        self._stopping = threading.Event()
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        self._consumer = Consumer(settings)
+        self._tell("started")
+        self._consumer.subscribe(
+            [topic],
+            on_assign=partial(self._listen, "assigned"),
+            on_revoke=partial(self._listen, "revoked"),
+            on_lost=partial(self._listen, "lost"),
+        )
+        self.start()
+
+    def _tell(self, event: str, **more: Any) -> None:
+        told = {"at": int(time.monotonic() * 1000), "member": self._member, "event": event, **more}
+        self._story.note(told)
+
+    def _listen(self, event: str, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._tell(event, partitions=[f"{one.topic}-{one.partition}" for one in partitions])
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                for message in self._consumer.consume(100, 0.2):
+                    self._process(message)
+            self._consumer.close()
+            self._tell("closed")
+        except KafkaException as error:
+            self._tell("failed", error=str(error))
+
+    def _process(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            raise KafkaException(error)
+        place = f"{message.topic()}-{message.partition()}"
+        self._tell("polled", records=[[place, message.offset(), (message.value() or b"").decode()]])
+        self._consumer.commit(message, asynchronous=False)
+
+    def close(self) -> None:
+        self._stopping.set()
+        self.join()
+
+
+@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
+def test_members_change_their_protocol_one_by_one_and_back(
+    bootstrap: str, story: Story, jvm: StartJvm, assignor: str
+) -> None:
+    topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
+    members = jvm(bootstrap)
+    feed = Feed(bootstrap, topic)
+    classic = {"partition_assignment_strategy": ASSIGNOR.format(assignor)}
+    closers: dict[str, Callable[[], None]] = {}
+
+    def replace(old: str, name: str, **settings: str) -> None:
+        """One more member, then one less."""
+        if settings == {"by": "librdkafka"}:
+            closers[name] = ConfluentMember(story, bootstrap, name, group, topic).close
+        else:
+            members.start(name, group, topic, **settings)
+            closers[name] = partial(members.close, name)
+        story.wait_for_shares(even_shares(4), of=PARTITIONS)
+        closers.pop(old)()
+        story.wait_for_shares(even_shares(3), of=PARTITIONS)
+
+    for number in range(3):
+        members.start(f"old{number}", group, topic, **classic)
+        closers[f"old{number}"] = partial(members.close, f"old{number}")
+    story.wait_for_shares(even_shares(3), of=PARTITIONS)
+    kinds = [kind_of(bootstrap, group)]
+    replace("old0", "new0", group_protocol="consumer")
+    replace("old1", "new1", by="librdkafka")
+    replace("old2", "new2", group_protocol="consumer")
+    kinds.append(kind_of(bootstrap, group))
+    for number in range(3):
+        replace(f"new{number}", f"again{number}", **classic)
+    kinds.append(kind_of(bootstrap, group))
+    sent = finish(story, feed)
+
+    assert kinds == ["classic", "consumer", "classic"]
+    assert story.polled.keys() == sent and set(story.polled.values()) == {1}, "exactly once"
+    story.check_no_partition_was_owned_twice()
+
+
+def kind_of(bootstrap: str, group: str) -> str:
+    listed = json.loads(command_line.ottla(bootstrap, "group", "list", "--output", "json"))
+    return next(str(one["type"]) for one in listed if one["group"] == group)
 
 
 # ---- three nodes ---------------------------------------------------------------------------------

@@ -404,7 +404,7 @@ def test_trap_27_members_of_consumer_groups_have_epochs_and_null_means_unchanged
     assert beat(1, "", 0, **joining).error_code == 42
     named = beat(0, "", 0, **joining)
     epoch = named.member_epoch
-    assert (named.error_code, epoch, named.heartbeat_interval_ms) == (0, 2, 5_000)  # groups begin at 1
+    assert (named.error_code, epoch) == (0, 2) and named.heartbeat_interval_ms > 0  # groups begin at 1
     assert named.member_id and [list(one.partitions) for one in named.assignment.topic_partitions] == [[0]]
 
     assert beat(1, named.member_id, epoch).assignment is None
