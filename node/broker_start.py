@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
@@ -235,7 +235,7 @@ def _voter_addresses(broker: "Broker") -> list[VoterAddress]:
 def _make_runtimes(broker: "Broker") -> None:
     config = broker.config
     broker.groups = GroupRuntime(
-        config=_coordinator_config(config),
+        config=coordinator_config(config),
         replicas=broker.replica_manager,
         image=lambda: broker.metadata.image,
         create_offsets_topic=broker.create_offsets_topic,
@@ -295,7 +295,8 @@ def _fetcher_settings(config: BrokerConfig) -> FetcherSettings:
     )
 
 
-def _coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
+def coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
+    """What the coordinators of groups need to know of the configuration."""
     return CoordinatorConfig(
         group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -305,6 +306,7 @@ def _coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
         group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         group_consumer_max_size=config.group_consumer_max_size,
+        group_consumer_migration_policy=MigrationPolicy(config.group_consumer_migration_policy.lower()),
         group_consumer_assignors=assignor_names(config.group_consumer_assignors),
         group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,

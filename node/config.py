@@ -127,6 +127,7 @@ class BrokerConfig:
     group_consumer_assignment_interval_ms: int
     group_consumer_max_size: int
     group_consumer_assignors: tuple[str, ...]
+    group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int

@@ -6,6 +6,7 @@ Names, defaults and limits are Apache Kafka 4.3.1's. The settings of single grou
 from collections.abc import Mapping
 from typing import Final
 
+from groupcoord.coordinator_config import MigrationPolicy
 from logstore.config_def import (
     INT_MAX,
     ConfigScope,
@@ -14,9 +15,10 @@ from logstore.config_def import (
     at_least,
     between,
     list_of,
+    one_of,
 )
 from logstore.errors import ErrorCode, KafkaError
-from node.setting import HIGH, INT, LIST, LONG, SHORT, setting
+from node.setting import HIGH, INT, LIST, LONG, SHORT, STRING, setting
 
 # The assignors by the names that members use, and by those of Kafka's classes.
 _KAFKAS_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
@@ -170,6 +172,14 @@ GROUP_SETTINGS: Final = (
         "The assignors that members of consumer groups may ask for, by name or by the name of Kafka's class;"
         " the first is taken where nobody asks.",
         list_of(*_ASSIGNORS, may_be_empty=False),
+    ),
+    setting(
+        "group.consumer.migration.policy",
+        STRING,
+        MigrationPolicy.BIDIRECTIONAL.value,
+        "Which way a group with members may change its protocol: upgrade from the classic to the consumer"
+        " protocol, downgrade back, bidirectional, or disabled. Groups without members always may.",
+        one_of(*(each.value for each in MigrationPolicy), ignore_case=True),
     ),
     setting(
         "group.consumer.regex.refresh.interval.ms",

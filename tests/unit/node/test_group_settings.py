@@ -4,6 +4,7 @@ import pytest
 
 from groupcoord.coordinator_config import GroupConfig
 from logstore.errors import ErrorCode, KafkaError
+from node.broker_start import coordinator_config
 from node.config import parse_config
 from node.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of
 from node.group_settings import assignor_names, check_dynamic_group_settings
@@ -65,6 +66,8 @@ def test_a_node_does_not_start_with_settings_that_forbid_each_other(
         ("group.coordinator.rebalance.protocols", ""),
         ("group.consumer.regex.refresh.interval.ms", "9999"),
         ("group.consumer.max.size", "0"),
+        ("group.consumer.migration.policy", "sideways"),
+        ("group.consumer.migration.policy", ""),
     ],
 )
 def test_a_value_that_kafka_refuses_is_refused(name: str, text: str) -> None:
@@ -82,6 +85,30 @@ def test_assignors_are_named_by_name_or_by_kafkas_class() -> None:
         "range",
         "uniform",
     )
+
+
+@pytest.mark.parametrize("text", ["bidirectional", "BiDirectional", "upgrade", "DOWNGRADE", "disabled"])
+def test_the_way_of_migration_is_said_in_any_case(text: str) -> None:
+    config = coordinator_config(parse_config({"group.consumer.migration.policy": text}))
+
+    assert config.group_consumer_migration_policy.value == text.lower()
+
+
+def test_a_coordinator_obeys_what_the_broker_is_told() -> None:
+    texts = {
+        "group.consumer.session.timeout.ms": "46000",
+        "group.consumer.heartbeat.interval.ms": "6000",
+        "group.consumer.assignment.interval.ms": "2000",
+        "group.consumer.max.size": "7",
+        "group.consumer.assignors": "range",
+        "group.consumer.regex.refresh.interval.ms": "10000",
+    }
+
+    config = coordinator_config(parse_config(texts))
+
+    told = {name.replace(".", "_"): int(text) for name, text in texts.items() if text.isdigit()}
+    assert {name: getattr(config, name) for name in told} == told
+    assert config.group_consumer_assignors == ("range",)
 
 
 def test_a_shorter_session_is_allowed_once_its_minimum_is() -> None:
