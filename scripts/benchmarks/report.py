@@ -21,6 +21,8 @@ AT_FIRST = "small requests, first 3 s"
 LIMITS = {
     ("start", "first acknowledged record s"): 1.0,
     ("memory after 1 GB", "MB RSS"): 100.0,
+    ("groups: classic, 10,000 heartbeat", "p99 ms"): 50.0,
+    ("groups: consumer, 10,000 heartbeat", "p99 ms"): 50.0,
     ("cluster start", "first replicated record s"): 2.0,
     ("leader killed", "until writable s"): 1.5,
     ("rolling restart", "longest gap ms"): 300.0,

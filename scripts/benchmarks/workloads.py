@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from benchmarks import clients, frames, groups, load
+from benchmarks import clients, frames, group_heartbeats, group_members, groups, load
 from benchmarks.servers import Server
 
 Figures = dict[str, float]
@@ -31,6 +31,7 @@ BETTER_LOW = (
     "s/GB",
     "us/request",
     "us/commit",
+    "us/heartbeat",
     " s",
     "CPU s/s",
     "MB RSS",
@@ -334,9 +335,20 @@ WORKLOADS = [
     Workload(name="small requests, 200 idle clients", run=idle_clients, goals={"requests/s": 2.0}),
     Workload(name="1000 partitions", run=many_partitions),
     Workload(name="end to end, 1000 records/s", run=latency, goals={"p99 ms": 1 / 3}),
-    Workload(name="groups: commits of 1 partition", run=groups.commits(1)),
-    Workload(name="groups: commits of 100 partitions", run=groups.commits(100)),
-    Workload(name="groups: classic, the tenth joins and leaves", run=groups.tenth_member, goals=groups.GOALS),
+    Workload(name="groups: commits of 1 partition", run=groups.commits(1), goals=groups.COMMIT_GOALS),
+    Workload(name="groups: commits of 100 partitions", run=groups.commits(100), goals=groups.COMMIT_GOALS),
+    Workload(
+        name="groups: classic, one joins and leaves ten",
+        run=group_members.one_joins_and_leaves("classic"),
+        goals=group_members.GOALS,
+    ),
+    Workload(
+        name="groups: consumer, one joins and leaves ten",
+        run=group_members.one_joins_and_leaves("consumer"),
+        goals=group_members.GOALS,
+    ),
+    Workload(name="groups: classic, 10,000 heartbeat", run=group_heartbeats.heartbeats("classic")),
+    Workload(name="groups: consumer, 10,000 heartbeat", run=group_heartbeats.heartbeats("consumer")),
     Workload(name="memory after 1 GB", run=memory),
 ]
 

@@ -1,0 +1,218 @@
+"""How long the members of a consumer group wait when one joins or leaves: consumers of librdkafka in two
+processes, as they see it themselves.
+
+A process of members takes a line on its standard input, `add` or `remove`, and says in a line of JSON what a
+member owns from when on; all processes of a machine have one monotonic clock. librdkafka does not show the
+generation it is in; members that own everything, nothing twice, and even shares are stable.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
+
+from benchmarks import clients
+from benchmarks.servers import Server
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Plan
+
+PROCESSES, MEMBERS, PARTITIONS = 2, 10, 20
+PATIENCE_S = 60.0
+CLASSIC = {
+    "partition.assignment.strategy": "range",
+    # Members hear of a rebalance with their next heartbeat; the default of 3 s would measure nothing else.
+    "heartbeat.interval.ms": 1000,
+}
+CONSUMER = {"group.protocol": "consumer"}  # its interval is the server's: 5 s
+HEARTBEAT_S = {"classic": 1.0, "consumer": 5.0}
+# Members told of a rebalance together heartbeat together; so it matters when in their round the next
+# one begins: so many times, at moments evenly spread over the round after three whole ones (or one).
+ROUNDS = {"classic": 5, "consumer": 3}
+SETTLED_ROUNDS = {"classic": 3, "consumer": 1}
+GOALS = {"join s": 0.5, "leave s": 0.5, "longest s": 0.5}
+
+Figures = dict[str, float]
+
+
+def one_joins_and_leaves(protocol: str) -> Callable[[Server, "Plan"], Figures]:
+    """Mean seconds from the birth of an eleventh member, or its leaving, until all own their shares."""
+
+    def run(server: Server, plan: "Plan") -> Figures:
+        topic, group = clients.create_topic(server.bootstrap, PARTITIONS), f"bench-{uuid.uuid4().hex[:8]}"
+        took_s: dict[str, list[float]] = {"add": [], "remove": []}
+        rounds, settled_rounds = ROUNDS[protocol], SETTLED_ROUNDS[protocol]
+        with _Members(server.bootstrap, group, topic, protocol) as members:
+            for number in range(MEMBERS):
+                members.tell(number, "add")
+            members.until_stable()
+            before = server.cpu_seconds()
+            for number in range(rounds):
+                for what, measured in took_s.items():
+                    time.sleep((settled_rounds + (number + 0.5) / rounds) * HEARTBEAT_S[protocol])
+                    began = time.perf_counter()
+                    members.tell(MEMBERS, what)
+                    measured.append(members.until_stable() - began)
+            cpu = server.cpu_seconds() - before
+        clients.delete_topic(server.bootstrap, topic)
+        return {
+            "join s": statistics.fmean(took_s["add"]),
+            "leave s": statistics.fmean(took_s["remove"]),
+            "longest s": max(took_s["add"] + took_s["remove"]),
+            "server CPU s": cpu,
+        }
+
+    return run
+
+
+# ---- the processes, from outside -------------------------------------------------------------------
+
+
+class _Members:
+    """Members of one group, spread over the processes; with them as a context they are ended."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
+        self._changed = threading.Condition()
+        self._owned: dict[int, frozenset[int]] = {}
+        self._changed_s = 0.0
+        arguments = [bootstrap, group, topic, protocol]
+        root = Path(__file__).resolve().parents[1]
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.group_members", *arguments],
+                env={**os.environ, "PYTHONPATH": str(root)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+            )
+            for _ in range(PROCESSES)
+        ]
+        for process in self._processes:
+            threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+
+    def __enter__(self) -> "_Members":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self._processes:
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def tell(self, member: int, what: str) -> None:
+        """Have a member born or ended; which process has it follows from its number."""
+        with self._changed:
+            if what == "add":
+                self._owned[member] = frozenset()
+            else:
+                del self._owned[member]
+        stdin = self._processes[member % PROCESSES].stdin
+        assert stdin is not None
+        stdin.write(f"{what} {member}\n")
+
+    def until_stable(self) -> float:
+        """When every partition was owned once, in even shares."""
+        with self._changed:
+            if not self._changed.wait_for(self._is_stable, PATIENCE_S):
+                raise RuntimeError(f"{len(self._owned)} members are not stable after {PATIENCE_S:g} s")
+            return self._changed_s
+
+    def _is_stable(self) -> bool:
+        share, more = divmod(PARTITIONS, len(self._owned))
+        shares = sorted(share + (number < more) for number in range(len(self._owned)))
+        owned = self._owned.values()
+        return sorted(map(len, owned)) == shares and len(frozenset().union(*owned)) == PARTITIONS
+
+    def _listen(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told = json.loads(line)
+            with self._changed:
+                if told["member"] in self._owned:
+                    self._owned[told["member"]] = frozenset(told["owned"])
+                    self._changed_s = max(self._changed_s, told["at_s"])
+                    self._changed.notify_all()
+
+
+# ---- a process of members --------------------------------------------------------------------------
+
+
+class Member:
+    """A consumer in a thread that polls it."""
+
+    def __init__(self, number: int, settings: dict[str, Any], topic: str) -> None:
+        self._number = number
+        self._owned: set[int] = set()
+        self._stopping = threading.Event()
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe([topic], on_assign=self._assign, on_revoke=self._revoke)
+        self._thread = threading.Thread(target=self._poll)
+        self._thread.start()
+
+    def _poll(self) -> None:
+        while not self._stopping.is_set():
+            self._consumer.poll(0.02)
+        self._consumer.close()
+
+    def _assign(self, _: Consumer, places: list[Place]) -> None:
+        self._owned |= {place.partition for place in places}
+        self._tell()
+
+    def _revoke(self, _: Consumer, places: list[Place]) -> None:
+        self._owned -= {place.partition for place in places}
+        self._tell()
+
+    def _tell(self) -> None:
+        told = {"member": self._number, "owned": sorted(self._owned), "at_s": time.perf_counter()}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def main() -> None:
+    bootstrap, group, topic, protocol = sys.argv[1:]
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "enable.auto.commit": False,
+        **(CONSUMER if protocol == "consumer" else CLASSIC),
+        **clients.QUIET,
+    }
+    members: dict[int, Member] = {}
+    stopped: list[Member] = []
+    for line in sys.stdin:
+        what, _, number = line.partition(" ")
+        if what == "add":
+            members[int(number)] = Member(int(number), settings, topic)
+        else:
+            stopped.append(members.pop(int(number)))
+            stopped[-1].stop()
+    for member in members.values():
+        member.stop()
+    for member in [*stopped, *members.values()]:
+        member.join()
+
+
+if __name__ == "__main__":
+    main()
