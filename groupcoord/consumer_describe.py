@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe: what the shard knows of consumer groups, for administrators."""
 
 from groupcoord.admin_commands import DescribeConsumerGroups
-from groupcoord.assignment import Assignment, listed, without_epochs
+from groupcoord.assignment import Assignment, listed
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ConsumerMember
 from groupcoord.consumer_results import (
@@ -47,17 +47,9 @@ def _describe_member(
 ) -> ConsumerMemberDescription:
     return ConsumerMemberDescription(
         member=member,
-        assigned=_named(_held(member), topics),
+        assigned=_named(member.held, topics),
         target=_named(group.targets.get(member.member_id, {}), topics),
     )
-
-
-def _held(member: ConsumerMember) -> Assignment:
-    """What it may be working on: also what it shall give up, and did not yet."""
-    held: dict[bytes, frozenset[int]] = dict(without_epochs(member.assigned))
-    for topic_id, partitions in member.pending_revocation.items():
-        held[topic_id] = held.get(topic_id, frozenset()) | partitions.keys()
-    return held
 
 
 def _named(assignment: Assignment, topics: TopicsView) -> list[NamedPartitions]:

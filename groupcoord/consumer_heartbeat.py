@@ -29,11 +29,10 @@ from groupcoord.effects import Effect, Follow, Noted, Reply
 from groupcoord.member_change import bump_epoch, next_target, why_bumped
 from groupcoord.migration_commands import FinishUpgrade
 from groupcoord.reconciliation import reconcile
-from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
 from groupcoord.target_assignment import compute_target, topic_ids
 from groupcoord.timeline import Cause, Event
-from groupcoord.upgrade_group import upgrade
+from groupcoord.upgrade_group import Upgrade, upgrade
 from logstore.errors import ErrorCode, KafkaError
 
 
@@ -41,7 +40,7 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     check_request(command, shard.config.group_consumer_assignors)
     if command.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         return leave_consumer_group(shard, command, now_ms)
-    group, records, effects = _group(shard, command, now_ms)
+    group, records, effects, must_rebalance = _group(shard, command, now_ms)
     member_id = command.member_id or shard.new_uuid()
     if len(group.members) >= shard.config.group_consumer_max_size and member_id not in group.members:
         raise KafkaError(
@@ -61,7 +60,7 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     regex = change_regex(shard, group, before, after, now_ms)
     records += [ConsumerGroupRegularExpressionRecord(group.group_id, one, None) for one in regex.dropped]
     names_changed = after.topic_names != before.topic_names
-    bumps = names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
+    bumps = must_rebalance or names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
     epoch, changed_topics = group.group_epoch, frozenset(group.changed_topics)
     if bumps or group.is_metadata_stale:
         epoch = bump_epoch(shard, group, before, after, regex.dropped, records, bumps=bumps)
@@ -120,16 +119,14 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
 # ---- who ---------------------------------------------------------------------------------------------------
 
 
-def _group(
-    shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int
-) -> tuple[ConsumerGroup, list[GroupRecord], list[Effect]]:
+def _group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrade:
     """The group; for who joins, also a new one or one that was a classic group: it will exist when these
     records are replayed.
     """
     group_id, joins = command.group_id, command.member_epoch == JOIN_EPOCH
     group = shard.group(group_id)
     if isinstance(group, ConsumerGroup):
-        return group, [], []
+        return Upgrade(group, [], [], must_rebalance=False)
     if group is not None:
         if not joins:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -138,12 +135,12 @@ def _group(
         if not group.is_empty:
             event = Event(Cause.UPGRADED, now_ms, command.member_id, command.client_id)
             effects.append(Noted(group_id, event, group.generation_id))
-        return upgraded.group, upgraded.records, [*effects, *upgraded.effects]
+        return upgraded._replace(effects=[*effects, *upgraded.effects])
     if not joins:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
     if len(shard.groups) >= MAX_GROUPS_PER_SHARD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
-    return ConsumerGroup(group_id, {}), [], []
+    return Upgrade(ConsumerGroup(group_id, {}), [], [], must_rebalance=False)
 
 
 def _member(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from groupcoord.assignment import OwnedEpochs
+from groupcoord.assignment import Assignment, OwnedEpochs, without_epochs
 from groupcoord.consumer_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -48,6 +48,14 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: OwnedEpochs = field(default_factory=dict)
     pending_revocation: OwnedEpochs = field(default_factory=dict)
+
+    @property
+    def held(self) -> Assignment:
+        """What it may be working on: also what it shall give up, and did not yet."""
+        held: dict[bytes, frozenset[int]] = dict(without_epochs(self.assigned))
+        for topic_id, partitions in self.pending_revocation.items():
+            held[topic_id] = held.get(topic_id, frozenset()) | partitions.keys()
+        return held
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch

@@ -1,11 +1,11 @@
 """A consumer group becomes a classic one, when the last member of the consumer protocol goes (KIP-848).
 
-Members of the classic protocol keep their ids. The classic group begins with the target as its assignment,
-in the group epoch as its generation, and rebalances at once: who goes had partitions that nobody else has.
+Members of the classic protocol keep their ids. The classic group begins with what they hold as its assignment
+and the group epoch as its generation, and rebalances at once: who goes had partitions that nobody else has.
 Only a static member that comes back under the other protocol just takes its place.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from groupcoord.assignment import Assignment, listed
 from groupcoord.classic_group import ClassicGroup
@@ -37,7 +37,7 @@ def downgrade(
     members = [member for member in group.members.values() if member.member_id not in gone]
     if not _share_a_protocol(members):
         return None
-    classic = _to_classic(group, members, group.targets, shard.topics, now_ms)
+    classic = _to_classic(group, members, shard.topics, now_ms)
     records: list[GroupRecord] = [*group.tombstones(), _record_of(classic, now_ms)]
     if not _fits(shard, records):
         return None
@@ -66,10 +66,9 @@ def downgrade_for(
 
     The group rebalances if the target is not that of the epoch, or somebody is still on the way to it.
     """
-    targets = dict(group.targets)
-    targets[joining.member_id] = targets.pop(replaced.member_id, {})
     members = [one for one in group.members.values() if one.member_id != replaced.member_id]
-    classic = _to_classic(group, [*members, joining], targets, shard.topics, now_ms)
+    members.append(joining)
+    classic = _to_classic(group, members, shard.topics, now_ms)
     names = {replaced.member_id: joining.member_id}
     records = [*records, *group.tombstones(names), _record_of(classic, now_ms)]
     who = (joining.member_id, joining.client_id)
@@ -116,7 +115,6 @@ def _fits(shard: Shard, records: Sequence[GroupRecord]) -> bool:
 def _to_classic(
     group: ConsumerGroup,
     members: Sequence[ConsumerMember],
-    targets: Mapping[str, Assignment],
     topics: TopicsView,
     now_ms: int,
 ) -> ClassicGroup:
@@ -136,9 +134,10 @@ def _to_classic(
         )
         classic.add(joined, CONSUMER_PROTOCOL_TYPE)
     classic.protocol_name = classic.select_protocol()
-    for joined in classic.members.values():
+    for member in members:
+        joined = classic.members[member.member_id]
         version = version_of(joined.metadata(classic.protocol_name))
-        joined.assignment = encode_assignment(version, named(targets.get(joined.member_id, {}), topics))
+        joined.assignment = encode_assignment(version, named(member.held, topics))
     return classic
 
 

@@ -53,6 +53,9 @@ def join_consumer_group(shard: Shard, group: ConsumerGroup, command: JoinGroup, 
         return refuse_join(command, error, given)
     before, known = _member(group, command, member_id)
     subscription = decode_subscription(protocols[0].metadata)
+    if subscription.owned_partitions and member_id not in group.members and known is None:
+        # It was a member once, and works on what others may have by now; who comes first owns nothing.
+        return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     after = _updated(before, command, protocols, subscription)
     owned = _owned(subscription, shard.topics)
     moved, effects = _join(shard, group, before, after, known, owned, now_ms)

@@ -1,9 +1,10 @@
 """A classic group becomes a consumer group, when a member of the consumer protocol joins it (KIP-848).
 
-Its members stay, in the generation as their epoch, with what they were assigned last as their partitions and
+Its members stay, in the generation as their epoch, with what they may be working on as their partitions and
 as the target. Whoever waits is told to join again: the member that came has changed the group.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from groupcoord.assignment import Assignment, with_epoch
@@ -14,6 +15,7 @@ from groupcoord.consumer_member import ClassicPart, ConsumerMember
 from groupcoord.consumer_membership import epoch_record, start_consumer_session
 from groupcoord.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
+    OwnedTopic,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -45,6 +47,7 @@ class Upgrade(NamedTuple):
     group: ConsumerGroup
     records: list[GroupRecord]
     effects: list[Effect]  # to follow the records
+    must_rebalance: bool  # whether it was about to assign anew, whatever the member that comes changes
 
 
 def upgrade(shard: Shard, classic: ClassicGroup) -> Upgrade:
@@ -55,7 +58,7 @@ def upgrade(shard: Shard, classic: ClassicGroup) -> Upgrade:
     records: list[GroupRecord] = [GroupMetadataRecord(group_id, None)]
     group = ConsumerGroup(group_id, {})
     if classic.state is GroupState.EMPTY:
-        return Upgrade(group, records, effects)
+        return Upgrade(group, records, effects, must_rebalance=False)
     _check(shard, classic)
     members = _to_members(classic, shard.topics)
     made = _records_of(shard, classic, members)
@@ -70,7 +73,8 @@ def upgrade(shard: Shard, classic: ClassicGroup) -> Upgrade:
             effects.append(Reply(member.sync_token, SyncGroupResult(error=_REBALANCING)))
         part = group.members[member.member_id].classic
         effects.append(start_consumer_session(shard, group, member.member_id, part))
-    return Upgrade(group, [*records, *made], effects)
+    is_stable = classic.state is GroupState.STABLE
+    return Upgrade(group, [*records, *made], effects, must_rebalance=not is_stable)
 
 
 def finish_upgrade(shard: Shard, command: FinishUpgrade) -> list[Effect]:
@@ -98,19 +102,17 @@ def _refusal(classic: ClassicGroup, why: str) -> KafkaError:
 
 
 def _to_members(classic: ClassicGroup, topics: TopicsView) -> list[tuple[ConsumerMember, Assignment]]:
-    """The members with their partitions. Of one partition that was given to two, the first keeps it."""
+    """The members with their partitions."""
     epoch = classic.generation_id
-    taken: set[tuple[bytes, int]] = set()
+    subscriptions = {
+        member_id: _subscription_of(classic, member) for member_id, member in classic.members.items()
+    }
+    owned = _owned(classic, subscriptions, topics)
     members: list[tuple[ConsumerMember, Assignment]] = []
-    for member in classic.members.values():
-        subscription = _subscription_of(classic, member)
-        assigned: dict[bytes, frozenset[int]] = {}
-        for topic_id, partition in _assigned_to(classic, member, topics):
-            if (topic_id, partition) not in taken:
-                taken.add((topic_id, partition))
-                assigned[topic_id] = assigned.get(topic_id, frozenset()) | {partition}
+    for member_id, member in classic.members.items():
+        subscription = subscriptions[member_id]
         joined = ConsumerMember(
-            member_id=member.member_id,
+            member_id=member_id,
             instance_id=member.group_instance_id,
             rack_id=subscription.rack_id or None,
             client_id=member.client_id,
@@ -122,10 +124,34 @@ def _to_members(classic: ClassicGroup, topics: TopicsView) -> list[tuple[Consume
             ),
             member_epoch=epoch,
             previous_member_epoch=epoch,
-            assigned=with_epoch(assigned, epoch),
+            assigned=with_epoch(owned[member_id], epoch),
         )
-        members.append((joined, assigned))
+        members.append((joined, owned[member_id]))
     return members
+
+
+def _owned(
+    classic: ClassicGroup, subscriptions: Mapping[str, Subscription], topics: TopicsView
+) -> dict[str, Assignment]:
+    """What each member may work on: what it was assigned last, and what it said to own when it joined, for a
+    cooperative one gives that up only when it hears of its assignment. No partition is two members'.
+    """
+    owned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in classic.members}
+    taken: set[tuple[bytes, int]] = set()
+    claims = [
+        *((one, _assigned_to(classic, member)) for one, member in classic.members.items()),
+        *((one, subscription.owned_partitions) for one, subscription in subscriptions.items()),
+    ]
+    for member_id, claimed in claims:
+        for claim in claimed:
+            topic = topics.by_name(claim.topic)
+            if topic is None:
+                continue
+            free = frozenset(one for one in claim.partitions if (topic.topic_id, one) not in taken)
+            taken |= {(topic.topic_id, one) for one in free}
+            if free:
+                owned[member_id][topic.topic_id] = owned[member_id].get(topic.topic_id, frozenset()) | free
+    return dict(owned)
 
 
 def _subscription_of(classic: ClassicGroup, member: ClassicMember) -> Subscription:
@@ -138,8 +164,8 @@ def _subscription_of(classic: ClassicGroup, member: ClassicMember) -> Subscripti
         raise _refusal(classic, "the embedded consumer protocol is malformed") from error
 
 
-def _assigned_to(classic: ClassicGroup, member: ClassicMember, topics: TopicsView) -> list[tuple[bytes, int]]:
-    """Partitions of topics that exist; none before it had an assignment."""
+def _assigned_to(classic: ClassicGroup, member: ClassicMember) -> Sequence[OwnedTopic]:
+    """Nothing before it had an assignment, and while a rebalance has taken it back."""
     if not member.assignment:
         return []
     try:
@@ -152,8 +178,7 @@ def _assigned_to(classic: ClassicGroup, member: ClassicMember, topics: TopicsVie
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
             "default assignor before re-attempting the upgrade",
         )
-    found = [(topics.by_name(one.topic), one.partitions) for one in assignment.assigned_partitions]
-    return [(topic.topic_id, each) for topic, partitions in found if topic is not None for each in partitions]
+    return assignment.assigned_partitions
 
 
 def _records_of(

@@ -278,7 +278,7 @@ def those_who_wait_for_the_leader_are_told_to_join_again(s: MigrationSession) ->
     s.hear_join("bert")
     s.base.send_sync("bert", generation_id=s.epochs["bert"])
     s.base.is_waiting("bert")
-    s.come("m1", subscribed_topic_names=[])
+    s.come("m1", subscribed_topic_names=["other"])
     s.base.answer("bert")
     s.heartbeat("anna")
     s.describe()

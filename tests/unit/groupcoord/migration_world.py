@@ -18,7 +18,7 @@ from groupcoord.effects import Refuse
 from groupcoord.member_results import JoinGroupResult, SyncGroupResult
 from logstore import schema_compiler
 from logstore.errors import ErrorCode
-from tests.unit.groupcoord.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.consumer_world import ConsumerWorld, owned_of
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
@@ -175,12 +175,51 @@ class ClassicClient:
                 return
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self.join()
+            case ErrorCode.NOT_COORDINATOR:
+                self.is_member = False  # the coordinator moved: it asks the next one
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION | ErrorCode.FENCED_INSTANCE_ID:
                 self.owned, self.generation, self.is_member = {}, -1, False
                 if error is not ErrorCode.ILLEGAL_GENERATION:
                     self.member_id = ""
             case _:
                 raise AssertionError((self.name, error))
+
+
+class ConsumerClient:
+    """One consumer of the consumer protocol, as patient as a `ClassicClient`."""
+
+    def __init__(self, world: ConsumerWorld, name: str, *topics: str, instance: str | None = None) -> None:
+        self.world = world
+        self.member_id = self.name = name
+        self.topics = topics or ("a",)
+        self.instance = instance
+        self.epoch = 0
+        self.owned: dict[str, list[int]] = {}
+
+    def step(self) -> None:
+        owned = {name: list(numbers) for name, numbers in self.owned.items()}
+        if self.epoch == 0:
+            answer = self.world.beat(
+                self.member_id,
+                0,
+                names=list(self.topics),
+                owned={},
+                rebalance_ms=REBALANCE_MS,
+                instance=self.instance,
+            )
+        else:
+            answer = self.world.beat(self.member_id, self.epoch, owned=owned, instance=self.instance)
+        if isinstance(answer, Refuse):
+            self.epoch, self.owned = 0, {}
+            return
+        self.epoch = answer.member_epoch
+        told = owned_of(answer)
+        if told is not None:
+            self.owned = told
+
+    def leave(self) -> None:
+        self.world.beat(self.member_id, -1, instance=self.instance)
+        self.epoch, self.owned = 0, {}
 
 
 def classic_group(world: ConsumerWorld, *clients: ClassicClient) -> None:

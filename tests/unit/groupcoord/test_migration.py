@@ -268,6 +268,37 @@ def test_a_partition_that_was_given_to_two_is_the_first_ones() -> None:
     assert member(world, second).assigned == {topic_id("a"): {2: 1}}
 
 
+def test_a_cooperative_member_keeps_what_it_has_not_given_up_yet() -> None:
+    world = world_of()
+    anna = ClassicClient(world, "anna", is_cooperative=True)
+    classic_group(world, anna)
+    bert = ClassicClient(world, "bert", is_cooperative=True)
+    while bert.join_token is None or bert.join_token in world.groups.answers:
+        bert.step()
+    anna.step()  # it hears of the other, and joins with all that it owns
+    anna.step()  # it leads, and gives half of that to nobody for now
+    assert anna.sync_token in world.groups.answers and anna.owned == {"a": [0, 1, 2, 3]}
+
+    answer = world.join("m1", "a")
+
+    assert member(world, anna.member_id).assigned == {topic_id("a"): dict.fromkeys(range(4), 2)}
+    assert owned_of(answer) == {}, "it works on them until it hears otherwise"
+
+
+def test_a_group_that_was_rebalancing_rebalances_whatever_comes() -> None:
+    world = world_of()
+    anna = ClassicClient(world, "anna", instance="one")
+    bert = ClassicClient(world, "bert")
+    classic_group(world, anna, bert)
+    world.groups.join(protocols=[("range", subscription("a"))])
+    epoch = anna.generation
+
+    world.join("m1", "a", instance="one")
+
+    assert world.groups.state() is GroupState.DEAD
+    assert (world.group().group_epoch, world.group().assignment_epoch) == (epoch + 1, epoch + 1)
+
+
 def test_a_static_classic_member_comes_back_with_the_consumer_protocol() -> None:
     world = world_of()
     anna = ClassicClient(world, "anna", instance="one")
@@ -356,6 +387,19 @@ def test_a_join_is_refused(how: dict[str, object], error: ErrorCode) -> None:
 
     assert world.groups.answers[token].error is error  # type: ignore[union-attr]
     assert len(world.groups.log) == length
+
+
+def test_who_is_no_member_and_claims_partitions_is_told_so() -> None:
+    world, anna, _ = mixed()
+    claiming = [("range", subscription("a", owned={"a": [0]}))]
+    length = len(world.groups.log)
+
+    refused = world.groups.join("somebody", protocols=claiming)
+
+    answer = world.groups.joined(refused)
+    assert (answer.error, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "somebody")
+    assert len(world.groups.log) == length
+    assert not world.groups.joined(world.groups.join(anna.member_id, protocols=claiming)).error
 
 
 def test_a_full_group_takes_no_other_member() -> None:

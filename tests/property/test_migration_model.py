@@ -1,0 +1,214 @@
+"""One group that random members of both protocols join and leave: up, down, and up again.
+
+The model is what the members believe to own; no partition is believed to be two members'. The log is replayed
+with its first part compacted, cut at every record, with tombstones and without: the group is always the same.
+In the end, when nobody disturbs them, the members share all partitions.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import TypeAlias
+
+import pytest
+
+from groupcoord.classic_group import ClassicGroup
+from groupcoord.classic_group_record import to_record
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.record_codec import GroupRecord, encode_key
+from groupcoord.shard import Group, Shard
+from tests.unit.groupcoord.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.migration_world import ClassicClient, ConsumerClient
+
+STEPS = 150
+MAX_MEMBERS = 4
+AnyClient: TypeAlias = ClassicClient | ConsumerClient
+
+
+class Run:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        policy = self.random.choices(list(MigrationPolicy)[:3], [4, 1, 1])[0]
+        self.world = ConsumerWorld(
+            CoordinatorConfig(
+                group_consumer_assignment_interval_ms=self.random.choice([0, 1_000]),
+                group_initial_rebalance_delay_ms=self.random.choice([0, 3_000]),
+                group_consumer_migration_policy=policy,
+            )
+        )
+        self.clients: dict[str, AnyClient] = {}
+        self.count = 0
+        self.kinds: list[type[Group]] = []
+
+    def step(self) -> None:
+        random = self.random
+        match random.choices(
+            ["step", "join", "leave", "crash", "replace", "topics", "time", "restart", "commit"],
+            [60, 8, 6, 1, 3, 1, 12, 1, 2],
+        )[0]:
+            case "join" if len(self.clients) < MAX_MEMBERS:
+                self.add(f"i{self.count}" if random.random() < 0.3 else None)
+            case "leave" if self.clients:
+                client = self.any()
+                if isinstance(client, ConsumerClient) or client.member_id:
+                    client.leave()
+                    del self.clients[client.name]
+            case "crash" if self.clients:
+                del self.clients[self.any().name]
+            case "replace" if any(client.instance for client in self.clients.values()):
+                statics = sorted(name for name, client in self.clients.items() if client.instance)
+                old = self.clients.pop(random.choice(statics))
+                if isinstance(old, ConsumerClient):
+                    self.world.beat(old.member_id, -2, instance=old.instance)
+                self.add(old.instance)
+            case "topics":
+                self.world.set_topics({"a": random.randint(3, 6), "b": 2})
+            case "time":
+                self.world.groups.advance(random.choice([10, 500, 1_500, 3_000]))
+            case "restart":
+                self.world.restart()
+            case "commit":
+                self.commit()
+            case _ if self.clients:
+                self.any().step()
+            case _:
+                self.add(None)
+        self.check()
+
+    def any(self) -> AnyClient:
+        return self.clients[self.random.choice(sorted(self.clients))]
+
+    def add(self, instance: str | None) -> None:
+        self.count += 1
+        name = f"m{self.count}"
+        topics = self.random.choice([("a",), ("a",), ("a", "b")])
+        client: AnyClient
+        if self.random.random() < 0.5:
+            client = ConsumerClient(self.world, name, *topics, instance=instance)
+        else:
+            is_cooperative = self.random.random() < 0.5
+            client = ClassicClient(
+                self.world, name, *topics, instance=instance, is_cooperative=is_cooperative
+            )
+        self.clients[name] = client
+        client.step()
+
+    def commit(self) -> None:
+        """From outside, which counts while the group is empty."""
+        token = self.world.groups.token()
+        offsets = [OffsetToCommit("a", self.random.randint(0, 2), self.count)]
+        self.world.groups.handle(
+            OffsetCommit(token=token, group_id="g", generation_id=-1, member_id="", offsets=offsets)
+        )
+
+    def group(self) -> Group | None:
+        return self.world.groups.coordinator.shard.group("g")
+
+    def check(self) -> None:
+        """What members own, nobody else owns."""
+        group = self.group()
+        if group is None:
+            return
+        if not self.kinds or self.kinds[-1] is not type(group):
+            self.kinds.append(type(group))
+        owners: dict[tuple[str, int], str] = {}
+        for client in self.clients.values():
+            if client.member_id not in group.members:
+                continue  # it is out, and hears so next time
+            for topic, numbers in client.owned.items():
+                for number in numbers:
+                    other = owners.setdefault((topic, number), client.name)
+                    assert other == client.name, (topic, number, other, client.name)
+
+    def settle(self) -> None:
+        self.world.set_topics({"a": 5, "b": 2})
+        for turn in range(60):
+            self.world.groups.advance(1_100)
+            for client in list(self.clients.values()):
+                if turn < 20 and isinstance(client, ClassicClient) and client.is_member:
+                    client.join()  # leaders look for partitions; here everybody does
+                else:
+                    client.step()
+            self.check()
+        group = self.group()
+        readers, refused = [], []
+        for client in self.clients.values():
+            is_in = group is not None and client.member_id in group.members
+            (readers if is_in else refused).append(client)
+        policy = self.world.groups.config.group_consumer_migration_policy
+        may_be_refused = isinstance(group, ClassicGroup) and not policy.allows_upgrade
+        assert all(may_be_refused and isinstance(client, ConsumerClient) for client in refused)
+        for topic, count in self.world.topics.items():
+            owned = [number for client in readers for number in client.owned.get(topic, ())]
+            is_read = any(topic in client.topics for client in readers)
+            assert sorted(owned) == (list(range(count)) if is_read else []), topic
+
+    def check_replay(self) -> None:
+        log = self.world.groups.log
+        whole = durable(replayed(log))
+        live = self.group()
+        if isinstance(live, ConsumerGroup):
+            assert durable(live) == whole
+        for cut in range(len(log) + 1):
+            for with_tombstones in (True, False):
+                first = compacted(log[:cut], with_tombstones=with_tombstones)
+                assert durable(replayed([*first, *log[cut:]])) == whole, (cut, with_tombstones)
+
+
+def compacted(log: list[GroupRecord], *, with_tombstones: bool) -> Iterator[GroupRecord]:
+    """The last record of each key, in the order of the log."""
+    last = {encode_key(record): index for index, record in enumerate(log)}
+    for index in sorted(last.values()):
+        if with_tombstones or log[index].value is not None:
+            yield log[index]
+
+
+def replayed(records: list[GroupRecord]) -> Group | None:
+    shard = Shard(CoordinatorConfig(), lambda: "")
+    for record in records:
+        shard.replay(record)
+    shard.check_invariants()
+    return shard.group("g")
+
+
+def durable(group: Group | None) -> object:
+    """All that the log says of a group; one without members is as good as none."""
+    match group:
+        case None:
+            return None
+        case _ if group.is_empty:
+            return None
+        case ClassicGroup():
+            return to_record(group, {one.member_id: one.assignment for one in group.members.values()}, 0)
+        case ConsumerGroup():
+            return (
+                group.members,
+                group.targets,
+                group.static_members,
+                group.group_epoch,
+                group.assignment_epoch,
+                group.assignment_timestamp_ms,
+                group.metadata_hash,
+            )
+
+
+def test_runs_go_both_ways() -> None:
+    ways = set()
+    for seed in range(12):
+        run = Run(seed)
+        for _ in range(STEPS):
+            run.step()
+        ways |= {(one, other) for one, other in zip(run.kinds, run.kinds[1:], strict=False)}
+
+    assert ways == {(ClassicGroup, ConsumerGroup), (ConsumerGroup, ClassicGroup)}
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_members_of_both_protocols_share_and_the_log_tells_it_all(seed: int) -> None:
+    run = Run(seed)
+
+    for _ in range(STEPS):
+        run.step()
+    run.check_replay()
+    run.settle()
