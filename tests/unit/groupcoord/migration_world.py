@@ -206,9 +206,12 @@ class ConsumerClient:
                 owned={},
                 rebalance_ms=REBALANCE_MS,
                 instance=self.instance,
+                client_id=self.name,
             )
         else:
-            answer = self.world.beat(self.member_id, self.epoch, owned=owned, instance=self.instance)
+            answer = self.world.beat(
+                self.member_id, self.epoch, owned=owned, instance=self.instance, client_id=self.name
+            )
         if isinstance(answer, Refuse):
             self.epoch, self.owned = 0, {}
             return
