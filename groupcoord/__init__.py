@@ -16,6 +16,8 @@ regex_classes       sets of characters in expressions
 topic_regex         expressions over the names of topics, in RE2's syntax and bounded
 group_hash          whether topics are as they were
 request_token       names a request until it is answered
+hold_phase          how far a heartbeat is that may wait
+heartbeat_pace      how often a member heartbeats
 member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 offset_commands     what is asked of committed offsets
 admin_commands      what administrators ask of groups
@@ -35,6 +37,7 @@ consumer_member     a member of a consumer group
 consumer_results    what members of consumer groups, and administrators of them, are answered
 aside               work that a thread does
 effects             what a shard asks of the world
+held_heartbeats     heartbeats that wait for news
 reconciliation      one step of a member towards its target
 consumer_group      a consumer group, changed by replay only
 target_assignment   who shall own what, as an assignor says
@@ -46,6 +49,7 @@ pending_offsets     offsets of open transactions, and which of them counts in th
 offset_log_scan     bytes of the log, scanned to the last record of each key
 shard               groups and offsets of one partition; replay
 shard_load          a shard made of a scanned log
+heartbeat_news      what has changed for those that wait
 rebalance           from the first join of a generation to the last sync
 join_group          JoinGroup: new, returning and static members
 sync_group          SyncGroup: assignments in, assignments out
@@ -66,6 +70,7 @@ upgrade_group       a classic group becomes a consumer group
 consumer_request    what a ConsumerGroupHeartbeat must have
 consumer_leave      a member leaves its consumer group
 consumer_heartbeat  ConsumerGroupHeartbeat
+consumer_beat       ConsumerGroupHeartbeat that changes nothing, and how it waits
 consumer_timers     timers of consumer groups
 join_consumer_group  JoinGroup at a consumer group
 classic_in_consumer  members of the classic protocol at a consumer group

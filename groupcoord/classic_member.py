@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from groupcoord.effects import StartTimer
+from groupcoord.heartbeat_pace import HeartbeatPace
 from groupcoord.member_commands import Protocol
 from groupcoord.request_token import Token
 
@@ -12,7 +13,7 @@ from groupcoord.request_token import Token
 class ClassicMember:
     """A member as it joined.
 
-    Soft state: `protocols` but for the chosen one, the tokens, `is_new` and the timer are not in the log; a
+    Soft state: `protocols` but for the chosen one, the tokens, `is_new`, timer and pace are not in the log; a
     restart forgets them.
     """
 
@@ -28,6 +29,7 @@ class ClassicMember:
     sync_token: Token | None = None  # its SyncGroup that waits for the leader's
     # As it was last started; a heartbeat starts the same one again, thousands of times.
     session_timer: StartTimer | None = None
+    pace: HeartbeatPace | None = None  # of a member whose heartbeats may wait
     is_new: bool = False  # waits in its first join: it does not know its id yet and cannot heartbeat
 
     @property

@@ -28,11 +28,13 @@ from groupcoord.offset_commands import (
     TxnOffsetCommit,
 )
 from groupcoord.timer_commands import (
+    EndHold,
     ExpireJoin,
     ExpireOffsets,
     ExpireSession,
     ExpireSync,
     ExtendInitialRebalance,
+    ResumeHeld,
 )
 
 ClientCommand: TypeAlias = (
@@ -53,6 +55,7 @@ ClientCommand: TypeAlias = (
 # What leads to no records, and is carried out while the log takes none.
 ReadOnlyCommand: TypeAlias = (
     Heartbeat
+    | EndHold
     | OffsetFetch
     | DescribeGroups
     | DescribeConsumerGroups
@@ -71,6 +74,8 @@ TimerCommand: TypeAlias = (
     | ExpireMemberJoin
     | ExpireMemberSync
     | ExpireOffsets
+    | EndHold
+    | ResumeHeld
 )
 NodeCommand: TypeAlias = EndTransaction | ForgetOffsets | ForgetTopics | TopicsChanged | RegexesResolved
 # What a decision leaves to be done once its records were replayed.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from groupcoord.assignment import TopicPartitions
+from groupcoord.hold_phase import HoldPhase
 from groupcoord.request_token import Token
 from groupcoord.topics_view import TopicsView
 
@@ -29,6 +30,9 @@ class ConsumerGroupHeartbeat:
     client_id: str = ""
     client_host: str = ""
     member_id_required: bool = True  # since version 1 members bring an id of their own
+    hold_ms: int = 0  # how long it may wait for news
+    is_patient: bool = False  # whether its client waits for an answer far longer than its heartbeat interval
+    phase: HoldPhase = HoldPhase.ARRIVED
 
 
 # ---- from timers -------------------------------------------------------------------------------------------

@@ -74,6 +74,8 @@ class ConsumerGroup:
         self.resolving_since_ms: int | None = None
         # Soft state: classic members that were told to join again; a timer runs for each.
         self.awaited_joins: set[str] = set()
+        # Soft state: the heartbeat interval that members whose heartbeats may wait were told last.
+        self.told_intervals_ms: dict[str, int] = {}
         self.timeline = Timeline()
         # Counters over members and expressions, so that a heartbeat need not look at all of them.
         self._topics: dict[str, int] = {}  # name -> members and expressions that want it
@@ -327,6 +329,7 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self.targets.pop(member_id, None)
         self.awaited_joins.discard(member_id)
+        self.told_intervals_ms.pop(member_id, None)
         if member is None:
             return
         self._count_member(member, -1, None)

@@ -13,6 +13,7 @@ from groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, Desc
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_in_consumer import decide_in_consumer_group
 from groupcoord.commands import Command
+from groupcoord.consumer_beat import consumer_beat
 from groupcoord.consumer_commands import (
     ComputeTarget,
     ConsumerGroupHeartbeat,
@@ -23,7 +24,7 @@ from groupcoord.consumer_commands import (
 )
 from groupcoord.consumer_describe import describe_consumer_groups
 from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_heartbeat import compute_put_off_target, consumer_heartbeat
+from groupcoord.consumer_heartbeat import compute_put_off_target
 from groupcoord.consumer_regexes import regexes_resolved
 from groupcoord.consumer_timers import (
     expire_consumer_session,
@@ -37,6 +38,7 @@ from groupcoord.describe_groups import describe_groups, list_groups
 from groupcoord.downgrade_group import finish_downgrade
 from groupcoord.effects import Append, Effect, Follow, Noted, Refuse, StartTimer
 from groupcoord.heartbeat import heartbeat
+from groupcoord.heartbeat_news import look_at_topics, resume_held, tell_news
 from groupcoord.join_group import join_group
 from groupcoord.leave_group import leave_group
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberCommand, SyncGroup
@@ -62,14 +64,17 @@ from groupcoord.rebalance import (
     start_classic_group,
     stop_classic_group,
 )
+from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard, check_group_id
 from groupcoord.sync_group import sync_group
 from groupcoord.timer_commands import (
+    EndHold,
     ExpireJoin,
     ExpireOffsets,
     ExpireSession,
     ExpireSync,
     ExtendInitialRebalance,
+    ResumeHeld,
 )
 from groupcoord.upgrade_group import finish_upgrade
 from logstore.errors import ErrorCode, KafkaError
@@ -113,8 +118,8 @@ class Coordinator:
                 case ClassicGroup():
                     effects += stop_classic_group(group, error)
                 case ConsumerGroup():
-                    pass  # its members never wait
-        return effects
+                    pass  # its members wait with their heartbeats only
+        return effects + self.shard.held.stop(error)
 
     def check_invariants(self) -> None:
         """What holds between any two commands; asked by tests after each."""
@@ -124,11 +129,13 @@ class Coordinator:
         """Replay what is appended, and decide what follows from it."""
         settled: list[Effect] = []
         changed: ConsumerGroup | None = None
+        records: list[GroupRecord] = []
         for effect in effects:
             if isinstance(effect, Append):
                 for record in effect.records:
                     self.shard.replay(record, producer=effect.producer)
                 changed = self.shard.consumer_group(effect.records[-1].group_id)
+                records += effect.records
             if isinstance(effect, Follow):
                 settled += self.handle(effect.command, now_ms)
             elif isinstance(effect, Noted):
@@ -139,6 +146,8 @@ class Coordinator:
                 settled.append(effect)
         if changed is not None:
             changed.end_rebalance(now_ms)
+        if records:
+            settled += self._settled(tell_news(self.shard, records), now_ms)
         return settled
 
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
@@ -147,7 +156,7 @@ class Coordinator:
             case Heartbeat() | JoinGroup() | SyncGroup() | LeaveGroup():
                 return self._decide_for_member(command, now_ms)
             case ConsumerGroupHeartbeat():
-                return consumer_heartbeat(shard, command, now_ms)
+                return consumer_beat(shard, command, now_ms)
             case OffsetCommit():
                 return commit_offsets(shard, command, now_ms)
             case OffsetFetch():
@@ -187,7 +196,11 @@ class Coordinator:
             case RegexesResolved():
                 return regexes_resolved(shard, command, now_ms)
             case TopicsChanged():
-                return topics_changed(shard, command)
+                return [*topics_changed(shard, command), *look_at_topics(shard, command)]
+            case EndHold():
+                return shard.held.end(command.group_id, command.member_id, command.held)
+            case ResumeHeld():
+                return resume_held(shard, command.group_id)
             case ExpireOffsets():
                 return expire_offsets(shard, now_ms)
             case TxnOffsetCommit():
@@ -216,7 +229,7 @@ def _decide_in_classic_group(
 ) -> list[Effect]:
     match command:
         case Heartbeat():
-            return heartbeat(group, command)
+            return heartbeat(shard, group, command, now_ms)
         case JoinGroup():
             return join_group(shard, group, command, now_ms)
         case SyncGroup():

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from groupcoord.hold_phase import HoldPhase
 from groupcoord.request_token import Token
 
 
@@ -54,6 +55,8 @@ class Heartbeat:
     generation_id: int
     member_id: str
     group_instance_id: str | None = None
+    hold_ms: int = 0  # how long it may wait for news
+    phase: HoldPhase = HoldPhase.ARRIVED
 
 
 class MemberIdentity(NamedTuple):

@@ -13,6 +13,7 @@ from groupcoord.classic_group_record import to_record
 from groupcoord.classic_member import ClassicMember
 from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
 from groupcoord.group_state import MOVES, GroupState
+from groupcoord.heartbeat_news import resume_held
 from groupcoord.member_results import JoinGroupResult, SyncGroupResult
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
@@ -75,6 +76,8 @@ def prepare_rebalance(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Ef
     why.
     """
     effects: list[Effect] = []
+    if group.state is GroupState.STABLE:
+        effects += resume_held(shard, group.group_id)  # decided when the rebalance has begun
     if group.state is GroupState.COMPLETING_REBALANCE:
         effects += fail_waiting_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()

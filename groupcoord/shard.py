@@ -19,6 +19,7 @@ from groupcoord.coordinator_config import (
 from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.group_state import GroupState
+from groupcoord.held_heartbeats import HeldHeartbeats
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
 from groupcoord.offset_values import pack_offset_value
@@ -49,6 +50,7 @@ class Shard:
         self.topics: TopicsView = ListedTopics()
         self.newest_topics_version = 0  # of the metadata when a topic was made last
         self.groups_by_topic: dict[str, set[str]] = {}  # consumer groups that subscribe to it
+        self.held = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from groupcoord.request_token import Token
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSession:
@@ -38,3 +40,19 @@ class ExpireSync:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireOffsets:
     """Time to look for offsets and groups that nobody needs any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndHold:
+    """A heartbeat that waits for news is to be answered: in time, or since its member sent something else."""
+
+    group_id: str
+    member_id: str
+    held: Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeHeld:
+    """One of the group's heartbeats that wait is to be decided again: all of them wait for what it finds."""
+
+    group_id: str

@@ -246,6 +246,7 @@ def _make_runtimes(broker: "Broker") -> None:
         ),
         offsets_topic_num_partitions=config.offsets_topic_num_partitions,
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
     )
     broker.group_lag = GroupLag(

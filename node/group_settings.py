@@ -1,6 +1,7 @@
 """The broker settings of groups and their offsets, and what they must be to each other.
 
-Names, defaults and limits are Apache Kafka 4.3.1's. The settings of single groups are in `group_config_def`.
+Names, defaults and limits are Apache Kafka 4.3.1's; `ottla.` begins the names of our own. The settings of
+single groups are in `group_config_def`.
 """
 
 from collections.abc import Mapping
@@ -49,6 +50,13 @@ GROUP_SETTINGS: Final = (
         "How long an empty group waits for more members before its first rebalance.",
     ),
     setting("group.max.size", INT, INT_MAX, "The most members of a group.", at_least(1)),
+    setting(
+        "ottla.group.heartbeat.hold.ms",
+        INT,
+        10_000,
+        "How long a heartbeat may wait for its member to have something to learn; 0 answers all at once.",
+        at_least(0),
+    ),
     setting("offset.metadata.max.bytes", INT, 4096, "The longest text beside a committed offset."),
     setting("offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for replicas.", at_least(1)),
     setting(

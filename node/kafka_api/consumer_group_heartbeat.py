@@ -21,10 +21,14 @@ from node.wire.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from node.broker import Broker
 
+# Clients that wait for the answer to a heartbeat for their request timeout. librdkafka does for its interval.
+PATIENT_CLIENTS = {"apache-kafka-java"}
+
 
 def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
     if not broker.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    hold_ms = broker.groups.hold_ms(context.connection.software_name)
     owned = None
     if request.topic_partitions is not None:
         owned = [OwnedPartitions(each.topic_id, each.partitions) for each in request.topic_partitions]
@@ -45,8 +49,12 @@ def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupHear
             client_id=context.client_id or "",
             client_host=client_host(context),
             member_id_required=context.api_version >= 1,
+            hold_ms=hold_ms,
+            is_patient=context.connection.software_name in PATIENT_CLIENTS,
         )
 
+    if hold_ms:
+        return broker.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
     return broker.groups.ask(request.group_id, make, _build)
 
 

@@ -10,6 +10,7 @@ import importlib
 import logging
 import struct
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from logstore.errors import ErrorCode, KafkaError
@@ -120,6 +121,8 @@ class Dispatcher:
             return self._answer(route, correlation_id, self._shake_hands(connection, request))
         context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
         result = route.handle(self._broker, context, request)
+        if type(result) is ApiVersionsResponse and request.client_software_name and not result.error_code:
+            connection.info = replace(connection.info, software_name=request.client_software_name)
         if repeated is not None and was_taken(request, result):
             repeated.heads.learn(frame, position, context, request, route.prefix_bytes)
         return self._answer(route, correlation_id, result)
@@ -218,6 +221,7 @@ class Dispatcher:
                 result.future,
                 lambda outcome: self._answer(route, correlation_id, build(outcome)),
                 result.is_carried_out,
+                result.release,
             )
         if type(result) is EncodedBody:
             return _finish([bytearray(route.prefix_bytes), *result.buffers], correlation_id)

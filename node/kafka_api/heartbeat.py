@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", context: RequestContext, request: HeartbeatRequest) -> Any:
+    hold_ms = broker.groups.hold_ms(context.connection.software_name)
+
     def make(token: int) -> Heartbeat:
         return Heartbeat(
             token=token,
@@ -22,8 +24,11 @@ def handle(broker: "Broker", context: RequestContext, request: HeartbeatRequest)
             generation_id=request.generation_id,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
+            hold_ms=hold_ms,
         )
 
+    if hold_ms:
+        return broker.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
     return broker.groups.ask(request.group_id, make, _build)
 
 

@@ -26,12 +26,14 @@ class Delayed(NamedTuple):
     """What a handler returns whose answer waits for an event: a future, and what then makes the answer.
 
     Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn. A request
-    that `is_carried_out` has a Future, waits once, and keeps nothing of what was received.
+    that `is_carried_out` has a Future, waits once, and keeps nothing of what was received. One that waits for
+    news brings `release`, by which its connection has the future done when it cannot wait any longer.
     """
 
     future: Awaitable[Any]
     answer: Callable[[Any], Any]
     is_carried_out: bool = False
+    release: Callable[[], None] | None = None
 
 
 class EncodedBody(NamedTuple):

@@ -47,12 +47,14 @@ class Pending(NamedTuple):
     """An answer that has to be waited for: a coroutine or a future, and what makes the answer of its result.
 
     `encode` may find that there is more to wait for. A request that `is_carried_out` waits only to be
-    acknowledged, and holds nothing that was received: the next of its kind need not wait for it.
+    acknowledged, and holds nothing that was received: the next of its kind need not wait for it. What waits
+    for news has a `release`, called when something comes behind it and when nobody is left to be told.
     """
 
     awaitable: Awaitable[Any]
     encode: "Callable[[Any], Answer | Pending]"
     is_carried_out: bool = False
+    release: Callable[[], None] | None = None
 
 
 class Run(NamedTuple):
@@ -128,6 +130,7 @@ class Connection(asyncio.BufferedProtocol):
         "_peak_bytes",
         "_read_limit",
         "_read_position",
+        "_release",
         "_service",
         "_transport",
         "_unsent_bytes",
@@ -158,6 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._file_sender: FileSender | None = None
         self._waiting: asyncio.Future[Any] | None = None
+        self._release: Callable[[], None] | None = None  # of what waits for news
         self._owed: deque[_Owed] = deque()  # to Produce requests that wait for replicas, and those behind
         self.is_closed = False
         self.last_active_tick = listener.tick
@@ -185,6 +189,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         if self._file_sender is not None:
             self._file_sender.close()
+        self._release_waiting()
         waiting, self._waiting = self._waiting, None
         # A request that only waits is given up; one that is under way goes on, whoever is told.
         if waiting is not None and not isinstance(waiting, asyncio.Task):
@@ -208,6 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_busy or self._is_held or self._is_write_blocked:
             # One more read is taken while a request waits, not a second.
             self._pause_reading()
+            self._release_waiting()
             return
         self._serve_frames()
 
@@ -499,9 +505,18 @@ class Connection(asyncio.BufferedProtocol):
         self._is_busy = True
         self._waiting = future
         future.add_done_callback(lambda done: self._answered(done, pending, frame))
+        self._release = pending.release
+        if self._read_position < self._write_position:
+            self._release_waiting()
+
+    def _release_waiting(self) -> None:
+        """What waits for news must not keep others waiting."""
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
     def _answered(self, future: "asyncio.Future[Any]", pending: Pending, frame: memoryview) -> None:
-        self._waiting = None
+        self._waiting = self._release = None
         if self.is_closed:
             if not future.cancelled():
                 future.exception()  # Nobody is left to be told.

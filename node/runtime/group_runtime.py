@@ -18,6 +18,7 @@ from groupcoord.coordinator_config import CoordinatorConfig, GroupConfig
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
+from groupcoord.timer_commands import EndHold
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
@@ -34,6 +35,8 @@ from node.runtime.timer_queue import TimerQueue
 
 # After a load that failed (a disk that does not answer), until the next try.
 RELOAD_DELAY_MS = 1_000
+# Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
+MAX_HELD_HEARTBEATS = 2_000
 MAX_COMMANDS_PER_TURN = 256  # some 5 ms; others have the loop before the next ones of the same request
 
 R = TypeVar("R")
@@ -58,6 +61,7 @@ class GroupRuntime:
         offsets_topic_num_partitions: int = 50,
         offsets_commit_timeout_ms: int = 5_000,
         offsets_topic_compression: Compression = Compression.NONE,
+        heartbeat_hold_ms: int = 0,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._config = config
@@ -68,6 +72,8 @@ class GroupRuntime:
         self._num_partitions = offsets_topic_num_partitions
         self._commit_timeout_ms = offsets_commit_timeout_ms
         self._compression = offsets_topic_compression
+        self._heartbeat_hold_ms = heartbeat_hold_ms
+        self._held_count = 0  # heartbeats that wait for news, or for what they tell to be committed
         self._new_uuid = new_uuid
         self._group_config = group_config
         self._shards: dict[int, GroupShard] = {}
@@ -173,6 +179,27 @@ class GroupRuntime:
         outcome = self._submit(self.partition_for(group_id), make)
         return Delayed(outcome, build) if isinstance(outcome, asyncio.Future) else build(outcome)
 
+    def hold_ms(self, software_name: str) -> int:
+        """For how long a heartbeat of such a client may wait for news; 0 where it must not."""
+        # Who does not say what it is may be anything, as a test that waits for each answer.
+        if not software_name or self._held_count >= MAX_HELD_HEARTBEATS:
+            return 0
+        return self._heartbeat_hold_ms
+
+    def ask_to_wait(self, group_id: str, member_id: str, make: Make, build: Build[Any]) -> Any:
+        """The same for a heartbeat that may wait for news, until its connection cannot wait on."""
+        index, token = self.partition_for(group_id), next(self._tokens)
+        outcome = self._submit(index, make, token)
+        if not isinstance(outcome, asyncio.Future):
+            return build(outcome)
+        self._held_count += 1
+        outcome.add_done_callback(self._count_answered)
+        shard, command = self._shards[index], EndHold(group_id=group_id, member_id=member_id, held=token)
+        return Delayed(outcome, build, release=lambda: shard.release(command))
+
+    def _count_answered(self, _: "asyncio.Future[Answer]") -> None:
+        self._held_count -= 1
+
     def ask_each(self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]) -> Any:
         """Several commands, each to the shard of its group; `build` gets the answers in the order of the
         commands. Very many of them take turns with the loop: a coroutine then.
@@ -197,7 +224,9 @@ class GroupRuntime:
         """One command to every shard of this node."""
         return self._join([self._submit(index, make) for index in sorted(self._shards)], build)
 
-    def _submit(self, index: int, make: Make) -> "Answer | asyncio.Future[Answer]":
+    def _submit(
+        self, index: int, make: Make, token: Token | None = None
+    ) -> "Answer | asyncio.Future[Answer]":
         shard = self._shards.get(index)
         if shard is None or shard.is_closed or not shard.partition.is_leader:
             self.refresh()
@@ -206,7 +235,8 @@ class GroupRuntime:
             return KafkaError(ErrorCode.NOT_COORDINATOR, "this node does not lead the group's partition")
         if not shard.is_loaded:
             return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group's partition is being loaded")
-        token = next(self._tokens)
+        if token is None:
+            token = next(self._tokens)
         self._asked[token] = None
         try:
             shard.handle(make(token))

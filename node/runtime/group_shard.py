@@ -29,6 +29,7 @@ from groupcoord.effects import (
 from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, TxnOffsetCommit
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
+from groupcoord.timer_commands import EndHold
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from node.clock import Clock
@@ -153,6 +154,11 @@ class GroupShard:
                 log.error("%s: %r could not be carried out.", self.partition.topic_partition, command)
                 self.close(ErrorCode.NOT_COORDINATOR)
                 self._failed(self)
+
+    def release(self, command: EndHold) -> None:
+        """A heartbeat cannot wait for news any longer."""
+        if self.is_loaded and not self.is_closed:
+            self.handle(command)
 
     def forget_topics(self, topics: frozenset[str]) -> None:
         """These topics were deleted: drop what was committed for them, as soon as that is possible."""

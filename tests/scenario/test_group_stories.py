@@ -4,7 +4,9 @@
     join NAME [instance=I] [protocols=a,b] [says=TEXT] [direct] [anew]
          [reason=TEXT]                  direct: without MEMBER_ID_REQUIRED (KIP-394); anew: without its old id
     sync NAME [all | NAME=ASSIGNMENT ...]
-    heartbeat NAME | leave NAME ... [reason=TEXT] | kick instance=I
+    heartbeat NAME [hold=MILLISECONDS]  which may wait so long for news
+    speaks NAME                         it sends something else while its heartbeat waits
+    leave NAME ... [reason=TEXT] | kick instance=I
     commit NAME TOPIC-PARTITION=OFFSET ... | fetch | after SECONDSs | restart | timeline
 
 NAME is a client; it remembers member id and generation as it was told. Seen are answers (also late ones),
@@ -23,11 +25,12 @@ from groupcoord.admin_results import DescribeGroupsResult
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
 from groupcoord.group_records import OffsetRecord
-from groupcoord.member_commands import MemberIdentity
+from groupcoord.member_commands import Heartbeat, MemberIdentity
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from groupcoord.record_codec import GroupRecord
+from groupcoord.timer_commands import EndHold
 from logstore.errors import ErrorCode
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
@@ -98,10 +101,24 @@ class Teller:
 
     def do_heartbeat(self, names: list[str], options: dict[str, str]) -> None:
         client = self.clients[names[0]]
-        before = self.world.asked.copy()
-        self.world.heartbeat(client.member_id, client.generation_id, instance=client.instance)
-        (token,) = self.world.asked - before
+        token = self.world.token()
         self.asked[token] = names[0], "heartbeat"
+        self.world.handle(
+            Heartbeat(
+                token=token,
+                group_id="g",
+                generation_id=client.generation_id,
+                member_id=client.member_id,
+                group_instance_id=client.instance,
+                hold_ms=int(options.get("hold", 0)),
+            )
+        )
+
+    def do_speaks(self, names: list[str], options: dict[str, str]) -> None:
+        member_id = self.clients[names[0]].member_id
+        for token in sorted(self.world.waiting()):
+            if self.asked[token] == (names[0], "heartbeat"):
+                self.world.handle(EndHold(group_id="g", member_id=member_id, held=token))
 
     def do_leave(self, names: list[str], options: dict[str, str]) -> None:
         clients = [self.clients[name] for name in names]

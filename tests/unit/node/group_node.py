@@ -33,6 +33,7 @@ class GroupNode:
         *,
         replicas: tuple[int, ...] = (1,),
         compression: Compression = Compression.NONE,
+        heartbeat_hold_ms: int = 0,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
@@ -56,6 +57,7 @@ class GroupNode:
             offsets_topic_num_partitions=NUM_PARTITIONS,
             offsets_commit_timeout_ms=100,
             offsets_topic_compression=compression,
+            heartbeat_hold_ms=heartbeat_hold_ms,
         )
 
     async def create_offsets_topic(self) -> None:

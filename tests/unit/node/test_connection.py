@@ -560,3 +560,74 @@ def test_a_peer_that_goes_cancels_its_acknowledgements(peer: Peer) -> None:
     peer.connection.connection_lost(None)
 
     assert all(future.cancelled() for future in service.waiting.values())
+
+
+# ---- what waits for news -----------------------------------------------------------------------------------
+
+
+class News:
+    """Makes a peer's requests wait for news, but for those that begin with "now"."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.waiting: list[asyncio.Future[bytes]] = []
+        self.released = 0
+        self._peer = peer
+        peer.listener.answer = self._answer
+
+    def _answer(self, body: memoryview) -> Answer | Pending:
+        if bytes(body).startswith(b"now"):
+            return [bytes(body)]
+        future: asyncio.Future[bytes] = self._peer.loop.create_future()
+        self.waiting.append(future)
+        return Pending(future, lambda answer: [answer], release=self._release)
+
+    def _release(self) -> None:
+        self.released += 1
+        if not self.waiting[-1].done():
+            self.waiting[-1].set_result(b"nothing new ")
+
+
+def test_what_waits_for_news_is_released_by_the_next_request_and_answered_before_it(peer: Peer) -> None:
+    news = News(peer)
+    peer.send(frame(b"beat"))
+    peer.turn()
+    assert (news.released, peer.transport.sent) == (0, [])
+
+    peer.send(frame(b"now a commit"))
+    peer.turn()
+
+    assert (news.released, b"".join(peer.transport.sent)) == (1, b"nothing new now a commit")
+    assert peer.transport.is_reading
+
+
+@pytest.mark.parametrize("behind", [frame(b"now"), frame(b"now")[:2]])
+def test_what_has_a_request_behind_it_does_not_wait_for_news(peer: Peer, behind: bytes) -> None:
+    news = News(peer)
+
+    peer.send(frame(b"beat") + behind)
+    peer.turn()
+
+    assert (news.released, peer.transport.sent[0][:11]) == (1, b"nothing new")
+
+
+def test_news_are_told_once(peer: Peer) -> None:
+    news = News(peer)
+    peer.send(frame(b"beat"))
+
+    news.waiting[0].set_result(b"news ")
+    peer.turn()
+    peer.send(frame(b"now"))
+    peer.turn()
+
+    assert (news.released, b"".join(peer.transport.sent)) == (0, b"news now")
+
+
+def test_what_waits_for_news_is_released_when_the_client_goes(peer: Peer) -> None:
+    news = News(peer)
+    peer.send(frame(b"beat"))
+
+    assert not peer.connection.eof_received()
+    peer.connection.connection_lost(None)
+    peer.turn()
+
+    assert (news.released, peer.transport.sent) == (1, [])

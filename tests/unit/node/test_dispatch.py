@@ -71,6 +71,15 @@ def test_every_advertised_version_but_the_oldest_of_produce_has_a_codec(dispatch
             dispatcher._load_route(key, version)
 
 
+def test_a_client_says_what_it_is_kip_511(dispatcher: Dispatcher) -> None:
+    named, nameless = SimpleNamespace(info=CONNECTION), SimpleNamespace(info=CONNECTION)
+
+    dispatcher.serve(cast(Connection, named), versions_request(3, client_software_name="librdkafka"))
+    dispatcher.serve(cast(Connection, nameless), versions_request(3, client_software_name="no name!"))
+
+    assert (named.info.software_name, nameless.info.software_name) == ("librdkafka", "")
+
+
 @pytest.mark.parametrize("version", range(6))
 def test_what_is_served_is_advertised(dispatcher: Dispatcher, version: int) -> None:
     response = answer(dispatcher, versions_request(version), 18, version)

@@ -469,3 +469,113 @@ def test_a_bug_in_the_core_costs_a_reload_and_nothing_else(monkeypatch: pytest.M
         assert answer.error is ErrorCode.NONE
 
     play(story)
+
+
+# ---- heartbeats that wait ----------------------------------------------------------------------------------
+
+
+def waiting_node(hold_ms: int = 10_000) -> GroupNode:
+    return GroupNode(heartbeat_hold_ms=hold_ms)
+
+
+async def held_heartbeat(node: GroupNode, group_id: str, member_id: str) -> Delayed:
+    """One that waits: the member's pace is known from two before it."""
+
+    def make(token: int) -> Heartbeat:
+        hold_ms = node.groups.hold_ms("some-client")
+        assert hold_ms == 10_000
+        return Heartbeat(
+            token=token, group_id=group_id, generation_id=1, member_id=member_id, hold_ms=hold_ms
+        )
+
+    for _ in range(2):
+        answer = node.groups.ask_to_wait(group_id, member_id, make, lambda answer: answer)
+        node.clock.advance(200)
+    assert isinstance(answer, Delayed) and isinstance(answer.future, asyncio.Future)
+    assert not answer.future.done()
+    return answer
+
+
+def test_a_heartbeat_waits_until_its_connection_cannot() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        held = await held_heartbeat(node, "g", await stable_group(node, "g"))
+
+        assert held.release is not None
+        held.release()
+
+        assert await held.future == HeartbeatResult()
+        held.release()  # it may come too late
+
+    play(story, waiting_node())
+
+
+def test_a_heartbeat_waits_until_the_group_rebalances() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        held = await held_heartbeat(node, "g", await stable_group(node, "g"))
+
+        node.groups.ask("g", join("g"), lambda answer: answer)
+
+        assert await held.future == HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
+
+    play(story, waiting_node())
+
+
+def test_a_heartbeat_does_not_wait_for_ever() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        held = await held_heartbeat(node, "g", await stable_group(node, "g"))
+
+        assert await held.future == HeartbeatResult()  # by its timer, after 0.19 s
+
+    play(story, waiting_node())
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_those_that_wait_are_told_when_the_coordinator_moves_or_stops(moves: bool) -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        held = await held_heartbeat(node, "g", await stable_group(node, "g"))
+
+        if moves:
+            node.host(leader_epoch=1, leader=2)
+            node.groups.refresh()
+        else:
+            node.groups.close()
+
+        answer = await held.future
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
+        assert held.release is not None
+        held.release()
+
+    play(story, waiting_node())
+
+
+def test_who_does_not_say_what_it_is_never_waits_nor_anybody_where_it_is_off() -> None:
+    async def story(node: GroupNode) -> None:
+        assert node.groups.hold_ms("") == 0
+
+    async def off(node: GroupNode) -> None:
+        assert node.groups.hold_ms("some-client") == 0
+
+    play(story, waiting_node())
+    play(off, waiting_node(0))
+
+
+def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_runtime, "MAX_HELD_HEARTBEATS", 1)
+
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        held = await held_heartbeat(node, "g", await stable_group(node, "g"))
+        assert node.groups.hold_ms("some-client") == 0
+
+        assert held.release is not None
+        held.release()
+        await held.future
+        await asyncio.sleep(0)
+
+        assert node.groups.hold_ms("some-client") == 10_000
+
+    play(story, waiting_node())

@@ -1,0 +1,314 @@
+"""Heartbeats of consumer groups that wait for news; stories of classic groups are in tests/scenario."""
+
+import pytest
+
+from groupcoord.consumer_beat import INTERVAL_MS, PATIENT_INTERVAL_MS, SHORT_INTERVAL_MS
+from groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.effects import Refuse
+from groupcoord.member_commands import Heartbeat
+from groupcoord.member_state import MemberState
+from groupcoord.timer_commands import EndHold
+from logstore.errors import ErrorCode
+from tests.unit.groupcoord.consumer_world import REBALANCE_MS as FULL_MS
+from tests.unit.groupcoord.consumer_world import ConsumerWorld, owned_of, topic_id
+from tests.unit.groupcoord.group_world import START_MS, GroupWorld
+
+HOLD_MS = 10_000
+
+
+class Held:
+    """A member whose heartbeats may wait, in a `ConsumerWorld`."""
+
+    def __init__(self, world: ConsumerWorld, member_id: str, *, is_patient: bool = True) -> None:
+        self.world, self.member_id, self.is_patient = world, member_id, is_patient
+        self.epoch = 0
+        self.owned: dict[str, list[int]] = {}
+        self.token = 0
+
+    def join(self, *names: str) -> ConsumerGroupHeartbeatResult:
+        self.send(names=names or ("a",), owned={})
+        return self.hears()
+
+    def send(
+        self,
+        *,
+        names: tuple[str, ...] | None = None,
+        owned: dict[str, list[int]] | None = None,
+        epoch: int | None = None,
+    ) -> None:
+        self.token = self.world.groups.token()
+        told = None if owned is None else [(topic_id(name), list(numbers)) for name, numbers in owned.items()]
+        self.world.groups.handle(
+            ConsumerGroupHeartbeat(
+                token=self.token,
+                group_id="g",
+                member_id=self.member_id,
+                member_epoch=self.epoch if epoch is None else epoch,
+                rebalance_timeout_ms=-1 if names is None else FULL_MS,
+                subscribed_topic_names=names,
+                owned=told,  # type: ignore[arg-type]
+                client_id="c",
+                client_host="/127.0.0.1",
+                hold_ms=HOLD_MS,
+                is_patient=self.is_patient,
+            )
+        )
+
+    @property
+    def waits(self) -> bool:
+        return self.token in self.world.groups.waiting()
+
+    def hears(self) -> ConsumerGroupHeartbeatResult:
+        answer = self.world.groups.answers[self.token]
+        assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
+        self.epoch = answer.member_epoch
+        told = owned_of(answer)
+        if told is not None:
+            self.owned = told
+        return answer
+
+    def error(self) -> ErrorCode:
+        answer = self.world.groups.answers[self.token]
+        assert isinstance(answer, Refuse), answer
+        return answer.error
+
+
+@pytest.fixture
+def world() -> ConsumerWorld:
+    return ConsumerWorld()
+
+
+def test_members_hear_of_one_that_joins_and_it_hears_of_what_they_give_up(world: ConsumerWorld) -> None:
+    first, second = Held(world, "m1"), Held(world, "m2")
+    first.join()
+    first.send(owned=first.owned)
+    assert first.waits
+
+    second.join()
+
+    assert not first.waits and first.hears().assignment is not None
+    assert second.owned == {}
+    second.send()  # that it was heard at this epoch is written
+    second.send()
+    assert second.waits  # for what the first has still
+    first.send(owned=first.owned)
+    first.hears()
+    assert not second.waits and second.hears().assignment is not None
+    assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3]
+
+
+def test_members_hear_of_one_that_leaves(world: ConsumerWorld) -> None:
+    first, second = _two_that_wait(world)
+
+    second.send(epoch=-1)
+
+    assert not first.waits and first.hears().assignment is not None
+    assert first.owned == {"a": [0, 1, 2, 3]}
+
+
+def test_a_member_that_another_connection_lets_leave_is_told(world: ConsumerWorld) -> None:
+    _, second = _two_that_wait(world)
+
+    world.beat("m2", -1)
+
+    assert not second.waits and second.error() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_waiting_prolongs_no_session(world: ConsumerWorld) -> None:
+    _two_that_wait(world)
+
+    world.groups.advance(44_999)  # both were answered meanwhile, and are silent
+    assert len(world.group().members) == 2
+
+    world.groups.advance(1)
+    assert not world.group().members
+
+
+def test_a_target_that_is_put_off_is_told_when_it_is_made() -> None:
+    world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=1_000))
+    first, second = Held(world, "m1"), Held(world, "m2")
+    first.join()
+    first.send(owned=first.owned)
+
+    second.join()
+
+    assert first.waits
+    world.groups.advance(1_000)
+    assert not first.waits and first.hears().assignment is not None
+
+
+def test_what_a_silent_member_had_is_told_when_its_session_ends(world: ConsumerWorld) -> None:
+    first, _ = _two_that_wait(world)
+    while first.owned != {"a": [0, 1, 2, 3]}:
+        world.groups.advance(100)
+        if not first.waits:
+            first.hears()
+            first.send()
+
+    assert world.groups.now_ms - START_MS == 45_000
+    assert not world.group().members.keys() & {"m2"}
+
+
+def test_members_hear_of_a_topic_that_grows(world: ConsumerWorld) -> None:
+    first, second = _two_that_wait(world)
+
+    world.set_topics({"a": 6, "b": 2})
+    world.groups.advance(0)
+
+    for member in (first, second):
+        assert not member.waits
+        member.hears()
+    assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: ConsumerWorld) -> None:
+    first, _ = _two_that_wait(world)
+    before = first.epoch
+
+    world.groups.advance(4_749)
+    assert first.waits
+    world.groups.advance(1)
+
+    answer = first.hears()
+    assert (answer.member_epoch, answer.assignment) == (before, None)
+
+
+def test_whoever_says_more_is_answered_and_only_that_request(world: ConsumerWorld) -> None:
+    first, second = _two_that_wait(world)
+
+    world.groups.handle(EndHold(group_id="g", member_id="m1", held=first.token + 1_000))
+    assert first.waits
+    world.groups.handle(EndHold(group_id="g", member_id="m1", held=first.token))
+
+    assert not first.waits and second.waits
+
+
+def test_a_second_heartbeat_answers_the_first(world: ConsumerWorld) -> None:
+    first, _ = _two_that_wait(world)
+    before = first.token
+
+    first.send()
+
+    assert first.waits and before not in world.groups.waiting()
+
+
+def test_a_member_that_must_revoke_never_waits(world: ConsumerWorld) -> None:
+    first, second = Held(world, "m1"), Held(world, "m2")
+    first.join()
+    second.join()
+    first.send(owned=first.owned)
+    first.hears()
+    assert world.group().members["m1"].state is MemberState.UNREVOKED_PARTITIONS
+
+    first.send()
+
+    assert not first.waits
+
+
+def test_all_that_wait_are_told_when_the_coordinator_moves(world: ConsumerWorld) -> None:
+    first, second = _two_that_wait(world)
+
+    world.restart()
+
+    assert {first.error(), second.error()} == {ErrorCode.NOT_COORDINATOR}
+
+
+def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_told(
+    world: ConsumerWorld,
+) -> None:
+    first, second = Held(world, "m1", is_patient=False), Held(world, "m2", is_patient=False)
+    first.join()
+    first.send(owned=first.owned)
+    told_ms = first.hears().heartbeat_interval_ms
+    second.join()
+    second.send()
+
+    # While it waits for partitions it is told to come soon; half of that it may wait for them.
+    first.send(owned=first.owned)
+    assert second.hears().heartbeat_interval_ms == SHORT_INTERVAL_MS
+    second.send()
+    assert second.waits
+    world.groups.advance(SHORT_INTERVAL_MS // 2)
+    assert not second.waits and second.hears().heartbeat_interval_ms == SHORT_INTERVAL_MS
+    assert told_ms == INTERVAL_MS
+
+
+def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWorld) -> None:
+    patient = Held(world, "m1").join().heartbeat_interval_ms
+    other = Held(world, "m2", is_patient=False).join().heartbeat_interval_ms
+    raw = world.join("m3", "a").heartbeat_interval_ms
+
+    assert (patient, other, raw) == (PATIENT_INTERVAL_MS, SHORT_INTERVAL_MS, 5_000)
+
+
+def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupcoord.heartbeat_news.MAX_RESUMED", 2)
+    members = [Held(world, f"m{number}") for number in range(6)]
+    for member in members:
+        member.join()
+    for _ in range(3):
+        for member in members:
+            if not member.waits:
+                member.send(owned=member.owned)
+            if not member.waits:
+                member.hears()
+    while any(not member.waits for member in members):
+        for member in members:
+            if not member.waits:
+                member.hears()
+                member.send(owned=member.owned)
+
+    Held(world, "new").join()
+
+    assert sum(member.waits for member in members) == 4
+    world.groups.advance(0)
+    assert not any(member.waits for member in members)
+
+
+def test_a_classic_member_that_waits_is_told_of_an_upgrade() -> None:
+    world = ConsumerWorld()
+    groups: GroupWorld = world.groups
+    metadata = bytes.fromhex("00000000000100016100000000")  # subscribes to "a"
+    token = groups.join(protocols=[("range", metadata)])
+    groups.advance(3_001)
+    joined = groups.joined(token)
+    assignment = bytes.fromhex("000000000001000161000000040000000000000001000000020000000300000000")
+    groups.sync(joined.member_id, joined.generation_id, [(joined.member_id, assignment)])
+    for _ in range(2):
+        held = groups.token()
+        groups.handle(
+            Heartbeat(
+                token=held,
+                group_id="g",
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                hold_ms=HOLD_MS,
+            )
+        )
+        groups.advance(1_000 if held not in groups.waiting() else 0)
+    assert held in groups.waiting()
+
+    Held(world, "m").join()
+
+    answer = groups.answers[held]
+    assert getattr(answer, "error", None) is ErrorCode.REBALANCE_IN_PROGRESS, answer
+
+
+def _two_that_wait(world: ConsumerWorld) -> tuple[Held, Held]:
+    first, second = Held(world, "m1"), Held(world, "m2")
+    first.join()
+    second.join()
+    for _ in range(3):
+        for member in (first, second):
+            if not member.waits:
+                member.send(owned=member.owned)
+            if not member.waits:
+                member.hears()
+    for member in (first, second):
+        if not member.waits:
+            member.hears()
+            member.send(owned=member.owned)
+    assert first.waits and second.waits
+    return first, second
