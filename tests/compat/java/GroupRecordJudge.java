@@ -1,6 +1,7 @@
 // Reads records of __consumer_offsets from standard input, and answers what Kafka's coordinator makes of them.
 //
 // A question: length of the key (int32), the key, length of the value (int32, -1 for a tombstone), the value.
+// With a key of one letter the value is what a consumer of a classic group says: S its subscription, A its assignment.
 // An answer: the same, as GroupCoordinatorRecordSerde writes what it had read; a length of -2 in place of the
 // key's announces the length (int32) and text of an exception.
 
@@ -12,6 +13,9 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
 
@@ -29,6 +33,11 @@ public class GroupRecordJudge {
             }
             byte[] value = read(questions, questions.readInt());
             try {
+                if (key.length == 1) {
+                    write(answers, key);
+                    write(answers, said(key[0], ByteBuffer.wrap(value)));
+                    continue;
+                }
                 CoordinatorRecord record =
                     serde.deserialize(ByteBuffer.wrap(key), value == null ? null : ByteBuffer.wrap(value));
                 byte[] keyAgain = serde.serializeKey(record);
@@ -42,6 +51,14 @@ public class GroupRecordJudge {
             }
         }
         answers.flush();
+    }
+
+    private static byte[] said(byte kind, ByteBuffer content) {
+        short version = content.getShort(0);
+        ApiMessage message = kind == 'S'
+            ? ConsumerProtocol.deserializeConsumerProtocolSubscription(content)
+            : ConsumerProtocol.deserializeConsumerProtocolAssignment(content);
+        return MessageUtil.toVersionPrefixedBytes(version, message);
     }
 
     private static byte[] read(DataInputStream questions, int length) throws IOException {

@@ -1,4 +1,6 @@
-"""Java as judge of the records of __consumer_offsets: Kafka's own serde rereads ours, byte by byte."""
+"""Java as judge of the records of __consumer_offsets, and of what consumers of classic groups say to each
+other: Kafka's own code rereads ours, byte by byte.
+"""
 
 import struct
 import subprocess
@@ -8,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from groupcoord.consumer_protocol import NEWEST_VERSION, AssignedPartitions, Subscription
 from groupcoord.consumer_records import (
     LAYOUTS,
     ConsumerGroupRecord,
     encode_consumer_key,
     encode_consumer_value,
 )
+from logstore import schema_compiler
 from logstore.schema import schema_of
 from tests.compat.java.jars import kafka_classpath, why_no_java
 from tests.property.random_messages import random_message
@@ -28,6 +32,19 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 def test_java_rereads_records_of_the_consumer_protocol_to_the_same_bytes() -> None:
     asked = [(encode_consumer_key(record), encode_consumer_value(record)) for record in random_records()]
+
+    answered = ask_java(asked)
+
+    assert answered == asked
+
+
+def test_java_rereads_what_consumers_say_to_each_other_to_the_same_bytes() -> None:
+    random = Random(1)
+    asked: list[tuple[bytes, bytes | None]] = []
+    for kind, cls in ((b"S", Subscription), (b"A", AssignedPartitions)):
+        for version in range(NEWEST_VERSION + 1):
+            values = [cls(), *(random_message(cls, version, random) for _ in range(ROUNDS))]
+            asked += [(kind, schema_compiler.encode_versioned(value, version)) for value in values]
 
     answered = ask_java(asked)
 
