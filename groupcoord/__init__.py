@@ -75,4 +75,5 @@ consumer_timers     timers of consumer groups
 join_consumer_group  JoinGroup at a consumer group
 classic_in_consumer  members of the classic protocol at a consumer group
 coordinator         one shard: dispatch, replay, start, stop
+transactions        transactional ids, by their own map
 """

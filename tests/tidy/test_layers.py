@@ -56,8 +56,20 @@ OF_THE_WORLD = {
 }
 
 
+# Packages with a map; a package within one is a line of it, and has its own.
+MAPS = ("logstore", "metadata_raft", "groupcoord", "groupcoord/transactions")
+# What a package within a package may have of the one around it.
+MAY_SHARE = {"groupcoord/transactions": {"request_token", "topic_regex"}}
+
+
 def modules(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
+
+
+def names_in(folder: str) -> dict[str, Path]:
+    """The modules and packages directly in a folder, by name."""
+    found = {path.stem: path for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"}
+    return found | {path.parent.name: path.parent for path in (ROOT / folder).glob("*/__init__.py")}
 
 
 def imported(path: Path) -> set[str]:
@@ -88,21 +100,29 @@ def test_imports_point_down_only(package: str) -> None:
             )
 
 
-@pytest.mark.parametrize("package", ["logstore", "metadata_raft", "groupcoord"])
-def test_a_module_imports_only_from_lines_above_its_own(package: str) -> None:
-    order = map_of(package)
-    for path in modules(package):
-        module = path.stem
-        if module == "__init__":
+@pytest.mark.parametrize("folder", MAPS)
+def test_a_module_imports_only_from_lines_above_its_own(folder: str) -> None:
+    order = map_of(folder)
+    package = folder.replace("/", ".") + "."
+    for module, path in names_in(folder).items():
+        if path.is_dir():
             continue
-
-        assert module in order, f"{path} has no line in the map of {package}/__init__.py"
+        assert module in order, f"{path} has no line in the map of {folder}/__init__.py"
         for name in imported(path):
-            parts = name.split(".")
-            if parts[0] == package and len(parts) > 1 and parts[1] in order:
-                assert order.index(parts[1]) < order.index(module), (
-                    f"{module} imports {parts[1]}, which stands below it"
+            other = name.removeprefix(package).split(".")[0]
+            if name.startswith(package) and other in order:
+                assert order.index(other) < order.index(module), (
+                    f"{module} imports {other}, which stands below it"
                 )
+
+
+@pytest.mark.parametrize("folder", sorted(MAY_SHARE))
+def test_a_package_within_a_package_shares_what_is_said(folder: str) -> None:
+    package, _, inner = folder.partition("/")
+    for path in modules(folder):
+        shared = {name.split(".")[1] for name in imported(path) if name.startswith(package + ".")}
+
+        assert shared - {inner} <= MAY_SHARE[folder], path
 
 
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))
@@ -116,6 +136,6 @@ def test_only_doors_touch_the_world(package: str) -> None:
         assert not touched, f"{name} imports {sorted(touched)} but is not a door"
 
 
-def test_every_map_line_is_a_module() -> None:
-    for package in ("logstore", "metadata_raft", "groupcoord"):
-        assert set(map_of(package)) == {path.stem for path in modules(package)} - {"__init__"}
+@pytest.mark.parametrize("folder", MAPS)
+def test_every_map_line_is_a_module(folder: str) -> None:
+    assert set(map_of(folder)) == names_in(folder).keys()

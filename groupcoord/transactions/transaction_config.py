@@ -1,0 +1,40 @@
+"""The settings that a transaction coordinator obeys, and the limits that are ours.
+
+Attribute names are Kafka's broker settings with underscores; `node` fills them in from its configuration.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+# KIP-939: a transaction with this timeout is ended by its client or an administrator, by nobody else.
+NO_TIMEOUT_MS: Final = 2**31 - 1
+# From here on a producer id has no epochs left: the last one, 32767, is kept for fencing.
+EXHAUSTED_EPOCH: Final = 2**15 - 2
+LAST_EPOCH: Final = 2**15 - 1
+# A transactional id at rest costs about 500 bytes; beyond this a shard refuses new ones
+# (COORDINATOR_NOT_AVAILABLE).
+MAX_IDS_PER_SHARD: Final = 1_000_000
+# Requests of one id that wait for its markers: a producer has one under way, its successor another; the rest
+# are copies.
+MAX_WAITING_OF_ID: Final = 5
+# Of all ids of a shard; some hundred bytes each.
+MAX_WAITING: Final = 10_000
+# Looked at in one slice of the sweeps for time-outs and expired ids, so that a slice takes about a
+# millisecond.
+SWEEP_SLICE_IDS: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionConfig:
+    """Kafka's settings of the transaction coordinator, with Kafka's defaults."""
+
+    transaction_max_timeout_ms: int = 15 * 60_000
+    transactional_id_expiration_ms: int = 7 * 24 * 60 * 60_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 60 * 60_000
+    transaction_two_phase_commit_enable: bool = False
+    # Ours: how long a client's request waits for the markers of the transaction before instead of being told
+    # CONCURRENT_TRANSACTIONS; 0 for never.
+    ottla_transaction_hold_ms: int = 100
+    # The largest batch that the partition of __transaction_state takes (its max.message.bytes).
+    max_batch_bytes: int = 1_048_588
