@@ -58,7 +58,7 @@ def join_consumer_group(shard: Shard, group: ConsumerGroup, command: JoinGroup, 
         return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     after = _updated(before, command, protocols, subscription)
     owned = _owned(subscription, shard.topics)
-    moved, effects = _join(shard, group, before, after, known, owned, now_ms)
+    moved, effects = _join(shard, group, before, after, known, owned, now_ms, command.reason or "")
     result = JoinGroupResult(
         generation_id=moved.member_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -94,6 +94,7 @@ def _join(
     known: ConsumerMember | None,
     owned: Sequence[TopicPartitions],
     now_ms: int,
+    reason: str,
 ) -> tuple[ConsumerMember, list[Effect]]:
     """The member after its next step; `known` is who had its instance until now."""
     group_id = group.group_id
@@ -129,6 +130,7 @@ def _join(
                 replaces=replaces,
                 bumps=changed,
                 changed_topics=changed_topics,
+                reason=reason,
             )
         )
     target = next_target(shard, group, epoch, before, after, records, now_ms)

@@ -50,14 +50,16 @@ def why_bumped(
     replaces: bool,
     bumps: bool,
     changed_topics: Collection[str],
+    reason: str = "",
 ) -> Noted:
     """For the timeline: why this change of a member, or of topics that it happened upon, is a new epoch."""
     if not bumps:
         return noted(group, Cause.TOPICS_CHANGED, now_ms, reason=", ".join(sorted(changed_topics)))
     if replaces:
-        return noted(group, Cause.STATIC_REPLACED, now_ms, after)
+        return noted(group, Cause.STATIC_REPLACED, now_ms, after, reason)
     is_known = before.member_id in group.members
-    return noted(group, Cause.SUBSCRIPTION_CHANGED if is_known else Cause.MEMBER_JOINED, now_ms, after)
+    cause = Cause.SUBSCRIPTION_CHANGED if is_known else Cause.MEMBER_JOINED
+    return noted(group, cause, now_ms, after, reason)
 
 
 class NextTarget(NamedTuple):

@@ -339,14 +339,22 @@ def kind_of(bootstrap: str, group: str) -> str:
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = written(tmp_path / "three", 3, "offsets.topic.replication.factor=3", "min.insync.replicas=2")
+    quick = [f"group.consumer.{limit}heartbeat.interval.ms=500" for limit in ("", "min.")]
+    safe = ["offsets.topic.replication.factor=3", "min.insync.replicas=2"]
+    cluster = written(tmp_path / "three", 3, *safe, *quick)
     cluster.start(0, 1, 2)
     yield cluster
     cluster.stop()
 
 
-@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
-def test_the_coordinator_is_killed(three: Cluster, story: Story, jvm: StartJvm, assignor: str) -> None:
+@pytest.mark.parametrize(
+    ("assignor", "newcomer"),
+    [("Range", "classic"), ("CooperativeSticky", "consumer")],
+    ids=["while a member joins", "while the group changes its protocol"],
+)
+def test_the_coordinator_is_killed(
+    three: Cluster, story: Story, jvm: StartJvm, assignor: str, newcomer: str
+) -> None:
     topic, group = make_topic(three.bootstrap, replicas=3), f"group-{uuid4().hex[:8]}"
     members = jvm(three.bootstrap)
     feed = Feed(three.bootstrap, topic)
@@ -356,6 +364,8 @@ def test_the_coordinator_is_killed(three: Cluster, story: Story, jvm: StartJvm, 
     story.wait_for_shares(even_shares(3), of=PARTITIONS)
 
     coordinator = coordinator_of(three, group)
+    if newcomer == "consumer":
+        settings = {"group_protocol": newcomer}
     members.start("m3", group, topic, **settings)
     # The rebalance under way is another coordinator's to end; on a busy machine it may have ended.
     eventually(
@@ -369,6 +379,7 @@ def test_the_coordinator_is_killed(three: Cluster, story: Story, jvm: StartJvm, 
     sent = finish(story, feed)
 
     assert story.polled.keys() == sent, "at least once"
+    assert kind_of(three.bootstrap, group) == newcomer
     eventually(lambda: committed_of(three, group, topic) == ends_of(sent), "all is committed", 60)
 
 

@@ -205,6 +205,15 @@ def test_a_classic_group_has_no_members_of_the_consumer_protocol(epoch: int) -> 
     )
 
 
+def test_a_group_that_is_full_is_not_upgraded_for_one_more() -> None:
+    world = world_of(group_consumer_max_size=1)
+    anna = ClassicClient(world, "anna")
+    classic_group(world, anna)
+
+    assert world.refused("m1", 0, names=["a"], owned={}, rebalance_ms=1) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.groups.state() is GroupState.STABLE and anna.heartbeat() is ErrorCode.NONE
+
+
 def test_whoever_waits_for_others_to_join_is_told_to_join_again() -> None:
     world = world_of()
     anna = ClassicClient(world, "anna")
@@ -934,3 +943,49 @@ def test_the_timeline_goes_on_in_the_other_kind_of_group() -> None:
     causes = [(event.cause, event.client_id) for one in group.timeline.last() for event in one.events]
     assert causes[0] == (Cause.MEMBER_JOINED, "anna")
     assert (Cause.UPGRADED, "new") in causes and (Cause.DOWNGRADED, "new") in causes
+
+
+def test_the_timeline_tells_what_classic_members_do_in_a_consumer_group() -> None:
+    world, anna, consumer = mixed()
+    static = ClassicClient(world, "bert", "a", instance="one")
+    settle(static, consumer, anna)
+    anna.topics = ("a", "b")
+    more = [("range", subscription(*anna.topics))]
+    world.groups.join(anna.member_id, protocols=more, client_id="anna", reason="more to do")
+    settle(static, consumer, anna)
+    world.groups.leave(MemberIdentity("", "one"))
+    settle(consumer, anna)
+    world.groups.leave(MemberIdentity(anna.member_id, reason="the end of work"))
+
+    told = [
+        (one.cause, one.client_id, one.reason)
+        for each in world.group().timeline.last()
+        for one in each.events
+    ]
+
+    assert told[1:] == [
+        (Cause.MEMBER_JOINED, "anna", ""),
+        (Cause.MEMBER_JOINED, "bert", ""),
+        (Cause.SUBSCRIPTION_CHANGED, "anna", "more to do"),
+        (Cause.MEMBER_REMOVED, "bert", ""),
+        (Cause.MEMBER_LEFT, "anna", "the end of work"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phase", "cause"), [("join", Cause.REBALANCE_TIMED_OUT), ("sync", Cause.SYNC_TIMED_OUT)]
+)
+def test_the_timeline_tells_who_was_too_slow(phase: str, cause: Cause) -> None:
+    world, anna, consumer = mixed()
+    consumer.world.join("m2", "a")
+    if phase == "sync":
+        anna.join()
+        anna.generation = world.groups.joined(anna.join_token or 0).generation_id
+    for _ in range(REBALANCE_MS // 5_000 + 1):
+        anna.heartbeat()
+        world.stay("m2", world.group().members["m2"].member_epoch)
+        world.groups.advance(5_000)
+        consumer.beat()
+
+    events = [one for each in world.group().timeline.last() for one in each.events]
+    assert (cause, anna.member_id) in [(one.cause, one.member_id) for one in events]
