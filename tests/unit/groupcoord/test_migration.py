@@ -9,10 +9,10 @@ from groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
 from groupcoord.consumer_member import ConsumerMember
 from groupcoord.consumer_results import DescribeConsumerGroupsResult
 from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
-from groupcoord.effects import Refuse
+from groupcoord.effects import Refuse, Reply, TimerKey
 from groupcoord.group_records import GroupMetadataRecord
 from groupcoord.group_state import GroupState
-from groupcoord.member_commands import MemberIdentity
+from groupcoord.member_commands import JoinGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.member_results import JoinGroupResult
 from groupcoord.member_state import MemberState
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
@@ -75,6 +75,15 @@ def test_a_heartbeat_turns_an_empty_classic_group_into_a_consumer_group_that_kee
     assert world.written(length) == "2t 5 3 7 6 8"
     assert world.groups.coordinator.shard.offsets.get("g", "a", 0) is not None
     assert world.groups.timers.keys() >= {("session", "g", "m1")}
+
+
+def test_an_empty_classic_group_has_nothing_to_rebalance() -> None:
+    world = world_of()
+    anna = ClassicClient(world, "anna")
+    classic_group(world, anna)
+    anna.leave()
+
+    assert world.join("m1").member_epoch == 1, "it reads nothing, as the first of a new group"
 
 
 def test_a_classic_group_with_members_is_upgraded_by_a_heartbeat() -> None:
@@ -257,6 +266,19 @@ def test_a_group_that_never_chose_a_protocol_is_upgraded_too() -> None:
     assert set(world.group().members) == {"c-u1", "m1"}, "the one that was only given an id is not forgotten"
     token = world.groups.join("c-u2", protocols=[("range", subscription("a"))], member_id_required=True)
     assert not world.groups.joined(token).error
+
+
+def test_a_member_subscribes_to_what_it_says_under_the_chosen_protocol() -> None:
+    world = world_of()
+    offered = [("other", subscription("b")), ("range", subscription("a"))]
+    first = world.groups.join(protocols=[("range", subscription("a"))])
+    world.groups.join(protocols=offered)
+    world.groups.advance(6_001)
+    assert world.groups.joined(first).protocol_name == "range"
+
+    world.join("m1", "a")
+
+    assert member(world, "c-u2").topic_names == {"a"}
 
 
 def test_a_partition_that_was_given_to_two_is_the_first_ones() -> None:
@@ -565,6 +587,62 @@ def test_what_is_put_off_by_the_assignment_interval_is_not_told_yet() -> None:
     assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_what_a_member_does_not_read_any_more_it_gives_up_at_once() -> None:
+    world = world_of(interval_ms=1_000)
+    world.join("m1", "a")
+    anna = ClassicClient(world, "anna", "a", "b")
+    settle(anna)
+    world.groups.advance(1_001)
+    settle(anna)
+    assert anna.owned["b"] == [0, 1]
+    world.join("m2", "a")
+
+    world.groups.join(anna.member_id, protocols=[("range", subscription("a"))])
+
+    assert world.group().state.value == "Assigning", "the new target is put off"
+    assert topic_id("b") not in member(world, anna.member_id).held
+
+
+def test_an_expression_goes_with_the_member_that_comes_back_as_a_classic_one() -> None:
+    world = world_of()
+    world.join("m1", "a")
+    world.join("m2", regex="b.*", instance="one")
+    assert list(world.group().regexes) == ["b.*"]
+    length = len(world.groups.log)
+
+    token = world.groups.join(instance="one", protocols=[("range", subscription("b"))])
+
+    assert not world.groups.joined(token).error
+    assert world.written(length).startswith("8t 7t 5t 5 7 8 5 16t 3 ")
+    assert not world.group().regexes and world.group().is_subscribed_to("b")
+
+
+def test_answers_that_tell_what_is_owned_wait_until_that_is_committed() -> None:
+    world, anna, _ = mixed()
+    joined = world.groups.handle(
+        JoinGroup(
+            token=world.groups.token(),
+            group_id="g",
+            member_id=anna.member_id,
+            protocol_type="consumer",
+            protocols=[Protocol("range", subscription("a"))],
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+        )
+    )
+    synced = world.groups.handle(
+        SyncGroup(
+            token=world.groups.token(),
+            group_id="g",
+            generation_id=anna.generation,
+            member_id=anna.member_id,
+        )
+    )
+
+    replies = [effect for effect in (*joined, *synced) if isinstance(effect, Reply)]
+    assert [reply.shows_state for reply in replies] == [True, True]
+
+
 # ---- time --------------------------------------------------------------------------------------------------
 
 
@@ -592,6 +670,20 @@ def test_a_member_that_does_not_join_again_in_time_is_out() -> None:
 
     assert anna.member_id not in world.group().members
     assert anna.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_time_for_a_join_runs_from_the_first_word_of_it() -> None:
+    world, anna, _ = mixed()
+    world.join("m2", "a")
+
+    refused = world.groups.sync(anna.member_id, anna.generation)
+
+    assert world.groups.synced(refused).error is ErrorCode.REBALANCE_IN_PROGRESS
+    due_ms, _, _ = world.groups.timers[TimerKey("member-join", "g", anna.member_id)]
+    assert due_ms == world.groups.now_ms + REBALANCE_MS
+    world.groups.advance(1_000)
+    assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.groups.timers[TimerKey("member-join", "g", anna.member_id)][0] == due_ms, "it is not moved"
 
 
 def test_a_member_that_does_not_sync_in_time_is_out() -> None:
