@@ -21,7 +21,7 @@ from groupcoord.heartbeat_news import waits_for_news
 from groupcoord.heartbeat_pace import HELD_SHARE
 from groupcoord.hold_phase import HoldPhase
 from groupcoord.member_state import MemberState, member_state_of
-from groupcoord.record_codec import GroupRecord
+from groupcoord.record_codec import AppendedRecord
 from groupcoord.shard import Shard
 
 # What a member is told that may wait: a patient one,
@@ -117,7 +117,7 @@ def _wait_ms(shard: Shard, group: ConsumerGroup, command: ConsumerGroupHeartbeat
 
 
 def _interval_ms(
-    command: ConsumerGroupHeartbeat, member: ConsumerMember | None, records: Sequence[GroupRecord]
+    command: ConsumerGroupHeartbeat, member: ConsumerMember | None, records: Sequence[AppendedRecord]
 ) -> int:
     if command.is_patient:
         return PATIENT_INTERVAL_MS

@@ -56,6 +56,7 @@ from groupcoord.offset_commit import commit_in_transaction, commit_offsets
 from groupcoord.offset_delete import delete_offsets, forget_offsets, forget_topics
 from groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, expire_offsets
 from groupcoord.offset_fetch import fetch_offsets
+from groupcoord.offset_values import CommittedOffsets
 from groupcoord.rebalance import (
     expire_join,
     expire_session,
@@ -129,13 +130,15 @@ class Coordinator:
         """Replay what is appended, and decide what follows from it."""
         settled: list[Effect] = []
         changed: ConsumerGroup | None = None
-        records: list[GroupRecord] = []
+        records: list[GroupRecord] = []  # but for offsets, which are no news to members
         for effect in effects:
             if isinstance(effect, Append):
                 for record in effect.records:
                     self.shard.replay(record, producer=effect.producer)
-                changed = self.shard.consumer_group(effect.records[-1].group_id)
-                records += effect.records
+                    if not isinstance(record, CommittedOffsets):
+                        records.append(record)
+                if records:
+                    changed = self.shard.consumer_group(records[-1].group_id)
             if isinstance(effect, Follow):
                 settled += self.handle(effect.command, now_ms)
             elif isinstance(effect, Noted):

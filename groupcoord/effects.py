@@ -16,7 +16,7 @@ from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeCo
 from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
-from groupcoord.record_codec import GroupRecord
+from groupcoord.record_codec import AppendedRecord
 from groupcoord.request_token import Token
 from groupcoord.timeline import Event
 from logstore.errors import ErrorCode
@@ -47,7 +47,7 @@ class TimerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    records: Sequence[GroupRecord]
+    records: Sequence[AppendedRecord]
     producer: Producer | None = None  # of offsets that belong to its transaction: a batch of its own
 
 

@@ -1,10 +1,13 @@
 """What is asked of committed offsets, and that a topic is gone: OffsetCommit, OffsetFetch, OffsetDelete."""
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from groupcoord.request_token import Token
+
+_POSITION = struct.Struct(">qi")
 
 
 class OffsetToCommit(NamedTuple):
@@ -18,6 +21,24 @@ class OffsetToCommit(NamedTuple):
     topic_id: bytes = bytes(16)
 
 
+class PackedOffsets(NamedTuple):
+    """Positions in one topic, without metadata: what nearly every commit consists of, as it came.
+
+    A position is the offset (int64) and the leader epoch (int32), big-endian.
+    """
+
+    topic: str
+    topic_id: bytes
+    partitions: Sequence[int]
+    positions: Sequence[bytes]
+
+    def opened(self) -> Iterator[OffsetToCommit]:
+        """Each of them by itself."""
+        for partition, position in zip(self.partitions, self.positions, strict=True):
+            offset, leader_epoch = _POSITION.unpack(position)
+            yield OffsetToCommit(self.topic, partition, offset, leader_epoch, "", self.topic_id)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommit:
     token: Token
@@ -26,7 +47,7 @@ class OffsetCommit:
     member_id: str
     group_instance_id: str | None = None
     retention_time_ms: int = -1  # versions 2 to 4: the offset's own retention
-    offsets: Sequence[OffsetToCommit]
+    offsets: Sequence[OffsetToCommit | PackedOffsets]
     unknown_group_is_illegal_generation: bool = False  # before version 9
 
 

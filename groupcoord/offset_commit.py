@@ -6,13 +6,17 @@ members. Members may commit while a rebalance is being prepared, so that they ca
 while it completes.
 """
 
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+
 from groupcoord.consumer_commit import check_committer, check_partition
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ConsumerMember
 from groupcoord.effects import Append, Effect, Reply
-from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, TxnOffsetCommit
+from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult
+from groupcoord.offset_values import CommittedOffsets, pack_offset_value, pack_positions
 from groupcoord.rebalance import start_session
 from groupcoord.record_codec import record_size_bytes
 from groupcoord.shard import Shard
@@ -68,21 +72,32 @@ def _records(
     behind: ConsumerMember | None,
     now_ms: int,
     expire_ms: int,
-) -> tuple[list[OffsetRecord], list[ErrorCode]]:
+) -> tuple[list[CommittedOffsets], list[ErrorCode]]:
     """The records of a commit, without those that are refused, and a code for each of its offsets.
 
     `behind` is a member of a consumer group that names an old epoch.
     """
     errors: list[ErrorCode] = []
-    records: list[OffsetRecord] = []
-    for offset in command.offsets:
+    records: list[CommittedOffsets] = []
+    partitions: list[int] = []  # of the last record,
+    values: list[bytes] = []  # while it takes more
+    for offset in _opened(command.offsets, is_needed=behind is not None or expire_ms != NO_TIMESTAMP_MS):
+        if isinstance(offset, PackedOffsets):
+            packed = pack_positions(offset.positions, now_ms, offset.topic_id)
+            records.append(CommittedOffsets(command.group_id, offset.topic, offset.partitions, packed))
+            errors += repeat(ErrorCode.NONE, len(packed))
+            continue
         if _length(offset.metadata) > shard.config.offset_metadata_max_bytes:
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
         if behind is not None:
             check_partition(behind, command, offset, shard.topics)
         errors.append(ErrorCode.NONE)
-        records.append(_to_record(command.group_id, offset, now_ms, expire_ms))
+        if not records or records[-1].topic != offset.topic or records[-1].values is not values:
+            partitions, values = [], []
+            records.append(CommittedOffsets(command.group_id, offset.topic, partitions, values))
+        partitions.append(offset.partition)
+        values.append(_to_value(offset, now_ms, expire_ms))
     if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:
         # One commit is one batch, all or nothing, and the log would refuse this one.
         raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "more offsets than fit into one batch")
@@ -99,7 +114,17 @@ def _check_unknown_group(command: OffsetCommit) -> None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
 
 
-def _to_record(group_id: str, offset: OffsetToCommit, now_ms: int, expire_ms: int) -> OffsetRecord:
+def _opened(
+    offsets: Sequence[OffsetToCommit | PackedOffsets], *, is_needed: bool
+) -> Iterable[OffsetToCommit | PackedOffsets]:
+    """Where each offset has to be looked at, none is packed."""
+    if not is_needed:
+        return offsets
+    opened = (each.opened() if isinstance(each, PackedOffsets) else (each,) for each in offsets)
+    return chain.from_iterable(opened)
+
+
+def _to_value(offset: OffsetToCommit, now_ms: int, expire_ms: int) -> bytes:
     if expire_ms != NO_TIMESTAMP_MS:
         # The one version of the record with room for it has none for leader epoch and topic id.
         value = OffsetCommitValue(
@@ -116,7 +141,7 @@ def _to_record(group_id: str, offset: OffsetToCommit, now_ms: int, expire_ms: in
             commit_timestamp=now_ms,
             topic_id=offset.topic_id,
         )
-    return OffsetRecord(group_id, offset.topic, offset.partition, value)
+    return pack_offset_value(value)
 
 
 def _length(text: str) -> int:

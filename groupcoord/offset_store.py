@@ -4,7 +4,7 @@ Values are kept as the log has them and opened when somebody asks: a shard may h
 loads them as they are. Only what can be read gets in.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from groupcoord.group_records import OffsetCommitValue
 from groupcoord.offset_values import read_offset_value
@@ -26,6 +26,13 @@ class OffsetStore:
         if partition not in partitions:
             self.count += 1
         partitions[partition] = value
+
+    def put_all(self, group_id: str, topic: str, partitions: Sequence[int], values: Sequence[bytes]) -> None:
+        """The same for several partitions; the last value of one that is named twice counts."""
+        known = self._groups.setdefault(group_id, {}).setdefault(topic, {})
+        before = len(known)
+        known.update(zip(partitions, values, strict=True))
+        self.count += len(known) - before
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)

@@ -6,9 +6,10 @@ through the schema, with the same result.
 """
 
 import struct
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from groupcoord.group_records import NO_TIMESTAMP_MS, OFFSET_KEY, OffsetCommitValue
+from groupcoord.group_records import NO_TIMESTAMP_MS, OFFSET_KEY, OffsetCommitValue, OffsetRecord
 from logstore import schema, schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import ZERO_UUID
@@ -17,6 +18,7 @@ _VERSION: Final = 4  # what Kafka 4.3 writes
 _VERSION_WITH_EXPIRY: Final = 1  # the one version with room for an offset's own retention
 _HEAD = struct.Struct(">hqiB")  # version, offset, leader epoch, length of the metadata plus one
 _TIMESTAMP = struct.Struct(">q")
+_NO_METADATA: Final = b"\x01"
 _NO_TAGS: Final = b"\x00"
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"  # one tag, number 0, 16 bytes
 _MAX_SHORT_METADATA: Final = 126  # its length plus one is a varint of one byte
@@ -27,20 +29,38 @@ _PARTITION = struct.Struct(">i")
 _SCHEMA = schema.schema_of(OffsetCommitValue)
 
 
+class CommittedOffsets(NamedTuple):
+    """Offsets of one topic that one commit wrote: a record for each, its value in the bytes of the log."""
+
+    group_id: str
+    topic: str
+    partitions: Sequence[int]
+    values: Sequence[bytes]
+
+    def opened(self) -> list[OffsetRecord]:
+        """Each of them by itself."""
+        return [
+            OffsetRecord(self.group_id, self.topic, partition, read_offset_value(value))
+            for partition, value in zip(self.partitions, self.values, strict=True)
+        ]
+
+
 def pack_offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """A key as the log has it, its kind before it; ValueError for names that no request can bring."""
+    return pack_key_head(group_id, topic) + _PARTITION.pack(partition)
+
+
+def pack_key_head(group_id: str, topic: str) -> bytes:
+    """What stands before the partition in the keys of a group's offsets of one topic."""
     group, name = group_id.encode(), topic.encode()
     if len(group) > _MAX_STRING_BYTES or len(name) > _MAX_STRING_BYTES:
         raise ValueError(f"a group of {len(group)} bytes, a topic of {len(name)}")
-    return b"".join(
-        (
-            _LENGTHS.pack(OFFSET_KEY, len(group)),
-            group,
-            _LENGTH.pack(len(name)),
-            name,
-            _PARTITION.pack(partition),
-        )
-    )
+    return b"".join((_LENGTHS.pack(OFFSET_KEY, len(group)), group, _LENGTH.pack(len(name)), name))
+
+
+def pack_key_tails(partitions: Sequence[int]) -> list[bytes]:
+    """What stands behind that: the partitions."""
+    return list(map(_PARTITION.pack, partitions))
 
 
 def pack_offset_value(value: OffsetCommitValue) -> bytes:
@@ -51,8 +71,19 @@ def pack_offset_value(value: OffsetCommitValue) -> bytes:
     if len(metadata) > _MAX_SHORT_METADATA:
         return _VERSION.to_bytes(2) + schema_compiler.encode(value, _VERSION)
     head = _HEAD.pack(_VERSION, value.offset, value.leader_epoch, len(metadata) + 1)
-    tail = _NO_TAGS if value.topic_id == ZERO_UUID else _TOPIC_ID_TAG + value.topic_id
-    return head + metadata + _TIMESTAMP.pack(value.commit_timestamp) + tail
+    return head + metadata + _behind_metadata(value.commit_timestamp, value.topic_id)
+
+
+def pack_positions(positions: Sequence[bytes], commit_timestamp: int, topic_id: bytes) -> list[bytes]:
+    """Values without metadata; a position is the offset and the leader epoch, as the value has them, too."""
+    head = _VERSION.to_bytes(2)
+    tail = _NO_METADATA + _behind_metadata(commit_timestamp, topic_id)
+    return [head + position + tail for position in positions]
+
+
+def _behind_metadata(commit_timestamp: int, topic_id: bytes) -> bytes:
+    tags = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id
+    return _TIMESTAMP.pack(commit_timestamp) + tags
 
 
 def read_offset_value(content: bytes) -> OffsetCommitValue:

@@ -6,6 +6,7 @@ and 16 a consumer group; others belong to share and streams groups), its value w
 schema; a null value is a tombstone.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from groupcoord.consumer_records import (
@@ -28,12 +29,14 @@ from groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
-from groupcoord.offset_values import pack_offset_key, pack_offset_value
+from groupcoord.offset_values import CommittedOffsets, pack_offset_key, pack_offset_value
 from logstore import schema, schema_compiler
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
 
 GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord
+# What is appended at once: a record, or all those of a commit.
+AppendedRecord: TypeAlias = GroupRecord | CommittedOffsets
 
 _GROUP_METADATA_VALUE_VERSION = 3  # what Kafka 4.3 writes
 
@@ -85,10 +88,18 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
     return None
 
 
-def record_size_bytes(record: GroupRecord) -> int:
+def opened(record: AppendedRecord) -> Sequence[GroupRecord]:
+    """Each record by itself."""
+    return record.opened() if isinstance(record, CommittedOffsets) else (record,)
+
+
+def record_size_bytes(record: AppendedRecord) -> int:
     """No less than what a record will take in a batch; cheap, since it is asked before each append."""
     overhead = 64  # record header, key and value prefixes, and the numbers
     match record:
+        case CommittedOffsets(group_id, topic, _, values):
+            names = overhead + 3 * (len(group_id) + len(topic))
+            return names * len(values) + sum(map(len, values))
         case OffsetRecord(group_id, topic, _, value):
             metadata = value.metadata if value is not None else ""
             return overhead + 3 * (len(group_id) + len(topic) + len(metadata))

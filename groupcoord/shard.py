@@ -22,9 +22,9 @@ from groupcoord.group_state import GroupState
 from groupcoord.held_heartbeats import HeldHeartbeats
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
-from groupcoord.offset_values import pack_offset_value
+from groupcoord.offset_values import CommittedOffsets, pack_offset_value
 from groupcoord.pending_offsets import OffsetKey, PendingOffsets
-from groupcoord.record_codec import GroupRecord, record_size_bytes
+from groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
 from groupcoord.topics_view import ListedTopics, TopicsView
 from logstore.errors import ErrorCode, KafkaError
 
@@ -102,9 +102,11 @@ class Shard:
         keys.update(dict.fromkeys(self.pending.keys_of(group_id)))
         return [OffsetRecord(*key, None) for key in keys]
 
-    def replay(self, record: GroupRecord, *, producer: Producer | None = None) -> None:
+    def replay(self, record: AppendedRecord, *, producer: Producer | None = None) -> None:
         """The one place where durable state changes, now and after a restart."""
         match record:
+            case CommittedOffsets():
+                self._replay_commit(record, producer)
             case OffsetRecord():
                 self._replay_offset(record, producer)
             case GroupMetadataRecord(group_id, None):
@@ -144,6 +146,19 @@ class Shard:
         if group is not None:
             group.forget()
             del self.groups[group_id]
+
+    def _replay_commit(self, commit: CommittedOffsets, producer: Producer | None) -> None:
+        group_id, topic, partitions, values = commit
+        if producer is None:
+            self.offsets.put_all(group_id, topic, partitions, values)
+        if producer is not None or self.pending:
+            for partition, value in zip(partitions, values, strict=True):
+                key = OffsetKey(group_id, topic, partition)
+                if producer is None:
+                    self.pending.beat(key)
+                else:
+                    self.pending.put(producer.producer_id, key, value)
+        self.keep_group_of_offsets(group_id)
 
     def _replay_offset(self, record: OffsetRecord, producer: Producer | None) -> None:
         key = OffsetKey(record.group_id, record.topic, record.partition)

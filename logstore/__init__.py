@@ -11,6 +11,7 @@ varint              zig-zag varints of the record format
 compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch
 record              records inside a batch: build, iterate; transaction markers
+open_batch          a batch that is being written, record by record or many alike at once
 oldest_record       the first record at or after an offset, and how old it is
 page_cache          whether a part of a file is in memory
 disk                the door to files, the operating system's or one in memory

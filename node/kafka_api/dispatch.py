@@ -262,7 +262,10 @@ class Dispatcher:
             raise CloseConnection(f"version {version} of {key.api_name} is not served") from None
         handle: Handler = _no_handler
         if key is not PeerApi.PEER_HANDSHAKE:
-            handle = importlib.import_module(f"node.kafka_api.{key.name.lower()}").handle
+            module = importlib.import_module(f"node.kafka_api.{key.name.lower()}")
+            handle = module.handle
+            if hasattr(module, "decoder_of"):  # it reads requests of one shape its own way
+                decode = module.decoder_of(version, decode)
         route = self._routes[api_key, version] = Route(
             decode=decode,
             encode=encode,

@@ -8,11 +8,17 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
 from groupcoord.offset_results import OffsetCommitResult
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import MetadataImage, TopicImage
-from node.kafka_api.request_context import RequestContext
+from node.kafka_api.packed_commit import (
+    FIRST_TOPIC_ID_VERSION,
+    PackedCommit,
+    encode_answer,
+    packing_decoder,
+)
+from node.kafka_api.request_context import EncodedBody, RequestContext
 from node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -24,11 +30,21 @@ from node.wire.messages.offset_commit import (
 if TYPE_CHECKING:
     from node.broker import Broker
 
-FIRST_TOPIC_ID_VERSION = 10
 FIRST_GROUP_ID_NOT_FOUND_VERSION = 9
 
+decoder_of = packing_decoder
 
-def handle(broker: "Broker", context: RequestContext, request: OffsetCommitRequest) -> Any:
+
+def handle(broker: "Broker", context: RequestContext, request: OffsetCommitRequest | PackedCommit) -> Any:
+    if isinstance(request, PackedCommit):
+        offsets = _packed_offsets(broker.metadata.image, request, context.api_version)
+        if offsets is not None:
+            return _commit_packed(broker, context, request, offsets)
+        request = request.opened()
+    return _commit(broker, context, request)
+
+
+def _commit(broker: "Broker", context: RequestContext, request: OffsetCommitRequest) -> Any:
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     checked = [
         (topic, *_check_topic(broker.metadata.image, topic, by_id=by_id))
@@ -74,6 +90,43 @@ def handle(broker: "Broker", context: RequestContext, request: OffsetCommitReque
         )
 
     return broker.groups.ask(request.group_id, make, build)
+
+
+def _commit_packed(
+    broker: "Broker", context: RequestContext, request: PackedCommit, offsets: Sequence[PackedOffsets]
+) -> Any:
+    """All partitions exist, and none has metadata: so all have the same answer."""
+
+    def build(answer: OffsetCommitResult | KafkaError) -> EncodedBody:
+        error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
+        return EncodedBody([encode_answer(context.api_version, request, error)])
+
+    def make(token: int) -> OffsetCommit:
+        return OffsetCommit(
+            token=token,
+            group_id=request.group_id,
+            generation_id=request.generation_id_or_member_epoch,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            offsets=offsets,
+            unknown_group_is_illegal_generation=context.api_version < FIRST_GROUP_ID_NOT_FOUND_VERSION,
+        )
+
+    return broker.groups.ask(request.group_id, make, build)
+
+
+def _packed_offsets(
+    image: MetadataImage, request: PackedCommit, api_version: int
+) -> list[PackedOffsets] | None:
+    """What the group is asked to keep; None if the cluster lacks a topic or a partition of it."""
+    by_id = api_version >= FIRST_TOPIC_ID_VERSION
+    offsets = []
+    for topic in request.topics:
+        known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
+        if known is None or min(topic.partitions) < 0 or max(topic.partitions) >= len(known.partitions):
+            return None
+        offsets.append(topic.of(known.name, known.topic_id))
+    return offsets
 
 
 def _check_topic(

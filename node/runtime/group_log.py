@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 
 from groupcoord.effects import Append, Result
 from groupcoord.offset_commands import Producer
-from groupcoord.record_codec import encode_key, encode_value
+from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
+from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened, record_size_bytes
 from groupcoord.request_token import Token
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
+from logstore.open_batch import OpenBatch
 from logstore.partition_log import AppendOrigin
-from logstore.record import NewRecord, build_batch
 from logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from node.clock import Clock
 from node.replica.delayed_produce import Place
@@ -25,8 +26,6 @@ from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 
 PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
-# What a record takes in a batch besides its key and value, at most: lengths, deltas, a count.
-RECORD_OVERHEAD_BYTES = 32
 
 Answer = Result | KafkaError
 
@@ -57,8 +56,8 @@ class GroupLog:
         self._failed = failed
         # What another reign wrote may still be lost, and must not be shown before it is committed.
         self._append_end_offset = partition.log.log_end_offset
-        self._rows: list[NewRecord] = []  # the open batch
-        self._rows_bytes = 0
+        self._batch = OpenBatch()
+        self._batch_bytes = 0  # no less than what its records take
         self._open: list[tuple[Token, Answer]] = []  # answers that wait for the open batch to be appended
         self._flushing: asyncio.Handle | None = None
         # Answers that wait for the high watermark to reach an offset, in the order of the offsets.
@@ -77,24 +76,30 @@ class GroupLog:
 
     def append(self, effect: Append) -> None:
         """Add to the open batch. KafkaError if the one before had to be appended first, and could not be."""
-        now_ms = self._clock.now_ms()
-        rows: list[NewRecord] = [
-            (encode_key(record), encode_value(record), now_ms, ()) for record in effect.records
-        ]
-        size = sum(len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value, _, _ in rows)
-        if self._rows and (effect.producer or self._rows_bytes + size > self._max_batch_bytes):
+        size = sum(map(record_size_bytes, effect.records))
+        if self._batch.count and (effect.producer or self._batch_bytes + size > self._max_batch_bytes):
             self.flush()
-        self._rows += rows
-        self._rows_bytes += size
+        now_ms = self._clock.now_ms()
+        for record in effect.records:
+            self._add(record, now_ms)
+        self._batch_bytes += size
         if effect.producer is not None:
             self.flush(effect.producer)
             return
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_soon(self._flush_at_the_end_of_the_turn)
 
+    def _add(self, record: AppendedRecord, now_ms: int) -> None:
+        if isinstance(record, CommittedOffsets) and len(set(map(len, record.values))) == 1:
+            key_head = pack_key_head(record.group_id, record.topic)
+            self._batch.append_alike(key_head, pack_key_tails(record.partitions), record.values, now_ms)
+            return
+        for one in opened(record):
+            self._batch.append(encode_key(one), encode_value(one), now_ms)
+
     def answer_when_committed(self, token: Token, answer: Answer) -> None:
         """Give an answer when all that was appended so far is committed, perhaps at once."""
-        if self._rows:
+        if self._batch.count:
             self._open.append((token, answer))
         else:
             self._wait_for_watermark([(token, answer)])
@@ -106,13 +111,12 @@ class GroupLog:
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
-        if not self._rows:
+        if not self._batch.count:
             return
         if self._partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this shard belongs to an older leader epoch")
         result = self._partition.append_as_leader(
-            build_batch(
-                self._rows,
+            self._batch.seal(
                 compression=self._compression,
                 producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
                 producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
@@ -125,7 +129,7 @@ class GroupLog:
         )
         self._append_end_offset = result.last_offset + 1
         answers, self._open = self._open, []
-        self._rows, self._rows_bytes = [], 0
+        self._batch, self._batch_bytes = OpenBatch(), 0
         self._wait_for_watermark(answers)
 
     def close(self, error: KafkaError, *, not_appended: KafkaError) -> None:
@@ -136,7 +140,7 @@ class GroupLog:
         waiting = [(token, error) for _, token, _ in self._uncommitted]
         waiting += [(token, not_appended) for token, _ in self._open]
         self._uncommitted.clear()
-        self._open, self._rows = [], []
+        self._open, self._batch = [], OpenBatch()
         for token, told in waiting:
             self._answer(token, told)
 

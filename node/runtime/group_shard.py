@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import get_args
 
 from groupcoord import aside
 from groupcoord.commands import Command, ReadOnlyCommand
@@ -41,6 +42,8 @@ from node.runtime.timer_queue import TimerQueue
 
 # Until what a timer brought is tried again, while too few replicas are in sync.
 WRITE_AGAIN_MS = 1_000
+
+_READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +176,7 @@ class GroupShard:
         The core does not hear of it then, since it would have to be loaded again if its records were refused.
         """
         assert self._log is not None
-        if isinstance(command, ReadOnlyCommand):
+        if type(command) in _READ_ONLY:
             return None
         try:
             self._log.check(command.producer if isinstance(command, TxnOffsetCommit) else None)

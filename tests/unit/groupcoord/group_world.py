@@ -20,7 +20,7 @@ from groupcoord.offset_commands import EndTransaction, Producer
 from groupcoord.offset_expiry import EXPIRY_KEY
 from groupcoord.offset_log_scan import LogScan
 from groupcoord.rebalance import join_key, session_key, sync_key
-from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value
+from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
 from groupcoord.shard import Shard
 from groupcoord.shard_load import load_shard
 from logstore.errors import ErrorCode
@@ -109,7 +109,7 @@ class GroupWorld:
             match effect:
                 case Append(records, producer):
                     # Through bytes, as the real log: what cannot be read back is a fault here already.
-                    for record in records:
+                    for record in itertools.chain.from_iterable(map(opened, records)):
                         assert decode_record(encode_key(record), encode_value(record)) == record
                         if producer is not None:
                             self.producers[len(self.log)] = producer

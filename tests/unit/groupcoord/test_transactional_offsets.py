@@ -17,6 +17,7 @@ from groupcoord.offset_commands import (
     TxnOffsetCommit,
 )
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from groupcoord.record_codec import opened
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 from tests.unit.groupcoord.test_offsets import WEEK_MS, commit, fetch
@@ -155,7 +156,8 @@ def test_each_commit_of_a_transaction_is_a_batch_of_that_producer(world: GroupWo
     effects = world.handle(command)
 
     (append,) = [each for each in effects if isinstance(each, Append)]
-    assert append.producer == P and len(append.records) == 2
+    (record,) = append.records
+    assert append.producer == P and len(opened(record)) == 2
 
 
 def test_producers_that_name_no_member_may_commit_whatever_the_group_does(world: GroupWorld) -> None:

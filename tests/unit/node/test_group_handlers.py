@@ -12,8 +12,11 @@ import pytest
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.consumer_commands import TopicsChanged
+from groupcoord.group_records import OFFSETS_TOPIC
 from logstore.errors import ErrorCode
-from logstore.schema_compiler import decode, encode
+from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_headers
+from logstore.schema_compiler import decode, decoder, encode
+from logstore.topic_partition import TopicPartition
 from node.kafka_api import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -29,7 +32,7 @@ from node.kafka_api import (
     offset_fetch,
     sync_group,
 )
-from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
+from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
 from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.group_topics import ImageTopics
 from node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -328,6 +331,55 @@ def commit_request(
             for name, topic_id, partitions in topics
         ],
     )
+
+
+def logged(node: GroupNode) -> list[bytes]:
+    """The records of each batch of the group's partition, as bytes."""
+    partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
+    assert partition is not None
+    segment = partition.log.active_segment
+    content = segment.slice(0, segment.size_bytes).read()
+    return [
+        bytes(content[position + HEADER_SIZE : position + LOG_OVERHEAD + header.batch_length])
+        for position, header in iterate_headers(content)
+    ]
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+@pytest.mark.parametrize("has_members", [False, True])
+@pytest.mark.parametrize("partitions", [[0, 1] * 4, [0, 1] * 70, [0, 1, 9] * 5], ids=["some", "many", "odd"])
+def test_commits_that_are_read_by_columns_are_as_any_others(
+    version: int, has_members: bool, partitions: list[int]
+) -> None:
+    async def story(node: GroupNode) -> None:
+        if has_members:
+            await member(node)
+        topics = [("flights", FLIGHTS, partitions)]
+        if partitions[2] == 9:
+            topics.append(("gone", b"g" * 16, list(range(30))))
+        content = encode(commit_request(*topics), version)
+        general = decoder(OffsetCommitRequest, version)
+        before = len(logged(node))
+
+        answers = []
+        for reads in (general, offset_commit.decoder_of(version, general)):
+            request, _ = reads(content, 0)
+            answer = offset_commit.handle(
+                node.broker, RequestContext(8, version, 1, "app", CONNECTION), request
+            )
+            while isinstance(answer, Delayed):
+                answer = answer.answer(await answer.future)
+            if isinstance(answer, EncodedBody):
+                answers.append(b"".join(answer.buffers))
+            else:
+                answers.append(encode(answer, version))
+            assert isinstance(request, OffsetCommitRequest) == (reads is general or version < 6)
+
+        assert answers[0] == answers[1]
+        written = logged(node)[before:]
+        assert written == [] if has_members else len(written) == 2 and written[0] == written[1]
+
+    serving(story)
 
 
 @pytest.mark.parametrize("version", range(2, 11))
