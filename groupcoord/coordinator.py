@@ -25,6 +25,7 @@ from groupcoord.consumer_commands import (
 from groupcoord.consumer_describe import describe_consumer_groups
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_heartbeat import compute_put_off_target
+from groupcoord.consumer_membership import start_consumer_session
 from groupcoord.consumer_regexes import regexes_resolved
 from groupcoord.consumer_timers import (
     expire_consumer_session,
@@ -110,6 +111,13 @@ class Coordinator:
             assert token is not None, (command, error)
             return [Refuse(token, error.code, error.detail)]
         return self._settled(effects, now_ms)
+
+    def sign_of_life(self, command: ConsumerGroupHeartbeat) -> list[Effect]:
+        """What a heartbeat does that cannot be decided now: its member lives, and keeps its session."""
+        group = self.shard.consumer_group(command.group_id)
+        if group is None or command.member_id not in group.members or command.member_epoch < 0:
+            return []
+        return [start_consumer_session(self.shard, group, command.member_id)]
 
     def stop(self, error: ErrorCode) -> list[Effect]:
         """Answer every request that waits: this is not the coordinator of these groups any more."""

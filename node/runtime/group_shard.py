@@ -13,7 +13,7 @@ from typing import get_args
 
 from groupcoord import aside
 from groupcoord.commands import Command, ReadOnlyCommand
-from groupcoord.consumer_commands import RegexesResolved
+from groupcoord.consumer_commands import ConsumerGroupHeartbeat, RegexesResolved
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import (
     Append,
@@ -198,6 +198,8 @@ class GroupShard:
             return
         token = getattr(command, "token", None)
         assert token is not None, command
+        if isinstance(command, ConsumerGroupHeartbeat) and self._coordinator is not None:
+            self._carry_out(self._coordinator.sign_of_life(command))
         self._answer(token, refused)
 
     def close(self, error: ErrorCode, *, not_appended: KafkaError | None = None) -> None:

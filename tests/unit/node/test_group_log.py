@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from groupcoord.consumer_commands import ConsumerGroupHeartbeat
 from groupcoord.member_commands import Heartbeat
 from groupcoord.offset_commands import EndTransaction, OffsetCommit, OffsetToCommit, Producer, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
@@ -191,6 +192,49 @@ def test_while_too_few_replicas_are_in_sync_commits_are_refused_and_nothing_is_l
         assert isinstance(await node.ask("g", commit("h")), OffsetCommitResult)
 
     play(story, GroupNode())
+
+
+def test_members_of_consumer_groups_stay_alive_while_their_heartbeats_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        shard = node.groups._shards[node.groups.partition_for("g")]
+        joined = await node.ask("g", beat(epoch=0))
+        started: list[tuple[Any, int]] = []
+        monkeypatch.setattr(
+            shard._timers, "start", lambda key, delay_ms, _: started.append((key[1], delay_ms))
+        )
+
+        with too_few_replicas():
+            refused = await node.ask("g", beat(epoch=joined.member_epoch))
+            left = await node.ask("g", beat(epoch=-1))
+            unknown = await node.ask("h", beat(epoch=1))
+
+        assert [one.code for one in (refused, left, unknown)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+        assert started == [(group_shard.TimerKey("session", "g", "m"), 45_000)]
+        assert (await node.ask("g", beat(epoch=joined.member_epoch))).member_epoch == joined.member_epoch
+
+    play(story)
+
+
+def beat(*, epoch: int) -> Make:
+    return lambda token: ConsumerGroupHeartbeat(
+        token=token,
+        group_id="g",
+        member_id="m",
+        member_epoch=epoch,
+        instance_id=None,
+        rack_id=None,
+        rebalance_timeout_ms=5_000,
+        subscribed_topic_names=("t",),
+        subscribed_topic_regex=None,
+        server_assignor=None,
+        owned=(),
+        client_id="c",
+        client_host="/127.0.0.1",
+        member_id_required=True,
+    )
 
 
 def test_a_transaction_whose_marker_is_in_the_log_ends_whatever_the_replicas_do() -> None:
