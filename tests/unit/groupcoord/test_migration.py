@@ -270,7 +270,7 @@ def test_a_group_that_never_chose_a_protocol_is_upgraded_too() -> None:
 
 def test_a_member_subscribes_to_what_it_says_under_the_chosen_protocol() -> None:
     world = world_of()
-    offered = [("other", subscription("b")), ("range", subscription("a"))]
+    offered = [("other", subscription("b")), ("range", subscription("a", rack="r1"))]
     first = world.groups.join(protocols=[("range", subscription("a"))])
     world.groups.join(protocols=offered)
     world.groups.advance(6_001)
@@ -278,7 +278,7 @@ def test_a_member_subscribes_to_what_it_says_under_the_chosen_protocol() -> None
 
     world.join("m1", "a")
 
-    assert member(world, "c-u2").topic_names == {"a"}
+    assert (member(world, "c-u2").topic_names, member(world, "c-u2").rack_id) == ({"a"}, "r1")
 
 
 def test_a_partition_that_was_given_to_two_is_the_first_ones() -> None:
@@ -1045,6 +1045,8 @@ def test_the_timeline_tells_what_classic_members_do_in_a_consumer_group() -> Non
     more = [("range", subscription(*anna.topics))]
     world.groups.join(anna.member_id, protocols=more, client_id="anna", reason="more to do")
     settle(static, consumer, anna)
+    static = ClassicClient(world, "bert", "b", instance="one")
+    settle(static, consumer, anna)
     world.groups.leave(MemberIdentity("", "one"))
     settle(consumer, anna)
     world.groups.leave(MemberIdentity(anna.member_id, reason="the end of work"))
@@ -1059,6 +1061,7 @@ def test_the_timeline_tells_what_classic_members_do_in_a_consumer_group() -> Non
         (Cause.MEMBER_JOINED, "anna", ""),
         (Cause.MEMBER_JOINED, "bert", ""),
         (Cause.SUBSCRIPTION_CHANGED, "anna", "more to do"),
+        (Cause.STATIC_REPLACED, "bert", ""),
         (Cause.MEMBER_REMOVED, "bert", ""),
         (Cause.MEMBER_LEFT, "anna", "the end of work"),
     ]
