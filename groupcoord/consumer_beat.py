@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.consumer_group import ConsumerGroup, SteadyBeat
 from groupcoord.consumer_heartbeat import consumer_heartbeat
 from groupcoord.consumer_member import ConsumerMember
 from groupcoord.consumer_membership import start_consumer_session
@@ -38,18 +38,28 @@ def consumer_beat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) ->
     group = shard.consumer_group(command.group_id)
     member = None if group is None else _steady_member(group, command)
     if group is not None and member is not None:
-        effects: list[Effect] = []
-        if command.phase is HoldPhase.ARRIVED:
-            effects.append(start_consumer_session(shard, group, member.member_id))
-        result = ConsumerGroupHeartbeatResult(
-            member_id=member.member_id,
-            member_epoch=member.member_epoch,
-            heartbeat_interval_ms=shard.group_config(group.group_id).consumer_heartbeat_interval_ms,
-        )
-        effects.append(Reply(command.token, result, shows_state=True))
+        beat = _steady_beat(shard, group, member)
+        reply = Reply(command.token, beat.result, True)
+        effects: list[Effect] = [beat.session, reply] if command.phase is HoldPhase.ARRIVED else [reply]
     else:
         effects = consumer_heartbeat(shard, command, now_ms)
     return _held(shard, command, effects) if command.hold_ms else effects
+
+
+def _steady_beat(shard: Shard, group: ConsumerGroup, member: ConsumerMember) -> SteadyBeat:
+    """The same effects again, thousands of times, until the member or its group's settings change."""
+    config = shard.group_config(group.group_id)
+    beat = group.steady_beats.get(member.member_id)
+    is_known = beat is not None and beat.member is member
+    if beat is None or not is_known or (beat.config is not config and beat.config != config):
+        result = ConsumerGroupHeartbeatResult(
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
+        )
+        session = start_consumer_session(shard, group, member.member_id)
+        beat = group.steady_beats[member.member_id] = SteadyBeat(member, config, session, result)
+    return beat
 
 
 def _steady_member(group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> ConsumerMember | None:

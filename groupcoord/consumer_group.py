@@ -27,6 +27,9 @@ from groupcoord.consumer_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataRecord,
 )
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from groupcoord.coordinator_config import GroupConfig
+from groupcoord.effects import StartTimer
 from groupcoord.member_state import MemberState
 from groupcoord.reconciliation import NO_OWNER
 from groupcoord.timeline import Timeline
@@ -50,6 +53,15 @@ class ResolvedRegex(NamedTuple):
     topics: frozenset[str]
     version: int
     timestamp_ms: int
+
+
+class SteadyBeat(NamedTuple):
+    """What a heartbeat that changes nothing leads to, for this very member and these settings."""
+
+    member: ConsumerMember
+    config: GroupConfig
+    session: StartTimer
+    result: ConsumerGroupHeartbeatResult
 
 
 class ConsumerGroup:
@@ -76,6 +88,7 @@ class ConsumerGroup:
         self.awaited_joins: set[str] = set()
         # Soft state: the heartbeat interval that members whose heartbeats may wait were told last.
         self.told_intervals_ms: dict[str, int] = {}
+        self.steady_beats: dict[str, SteadyBeat] = {}  # soft: by member, as last made
         self.timeline = Timeline()
         # Counters over members and expressions, so that a heartbeat need not look at all of them.
         self._topics: dict[str, int] = {}  # name -> members and expressions that want it
@@ -330,6 +343,7 @@ class ConsumerGroup:
         self.targets.pop(member_id, None)
         self.awaited_joins.discard(member_id)
         self.told_intervals_ms.pop(member_id, None)
+        self.steady_beats.pop(member_id, None)
         if member is None:
             return
         self._count_member(member, -1, None)

@@ -48,7 +48,8 @@ def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupDesc
             ]
         )
 
-    return broker.groups.ask_each([(group_id, _make(group_id)) for group_id in request.group_ids], build)
+    asked = [(group_id, _make(group_id)) for group_id in request.group_ids]
+    return broker.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

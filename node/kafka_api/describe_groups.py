@@ -54,7 +54,8 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeGroupsReq
             ]
         )
 
-    return broker.groups.ask_each([(group_id, _make(group_id)) for group_id in request.groups], build)
+    asked = [(group_id, _make(group_id)) for group_id in request.groups]
+    return broker.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

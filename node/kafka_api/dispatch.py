@@ -20,7 +20,7 @@ from logstore.schema_decode import TooManyElements
 from node.kafka_api import api_versions
 from node.kafka_api.produce_heads import was_taken
 from node.kafka_api.repeated_produce import RepeatedProduces
-from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
+from node.kafka_api.request_context import Aside, ConnectionInfo, Delayed, EncodedBody, RequestContext
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Run, Service
 from node.net.connection_info import NO_PEER
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 
 # A handler's answer: the response, None for none at all, or something to wait for.
-Result = Any | None | Awaitable[Any] | Delayed | EncodedBody
+Result = Any | None | Awaitable[Any] | Delayed | EncodedBody | Aside
 Handler = Callable[["Broker", RequestContext, Any], Result]
 
 _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
@@ -202,6 +202,8 @@ class Dispatcher:
                 return None
             if isinstance(result, Delayed):
                 result = result.answer(await result.future)
+            elif isinstance(result, Aside):
+                result = await self._lane.run(result.make)
             elif isinstance(result, EncodedBody):
                 return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
             else:
@@ -222,6 +224,12 @@ class Dispatcher:
                 lambda outcome: self._answer(route, correlation_id, build(outcome)),
                 result.is_carried_out,
                 result.release,
+            )
+        if type(result) is Aside:
+            make = result.make
+            return Pending(
+                self._lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes))),
+                lambda buffers: _finish(buffers, correlation_id),
             )
         if type(result) is EncodedBody:
             return _finish([bytearray(route.prefix_bytes), *result.buffers], correlation_id)

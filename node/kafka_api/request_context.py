@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from logstore.schema import Buffer
 from node.net.connection_info import ConnectionInfo
 
-__all__ = ["ConnectionInfo", "Delayed", "EncodedBody", "RequestContext"]
+__all__ = ["Aside", "ConnectionInfo", "Delayed", "EncodedBody", "RequestContext"]
 
 
 @dataclass(slots=True)
@@ -34,6 +34,15 @@ class Delayed(NamedTuple):
     answer: Callable[[Any], Any]
     is_carried_out: bool = False
     release: Callable[[], None] | None = None
+
+
+class Aside(NamedTuple):
+    """What a handler returns whose answer is so large that it is built and written beside the loop.
+
+    `make` touches nothing that the loop changes.
+    """
+
+    make: Callable[[], Any]
 
 
 class EncodedBody(NamedTuple):

@@ -9,8 +9,9 @@ import asyncio
 import itertools
 import logging
 import uuid
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from groupcoord.commands import ClientCommand
@@ -25,7 +26,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
-from node.kafka_api.request_context import Delayed
+from node.kafka_api.request_context import Aside, Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.group_loader import GroupLoader
@@ -41,7 +42,10 @@ MAX_HELD_HEARTBEATS = 2_000
 # Groups whose place is remembered, 1 MB of them: to find it takes a tenth of a small commit's time.
 REMEMBERED_GROUPS = 4_096
 MAX_REMEMBERED_CHARS = 64
+# Given in one turn of the loop: each makes a connection write, some 40 us.
+MAX_ANSWERS_PER_TURN = 100
 MAX_COMMANDS_PER_TURN = 256  # some 5 ms; others have the loop before the next ones of the same request
+MAX_GROUPS_PER_TURN = 2_000  # listed: 3 us each, with all that is written of them
 
 R = TypeVar("R")
 Build = Callable[[R | KafkaError], Any]
@@ -86,6 +90,10 @@ class GroupRuntime:
         self._timers: TimerQueue | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._creation: asyncio.Future[None] | None = None
+        # Answers to be given, and how many were in this turn of the loop.
+        self._late_answers: deque[tuple[asyncio.Future[Answer], Answer]] = deque()
+        self._given = 0
+        self._is_counting = False
         self._loader = GroupLoader()
 
     # ---- life ----------------------------------------------------------------------------------------
@@ -101,6 +109,9 @@ class GroupRuntime:
         for shard in self._shards.values():
             shard.close(ErrorCode.NOT_COORDINATOR)
         self._shards.clear()
+        while self._late_answers:
+            self._given = 0
+            self._give_answers()
         if self._timers is not None:
             self._timers.close()
         self._tasks = None
@@ -204,29 +215,46 @@ class GroupRuntime:
     def _count_answered(self, _: "asyncio.Future[Answer]") -> None:
         self._held_count -= 1
 
-    def ask_each(self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]) -> Any:
+    def ask_each(
+        self,
+        asked: Sequence[tuple[str, Make]],
+        build: Callable[[list[Any]], Any],
+        *,
+        builds_aside: bool = False,
+    ) -> Any:
         """Several commands, each to the shard of its group; `build` gets the answers in the order of the
-        commands. Very many of them take turns with the loop: a coroutine then.
+        commands. Very many of them take turns with the loop: a coroutine then; and a `build` that looks at
+        nothing but the answers may be called beside it.
         """
-        if len(asked) > MAX_COMMANDS_PER_TURN:
-            return self._ask_in_turns(asked, build)
-        return self._join(
-            [self._submit(self.partition_for(group_id), make) for group_id, make in asked], build
-        )
+        places = [(self.partition_for(group_id), make) for group_id, make in asked]
+        if len(places) > MAX_COMMANDS_PER_TURN:
+            if builds_aside:
+                return self._ask_in_turns(places, lambda answers: Aside(partial(build, answers)))
+            return self._ask_in_turns(places, build)
+        return self._join([self._submit(*place) for place in places], build)
 
     async def _ask_in_turns(
-        self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]
+        self,
+        places: Sequence[tuple[int, Make]],
+        build: Callable[[list[Any]], Any],
+        per_turn: int = MAX_COMMANDS_PER_TURN,
     ) -> Any:
         outcomes = []
-        for count, (group_id, make) in enumerate(asked, 1):
-            outcomes.append(self._submit(self.partition_for(group_id), make))
-            if count % MAX_COMMANDS_PER_TURN == 0:
+        for count, place in enumerate(places, 1):
+            outcomes.append(self._submit(*place))
+            if count % per_turn == 0:
                 await asyncio.sleep(0)
         return self._join(outcomes, build)
 
     def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
-        """One command to every shard of this node."""
-        return self._join([self._submit(index, make) for index in sorted(self._shards)], build)
+        """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
+        many groups take turns with the loop, and all is built beside it.
+        """
+        places = [(index, make) for index in sorted(self._shards)]
+        loaded = [shard.coordinator.shard for shard in self._shards.values() if shard.coordinator is not None]
+        if sum(len(shard.groups) for shard in loaded) > MAX_GROUPS_PER_TURN:
+            return self._ask_in_turns(places, lambda answers: Aside(partial(build, answers)), 1)
+        return self._join([self._submit(*place) for place in places], build)
 
     def _submit(
         self, index: int, make: Make, token: Token | None = None
@@ -262,8 +290,23 @@ class GroupRuntime:
             return
         assert isinstance(waiting, asyncio.Future), f"token {token} was answered twice"
         del self._asked[token]
-        if not waiting.done():  # a client that went away has cancelled it
-            waiting.set_result(answer)
+        self._late_answers.append((waiting, answer))
+        self._give_answers()
+
+    def _give_answers(self) -> None:
+        """Some of those that are there: what a connection does with one takes longer than deciding it."""
+        for _ in range(min(len(self._late_answers), MAX_ANSWERS_PER_TURN - self._given)):
+            waiting, answer = self._late_answers.popleft()
+            self._given += 1
+            if not waiting.done():  # a client that went away has cancelled it
+                waiting.set_result(answer)
+        if self._given and not self._is_counting:
+            self._is_counting = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._given, self._is_counting = 0, False
+        self._give_answers()
 
     def _join(
         self, outcomes: "list[Answer | asyncio.Future[Answer]]", build: Callable[[list[Any]], Any]

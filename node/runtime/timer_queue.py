@@ -12,6 +12,9 @@ from collections.abc import Callable, Hashable
 
 # Entries of the heap that no timer owns any more are swept when they outnumber the living by this much.
 MAX_STALE_ENTRIES = 1_000
+# Called in one turn of the loop, before others have theirs: a thousand groups whose rebalance ends at one
+# moment take some 100 ms.
+MAX_CALLS_PER_TURN = 32
 
 
 class _Timer:
@@ -92,7 +95,7 @@ class TimerQueue:
         self._handle = None
         # The loop may call a little early; what it called for is due.
         now_s = max(self._loop.time(), self._wake_s)
-        due: list[Callable[[], None]] = []
+        due: deque[tuple[Hashable, _Timer]] = deque()
         while self._heap and self._heap[0][0] <= now_s:
             _, number, key = heapq.heappop(self._heap)
             timer = self._timers.get(key)
@@ -101,17 +104,23 @@ class TimerQueue:
             if timer.deadline_s > now_s:
                 heapq.heappush(self._heap, (timer.deadline_s, number, key))
                 continue
-            del self._timers[key]
-            due.append(timer.callback)
+            due.append((key, timer))
         self._arm()
-        self._call(deque(due))
+        self._call(due, now_s)
 
-    def _call(self, due: deque[Callable[[], None]]) -> None:
-        while due:
-            callback = due.popleft()
-            try:
-                callback()
-            except BaseException:
-                # A fault of one is the loop's to report; the others are due all the same.
-                self._loop.call_soon(self._call, due)
-                raise
+    def _call(self, due: deque[tuple[Hashable, _Timer]], now_s: float) -> None:
+        """Call what is due, and has been neither cancelled nor moved since that was found."""
+        try:
+            for _ in range(min(len(due), MAX_CALLS_PER_TURN)):
+                key, timer = due.popleft()
+                if self._timers.get(key) is not timer:
+                    continue
+                if timer.deadline_s > now_s:
+                    self._push(timer.deadline_s, timer.entry, key)
+                    continue
+                del self._timers[key]
+                timer.callback()
+        finally:
+            # Also after a fault of one, which is the loop's to report.
+            if due:
+                self._loop.call_soon(self._call, due, now_s)

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
-from node.kafka_api.request_context import Delayed
+from node.kafka_api.request_context import Aside, Delayed
 from node.runtime import group_runtime
 from node.runtime.group_runtime import Make, partition_for
 from tests.unit.node.group_node import GroupNode, play
@@ -579,3 +580,63 @@ def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) ->
         assert node.groups.hold_ms("some-client") == 10_000
 
     play(story, waiting_node())
+
+
+# ---- very many ---------------------------------------------------------------------------------------------
+
+
+def test_very_many_answers_are_given_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_runtime, "MAX_ANSWERS_PER_TURN", 2)
+
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        delayed = [node.groups.ask("g", commit("g", offset), lambda answer: answer) for offset in range(5)]
+        done: list[int] = []
+
+        for _ in range(10):
+            await asyncio.sleep(0)
+            done.append(sum(each.future.done() for each in delayed))
+
+        assert done[-1] == 5
+        assert max(after - before for before, after in itertools.pairwise([0, *done])) <= 2
+
+    play(story)
+
+
+def test_answers_that_take_turns_are_given_at_the_latest_when_the_node_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_runtime, "MAX_ANSWERS_PER_TURN", 2)
+
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        delayed = [node.groups.ask("g", commit("g", offset), lambda answer: answer) for offset in range(5)]
+
+        node.groups.close()
+
+        assert all(each.future.done() for each in delayed)
+
+    play(story)
+
+
+def test_very_many_groups_are_described_in_turns_and_told_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_runtime, "MAX_COMMANDS_PER_TURN", 2)
+    monkeypatch.setattr(group_runtime, "MAX_GROUPS_PER_TURN", 2)
+
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        ids = [f"g{number}" for number in range(5)]
+        for group_id in ids:
+            await node.ask(group_id, commit(group_id))
+        asked = [(one, lambda token, one=one: DescribeGroups(token=token, group_ids=(one,))) for one in ids]
+
+        described = await node.groups.ask_each(asked, list, builds_aside=True)  # type: ignore[arg-type]
+        listed = await node.groups.ask_all_shards(
+            lambda token: ListGroups(token=token, states=frozenset(), types=frozenset()), list
+        )
+
+        assert isinstance(described, Aside) and isinstance(listed, Aside)
+        assert [one.groups[0].group_id for one in described.make()] == ids
+        assert sorted(group.group_id for one in listed.make() for group in one.groups) == ids
+
+    play(story)

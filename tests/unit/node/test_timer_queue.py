@@ -3,11 +3,12 @@
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from node.runtime.timer_queue import MAX_STALE_ENTRIES, TimerQueue
+from node.runtime.timer_queue import MAX_CALLS_PER_TURN, MAX_STALE_ENTRIES, TimerQueue
 
 
 class ManualLoop:
@@ -199,3 +200,27 @@ async def _real_loop() -> list[str]:
 
 def test_on_a_real_loop() -> None:
     assert asyncio.run(_real_loop()) == ["a", "b"]
+
+
+def test_very_many_that_are_due_take_turns_with_the_loop(loop: ManualLoop) -> None:
+    timers = TimerQueue(loop)  # type: ignore[arg-type]
+    fired: list[int] = []
+    last = MAX_CALLS_PER_TURN + 2
+
+    def in_between() -> None:
+        assert len(fired) == MAX_CALLS_PER_TURN
+        timers.cancel(last)
+        timers.start(last - 1, 50, lambda: fired.append(-1))
+
+    def fire(number: int) -> None:
+        fired.append(number)
+        if number == 0:
+            loop.call_soon(in_between)
+
+    for number in range(last + 1):
+        timers.start(number, 10, partial(fire, number))
+    loop.advance(0.010)
+
+    assert fired == list(range(MAX_CALLS_PER_TURN + 1))  # one was cancelled in between, one moved
+    loop.advance(0.050)
+    assert fired[-1] == -1 and len(timers) == 0
