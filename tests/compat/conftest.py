@@ -22,6 +22,7 @@ OVERRIDES = (
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.min.heartbeat.interval.ms=500",
     "group.consumer.heartbeat.interval.ms=500",
+    "group.consumer.assignment.interval.ms=0",
     "log.segment.delete.delay.ms=1000",
 )
 

@@ -32,6 +32,8 @@ VERSIONS: Final[dict[str, dict[str, int]]] = {
         "describe_groups": 2,
         "list_groups": 1,
         "delete_groups": 1,
+        "consumer_group_heartbeat": 0,
+        "consumer_group_describe": 0,
     },
     "middle": {
         "join_group": 5,
@@ -58,13 +60,17 @@ VERSIONS: Final[dict[str, dict[str, int]]] = {
         "consumer_group_describe": 1,
     },
 }
-TIMES: Final = {
+# Times, versions of the metadata, and a hash that nobody but its maker compares (groupcoord/DESIGN.md D15).
+OWN: Final = {
     "commit_timestamp",
     "current_state_timestamp",
     "expire_timestamp",
     "assignment_timestamp",
+    "timestamp",
+    "version",
+    "metadata_hash",
 }
-UNCOMPARED: Final = {"throttle_time_ms", "error_message", "topic_id", "metadata_hash"}
+UNCOMPARED: Final = {"throttle_time_ms"}
 
 Script = Callable[["Session"], None]
 
@@ -80,6 +86,7 @@ class Session:
     answers: list[tuple[str, Any]] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)  # member id -> name
     member_ids: dict[str, str] = field(default_factory=dict)  # name -> its newest member id
+    topics: dict[bytes, str] = field(default_factory=dict)  # topic id -> name, also of those deleted since
     generation: int = -1
     _clients: dict[str, WireClient] = field(default_factory=dict)
     _awaited: dict[str, tuple[str, int, int]] = field(default_factory=dict)
@@ -207,6 +214,11 @@ class Session:
 
     # ---- what is compared ------------------------------------------------------------------------
 
+    def learn_topics(self) -> None:
+        """The ids of all topics that there are now."""
+        found = self.quiet("metadata", 12, topics=None)
+        self.topics |= {bytes(one.topic_id): one.name for one in found.topics}
+
     def transcript(self) -> list[tuple[str, Any]]:
         """All answers in their order; by now every member has a name."""
         return [(label, self.normal(found)) for label, found in self.answers]
@@ -214,12 +226,19 @@ class Session:
     def normal(self, value: Any, name: str = "") -> Any:
         """Without what the server chooses itself; members and topics in a fixed order."""
         if isinstance(value, dict):
-            return {key: self.normal(one, key) for key, one in value.items() if key not in UNCOMPARED}
+            kept = {key: self.normal(one, key) for key, one in value.items() if key not in UNCOMPARED}
+            epochs = value.get("assignment_epochs")
+            if epochs:  # each belongs to the partition at its place
+                kept["partitions"] = sorted(zip(value["partitions"], epochs, strict=True))
+                del kept["assignment_epochs"]
+            return kept
         if isinstance(value, list):
             return sorted((self.normal(one) for one in value), key=repr)
         if isinstance(value, str):
             return self.ids.get(value, value)
-        if name in TIMES and isinstance(value, int) and value > 0:
+        if isinstance(value, bytes):
+            return self.topics.get(value, value)
+        if name in OWN and isinstance(value, int) and value not in (0, -1):
             return "given"
         return value
 

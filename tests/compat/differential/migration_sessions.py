@@ -1,13 +1,11 @@
 """Sessions of groups that change their protocol, classic to consumer and back (KIP-848), as `group_sessions`
 has them of classic groups.
 
-Members of the consumer protocol choose their ids. A topic of six partitions leaves no odd ones that the two
-servers might give to different members. A target is made at most once in an assignment interval, so a change
-waits until the last one is that long ago.
+Members of the consumer protocol choose their ids. A topic of twelve partitions leaves up to four members no
+odd ones, which the two servers might give to different members. There is no interval between two targets.
 """
 
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,9 +17,8 @@ from logstore.errors import KafkaError
 from tests.compat.differential.group_sessions import Session
 from tests.compat.wire_client import only
 
-PARTITIONS: Final = 6
+PARTITIONS: Final = 12
 REBALANCE_MS: Final = 60_000
-ASSIGNMENT_INTERVAL_S: Final = 1.1  # group.consumer.assignment.interval.ms, and a bit
 
 Script = Callable[["MigrationSession"], None]
 SESSIONS: list[Script] = []
@@ -43,10 +40,6 @@ class MigrationSession:
     @property
     def topic(self) -> str:
         return self.base.topic
-
-    def pause(self) -> None:
-        """The next change finds its target at once."""
-        time.sleep(ASSIGNMENT_INTERVAL_S)
 
     # ---- the consumer protocol -------------------------------------------------------------------
 
@@ -240,7 +233,6 @@ def one_classic_member_meets_one_consumer(s: MigrationSession) -> None:
     s.own("m1")
     s.heartbeat("anna")
     s.describe()
-    s.pause()
     s.base.leave("anna")
     s.own("m1")
     s.describe()
@@ -262,7 +254,6 @@ def those_who_wait_are_told_to_join_again(s: MigrationSession) -> None:
     s.come("m1", subscribed_topic_names=["other"])  # two new ones might share what is free either way
     s.hear_join("bert")
     s.describe()
-    s.pause()
     s.join("bert", member_id=s.base.member_ids["bert"])
     s.sync("bert")
     s.heartbeat("anna")
@@ -315,7 +306,6 @@ def a_connect_group_is_not_upgraded(s: MigrationSession) -> None:
 @session
 def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
     s.come("m1")
-    s.pause()
     s.send_join("anna")
     s.hear_join("anna")
     s.describe()
@@ -335,7 +325,6 @@ def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
     for epoch in (0, -1, 1):
         s.commit("anna", mine, epoch=s.epochs["anna"] + epoch)
     s.base.fetch_offsets()
-    s.pause()
     s.base.leave("anna")
     s.own("m1")
     s.describe()
@@ -344,7 +333,6 @@ def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
 @session
 def what_a_classic_member_is_refused(s: MigrationSession) -> None:
     s.come("m1")
-    s.pause()
     s.join("anna")
     s.sync("anna")
     for fields in (
@@ -430,7 +418,6 @@ def static_members_change_their_protocol(s: MigrationSession) -> None:
     s.heartbeat("anna", group_instance_id="one")
     s.come("m2", instance_id="one")
     s.come("m3", instance_id="one")
-    s.pause()
     s.join("bert", group_instance_id="one", metadata=s.subscription(topics=["other"]))
     s.describe()
     s.sync("bert", group_instance_id="one")
@@ -439,7 +426,6 @@ def static_members_change_their_protocol(s: MigrationSession) -> None:
 @session
 def a_static_member_takes_the_place_of_another(s: MigrationSession) -> None:
     s.come("m1", instance_id="one")
-    s.pause()
     s.join("anna", group_instance_id="two")
     s.sync("anna", group_instance_id="two")
     s.own("m1")

@@ -1,13 +1,16 @@
 """Whole sessions of groups: Ottla and Apache Kafka answer and log the same, step by step."""
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.compat.differential import migration_sessions
 from tests.compat.differential.compare import prime
+from tests.compat.differential.consumer_sessions import CONSUMER_SESSIONS, ConsumerScript, ConsumerSession
 from tests.compat.differential.group_sessions import SESSIONS, VERSIONS, Script, Session
 from tests.compat.differential.migration_sessions import MigrationSession
 from tests.compat.servers import Server
@@ -15,7 +18,9 @@ from tests.compat.wire_client import WireClient, eventually, only
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 RUN = os.urandom(3).hex()
-TOPICS = {f"sessions-{RUN}": 3, f"migrations-{RUN}": migration_sessions.PARTITIONS}
+TOPIC, SECOND, MIGRATED = f"sessions-{RUN}", f"second-{RUN}", f"migrations-{RUN}"
+TOPICS = {TOPIC: 3, SECOND: 2, MIGRATED: migration_sessions.PARTITIONS}
+T = TypeVar("T")
 
 
 def has(partitions: int, found: Any) -> bool:
@@ -41,48 +46,78 @@ def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
 @pytest.mark.parametrize("age", VERSIONS)
 @pytest.mark.parametrize("script", [script for _, script in SESSIONS], ids=[name for name, _ in SESSIONS])
 def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Script, age: str) -> None:
-    played = [play(server, script, age) for server in servers]
+    def play(server: Server) -> Session:
+        base = session_on(server, f"{script.__name__}-{age}", TOPIC, age)
+        return finished(base, base, script)
 
-    for step, (ours, theirs) in enumerate(zip(*(one.transcript() for one in played), strict=True)):
-        assert ours == theirs, f"step {step}"
-    assert played[0].logged() == played[1].logged()
+    ours, theirs = on_both(servers, play)
+
+    assert_same_answers(ours, theirs)
+    assert ours.logged() == theirs.logged()
+
+
+@pytest.mark.parametrize(
+    ("script", "age"),
+    [
+        pytest.param(script, age, id=f"{name}-{age}")
+        for name, script, ages in CONSUMER_SESSIONS
+        for age in ages
+    ],
+)
+def test_consumer_groups_answer_and_log_the_same(
+    servers: tuple[Server, Server], script: ConsumerScript, age: str
+) -> None:
+    """KIP-848."""
+
+    def play(server: Server) -> ConsumerSession:
+        base = session_on(server, f"consumer-{script.__name__}-{age}", TOPIC, age)
+        return finished(base, ConsumerSession(base=base, second=SECOND), script)
+
+    ours, theirs = on_both(servers, play)
+
+    assert_same_answers(ours.base, theirs.base)
+    assert ours.logged() == theirs.logged()
 
 
 @pytest.mark.parametrize("script", migration_sessions.SESSIONS, ids=lambda script: script.__name__)
 def test_groups_that_change_their_protocol_answer_and_log_the_same(
     servers: tuple[Server, Server], script: migration_sessions.Script
 ) -> None:
-    played = [play_migration(server, script) for server in servers]
+    def play(server: Server) -> MigrationSession:
+        base = session_on(server, script.__name__, MIGRATED, "new")
+        return finished(base, MigrationSession(base), script)
 
-    for step, (ours, theirs) in enumerate(zip(*(one.base.transcript() for one in played), strict=True)):
-        assert ours == theirs, f"step {step}"
-    assert played[0].logged() == played[1].logged()
+    ours, theirs = on_both(servers, play)
+
+    assert_same_answers(ours.base, theirs.base)
+    assert ours.logged() == theirs.logged()
 
 
-def play_migration(server: Server, script: migration_sessions.Script) -> MigrationSession:
-    base = Session(
-        bootstrap=server.bootstrap,
-        group=f"{script.__name__}-{RUN}",
-        topic=f"migrations-{RUN}",
-        age="new",
-    )
+def session_on(server: Server, name: str, topic: str, age: str) -> Session:
+    base = Session(bootstrap=server.bootstrap, group=f"{name}-{RUN}", topic=topic, age=age)
+    base.learn_topics()
+    return base
+
+
+def finished(base: Session, one: T, script: Callable[[T], None]) -> T:
+    """The session after its script, with its connections closed."""
     try:
-        one = MigrationSession(base)
         script(one)
-        return one
     finally:
         base.close()
-
-
-def play(server: Server, script: Script, age: str) -> Session:
-    """The session as it went against one server."""
-    group = f"{script.__name__}-{age}-{RUN}"
-    one = Session(bootstrap=server.bootstrap, group=group, topic=f"sessions-{RUN}", age=age)
-    try:
-        script(one)
-    finally:
-        one.close()
     return one
+
+
+def on_both(servers: tuple[Server, Server], play: Callable[[Server], T]) -> tuple[T, T]:
+    """The sessions of both servers, played at the same time: they wait more than they work."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        ours, theirs = pool.map(play, servers)
+    return ours, theirs
+
+
+def assert_same_answers(ours: Session, theirs: Session) -> None:
+    for step, (mine, other) in enumerate(zip(ours.transcript(), theirs.transcript(), strict=True)):
+        assert mine == other, f"step {step}"
 
 
 def test_ids_and_times_are_not_compared() -> None:

@@ -1,0 +1,484 @@
+"""Sessions of consumer groups (KIP-848), as `group_sessions` has them of classic ones.
+
+Members choose their own ids, so these are the same on both servers, and so are epochs. Ids of topics become
+their names; a hash over topics, and versions of the metadata, are each server's own.
+
+Who of equals gets a partition too many follows the order of Java's hash maps in Apache Kafka; we follow the
+order of ids (groupcoord/DESIGN.md D18). In these sessions members have names for which that is the same.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, groupby
+from typing import Any, Final
+
+from node.runtime.group_runtime import partition_for
+from tests.compat.differential.group_sessions import OFFSETS_PARTITIONS, Session
+from tests.compat.wire_client import WireClient, eventually, only
+
+REBALANCE_MS: Final = 60_000
+# Kafka looks for topics of expressions at most so often.
+REGEX_REFRESH_S: Final = 10.0
+SETTLED_S: Final = 60.0
+
+ConsumerScript = Callable[["ConsumerSession"], None]
+
+
+@dataclass(slots=True)
+class ConsumerSession:
+    """One server's side: members with the epochs and partitions that they were told last."""
+
+    base: Session
+    second: str  # a topic of two partitions; that of the session has three
+    epochs: dict[str, int] = field(default_factory=dict)
+    owned: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        return self.base.group
+
+    @property
+    def topic(self) -> str:
+        return self.base.topic
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def raw(self, who: str, **fields: Any) -> Any:
+        """A heartbeat of exactly these fields, and the group's id."""
+        return self.base.ask(who, "consumer_group_heartbeat", **{"group_id": self.group, **fields})
+
+    def beat(self, who: str, **fields: Any) -> Any:
+        """A heartbeat in the epoch that the member was told last; what it was told to own is remembered."""
+        asked = {"member_id": who, "member_epoch": self.epochs.get(who, 0)}
+        return self._heard(who, self.raw(who, **{**asked, **fields}))
+
+    def _heard(self, who: str, found: Any) -> Any:
+        if not found.error_code:
+            self.epochs[who] = found.member_epoch
+            if found.assignment is not None:
+                self.owned[who] = [
+                    {"topic_id": bytes(one.topic_id), "partitions": sorted(one.partitions)}
+                    for one in found.assignment.topic_partitions
+                ]
+        return found
+
+    def join(self, who: str, *names: str, **fields: Any) -> Any:
+        asked = {
+            "member_epoch": 0,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "subscribed_topic_names": list(names) if names else [self.topic],
+            "topic_partitions": [],
+        }
+        return self.beat(who, **{**asked, **fields})
+
+    def obey(self, who: str, **fields: Any) -> Any:
+        """A heartbeat that reports what the member was told to own."""
+        return self.beat(who, topic_partitions=self.owned.get(who, []), **fields)
+
+    def round(self, *members: str) -> None:
+        """Each of them obeys, and the group is described."""
+        for who in members:
+            self.obey(who)
+        self.describe()
+
+    def leave(self, who: str, epoch: int = -1, **fields: Any) -> Any:
+        found = self.raw(who, member_id=who, member_epoch=epoch, **fields)
+        self.owned.pop(who, None)
+        return found
+
+    def describe(self) -> Any:
+        return self.base.ask("admin", "consumer_group_describe", group_ids=[self.group])
+
+    def commit(self, who: str, partition: int = 0, epoch: int | None = None, **fields: Any) -> Any:
+        known = self.epochs.get(who, 0) if epoch is None else epoch
+        asked = {"generation_id_or_member_epoch": known, "member_id": who, "partition": partition}
+        return self.base.commit(who, 7, **{**asked, **fields})
+
+    # ---- what is not compared --------------------------------------------------------------------
+
+    def quietly(self, api: str, version: int, **fields: Any) -> Any:
+        """An answer that is not compared; a member has the client id that it has where its answers are."""
+        with WireClient(self.base.bootstrap, client_id=fields.get("member_id")) as client:
+            return client.call(api, version, **fields)
+
+    def until(self, good: Callable[[Any], bool], *members: str) -> None:
+        """Members obey, unseen, until the group looks so: how many heartbeats that takes is a race."""
+
+        def look() -> Any:
+            for who in members:
+                asked = {"member_id": who, "member_epoch": self.epochs[who], "group_id": self.group}
+                asked["topic_partitions"] = self.owned.get(who, [])
+                version = self.base.versions["consumer_group_heartbeat"]
+                self._heard(who, self.quietly("consumer_group_heartbeat", version, **asked))
+            return only(self.quietly("consumer_group_describe", 1, group_ids=[self.group]).groups)
+
+        found = eventually(look, good, SETTLED_S)
+        assert good(found), found
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Returns when the coordinator of the group knows the topic, which Metadata tells before."""
+        wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+        made = only(self.quietly("create_topics", 7, topics=[wanted], timeout_ms=30_000).topics)
+        assert made.error_code == 0, made
+        probe = self._neighbour()
+        asked = {"group_id": probe, "member_id": "probe", "member_epoch": 0, "topic_partitions": []}
+        asked |= {"subscribed_topic_names": [name], "rebalance_timeout_ms": REBALANCE_MS}
+        eventually(
+            lambda: self.quietly("consumer_group_heartbeat", 0, **asked),
+            lambda found: found.assignment is not None and bool(found.assignment.topic_partitions),
+        )
+        left = self.quietly("consumer_group_heartbeat", 0, group_id=probe, member_id="probe", member_epoch=-1)
+        assert left.error_code == 0, left
+        self.quietly("delete_groups", 2, groups_names=[probe])
+        self.base.learn_topics()
+
+    def _neighbour(self) -> str:
+        """Another group of the same coordinator, and of the same partition of `__consumer_offsets`."""
+        own = partition_for(self.group, OFFSETS_PARTITIONS)
+        names = (f"{self.group}-probe-{number}" for number in count())
+        return next(name for name in names if partition_for(name, OFFSETS_PARTITIONS) == own)
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    # ---- what is compared ------------------------------------------------------------------------
+
+    def transcript(self) -> list[tuple[str, Any]]:
+        return self.base.transcript()
+
+    def logged(self) -> list[tuple[str, Any]]:
+        """Records in their order, but those of one kind that stand together in that of their keys."""
+        found: list[tuple[str, Any]] = []
+        for _, same in groupby(self.base.logged(), key=lambda one: (one[0].split()[0], one[1] is None)):
+            found += sorted(same, key=lambda one: one[0])
+        return found
+
+
+CONSUMER_SESSIONS: list[tuple[str, ConsumerScript, Sequence[str]]] = []
+
+
+def consumer_session(*ages: str) -> Callable[[ConsumerScript], ConsumerScript]:
+    def listed(script: ConsumerScript) -> ConsumerScript:
+        CONSUMER_SESSIONS.append((script.__name__.replace("_", " "), script, ages))
+        return script
+
+    return listed
+
+
+def described(group: Any) -> Mapping[str, Any]:
+    return {one.member_id: one for one in group.members}
+
+
+# ---- the sessions --------------------------------------------------------------------------------
+
+
+@consumer_session("old", "new")
+def one_member_from_join_to_delete(s: ConsumerSession) -> None:
+    s.describe()
+    s.beat("anna", member_epoch=5)
+    s.join("anna")
+    s.describe()
+    s.beat("anna")
+    s.obey("anna")
+    s.beat("anna", member_epoch=s.epochs["anna"] + 1)
+    s.beat("anna", member_epoch=s.epochs["anna"] + 1, topic_partitions=s.owned["anna"])
+    s.beat("anna", member_epoch=1)
+    s.beat("anna", member_id="nobody", member_epoch=1)
+    s.beat("anna", member_id="nobody", member_epoch=-1)
+    s.beat("anna", instance_id="nobody")
+    s.commit("anna")
+    s.commit("anna", epoch=s.epochs["anna"] + 1)
+    s.commit("anna", epoch=s.epochs["anna"] - 1)
+    s.commit("nobody", epoch=1)
+    s.base.commit_from_outside(8)
+    s.base.fetch_offsets()
+    s.base.delete()
+    s.join("anna")  # again, as after it lost its memory
+    s.describe()
+    s.leave("anna")
+    s.describe()
+    s.leave("anna")
+    s.beat("anna")
+    s.base.commit_from_outside(9)
+    s.join("anna")
+    s.describe()
+    s.leave("anna")
+    s.base.delete()
+    s.base.delete()
+    s.describe()
+    s.beat("anna")
+    s.leave("anna")
+
+
+@consumer_session("new")
+def members_come_and_go(s: ConsumerSession) -> None:
+    s.join("anna")
+    s.join("bert")
+    s.describe()
+    s.obey("anna")
+    s.describe()
+    s.beat("bert")
+    s.obey("anna")  # it gave up what it was told to
+    s.describe()
+    s.round("bert")
+    s.join("carl")
+    s.describe()
+    s.round("anna", "bert", "carl")
+    s.round("anna", "bert", "carl")
+    s.round("anna", "bert", "carl")
+    s.commit("anna", epoch=2)
+    s.leave("bert")
+    s.describe()
+    s.round("anna", "carl")
+    s.round("anna", "carl")
+    s.commit("anna", epoch=2)
+    s.leave("carl")
+    s.round("anna")
+    s.leave("anna")
+    s.describe()
+
+
+@consumer_session("new")
+def an_answer_that_was_lost(s: ConsumerSession) -> None:
+    s.join("anna")
+    lost = dict(s.epochs), dict(s.owned)
+    s.join("bert")
+    s.obey("anna")
+    s.obey("anna")
+    s.describe()
+    s.beat("anna", member_epoch=lost[0]["anna"], topic_partitions=lost[1]["anna"])  # more than it has now
+    s.beat("anna", member_epoch=lost[0]["anna"], topic_partitions=s.owned["anna"])
+    s.beat("anna", member_epoch=lost[0]["anna"])
+    s.beat(
+        "bert",
+        rebalance_timeout_ms=REBALANCE_MS,
+        subscribed_topic_names=[s.topic],
+        topic_partitions=s.owned.get("bert", []),
+    )
+    s.describe()
+
+
+@consumer_session("new")
+def range_and_who_votes_for_it(s: ConsumerSession) -> None:
+    both = (s.topic, s.second)
+    s.join("anna", *both, server_assignor="range")
+    s.describe()
+    s.join("bert", *both, server_assignor="range")
+    s.describe()
+    for _ in range(3):
+        s.round("anna", "bert")
+    s.beat("bert", server_assignor="sticky")
+    s.leave("bert")
+    for _ in range(3):
+        s.round("anna")
+
+
+@consumer_session("new")
+def votes_for_assignors(s: ConsumerSession) -> None:
+    s.join("anna", server_assignor="range")
+    s.join("bert")
+    s.join("carl", server_assignor="uniform")
+    for _ in range(3):
+        s.round("anna", "bert", "carl")
+    s.obey("anna", server_assignor="uniform")
+    s.describe()
+    s.leave("bert")
+    for _ in range(3):
+        s.round("anna", "carl")
+    s.obey("carl", server_assignor="range")
+    s.obey("anna", server_assignor="range")
+    s.describe()
+    s.join("bert", server_assignor="uniform")
+    for _ in range(3):
+        s.round("anna", "bert", "carl")
+
+
+@consumer_session("new")
+def subscriptions_change(s: ConsumerSession) -> None:
+    s.join("anna", s.topic)
+    s.join("bert", s.second)
+    s.describe()
+    s.round("anna", "bert")
+    s.obey("anna", subscribed_topic_names=[s.topic, s.second])
+    s.describe()
+    for _ in range(3):
+        s.round("anna", "bert")
+    s.obey("anna", subscribed_topic_names=[s.second, s.topic])
+    s.obey("bert", subscribed_topic_names=[s.topic])
+    s.describe()
+    for _ in range(3):
+        s.round("anna", "bert")
+    s.obey("anna", subscribed_topic_names=["no-such-topic"])
+    s.describe()
+    for _ in range(3):
+        s.round("anna", "bert")
+    s.obey("bert", subscribed_topic_names=[])
+    s.describe()
+    s.round("anna", "bert")
+    s.obey("anna", rebalance_timeout_ms=30_000)
+    s.obey("anna", rack_id="east")
+    s.describe()
+
+
+@consumer_session("new")
+def static_members(s: ConsumerSession) -> None:
+    s.join("anna", instance_id="one")
+    s.join("bert", instance_id="two")
+    for _ in range(3):
+        s.obey("anna", instance_id="one")
+        s.obey("bert", instance_id="two")
+    s.describe()
+    s.join("anna2", instance_id="one")  # while it is in use
+    s.join("anna", instance_id="one")
+    s.leave("anna", -2, instance_id="three")
+    s.leave("bert", -2, instance_id="one")
+    s.leave("anna", -2, instance_id="one")
+    s.describe()
+    s.obey("bert", instance_id="two")
+    s.commit("anna")
+    s.join("anna2", instance_id="one")
+    s.describe()
+    s.obey("anna2", instance_id="one")
+    s.obey("bert", instance_id="two")
+    s.beat("anna", instance_id="one")
+    s.beat("anna")
+    s.leave("anna", -2, instance_id="one")
+    s.leave("anna", -1, instance_id="one")
+    s.commit("anna2")
+    s.commit("anna2", epoch=0)
+    s.leave("anna2", -2, instance_id="one")
+    s.join("anna2", instance_id="one", subscribed_topic_names=[s.topic, s.second])
+    s.describe()
+    for _ in range(3):
+        s.obey("anna2", instance_id="one")
+        s.obey("bert", instance_id="two")
+    s.describe()
+    s.leave("anna2", -2, instance_id="one")
+    s.leave("anna2", -1, instance_id="one")
+    s.describe()
+    s.leave("bert", -1, instance_id="two")
+    s.describe()
+    s.join("bert", instance_id="two")
+    s.describe()
+
+
+@consumer_session("new")
+def the_same_static_member_comes_back(s: ConsumerSession) -> None:
+    s.join("anna", instance_id="one")
+    s.leave("anna", -2, instance_id="one")
+    s.join("anna", instance_id="one")
+    s.describe()
+    s.obey("anna", instance_id="one")
+    s.leave("anna", -2, instance_id="one")
+    s.join("bert")
+    s.describe()
+    s.obey("bert")
+    s.join("carl", instance_id="one")
+    s.describe()
+    for _ in range(3):
+        s.obey("carl", instance_id="one")
+        s.obey("bert")
+    s.describe()
+
+
+@consumer_session("new")
+def an_expression(s: ConsumerSession) -> None:
+    s.create_topic(f"{s.group}-1", 2)
+    s.join("ann", subscribed_topic_names=None, subscribed_topic_regex=f"{s.group}-.*")
+    s.until(lambda group: group.group_state == "Stable" and _has(group, "ann", 2), "ann")
+    s.describe()
+    s.join("ben", s.second)
+    s.obey("ben", subscribed_topic_regex="[")
+    s.obey("ben", subscribed_topic_regex=f"{s.group}-.*")
+    for _ in range(3):
+        s.round("ann", "ben")
+    s.create_topic(f"{s.group}-2", 1)
+    s.pause(REGEX_REFRESH_S)
+    s.until(lambda group: group.group_state == "Stable" and _count(group) == 5, "ann", "ben")
+    s.describe()
+    s.obey("ann", subscribed_topic_regex="", subscribed_topic_names=[s.topic])
+    for _ in range(3):
+        s.round("ann", "ben")
+    s.leave("ben")  # the last one that had the expression
+    s.describe()
+    s.round("ann")
+    s.obey("ann", subscribed_topic_regex="", subscribed_topic_names=[])
+    s.describe()
+    s.leave("ann")
+
+
+@consumer_session("new")
+def topics_grow_and_go(s: ConsumerSession) -> None:
+    first, second = f"{s.group}-1", f"{s.group}-2"
+    s.create_topic(first, 1)
+    s.join("anna", first, second)
+    s.describe()
+    s.create_topic(second, 1)
+    s.until(lambda group: group.group_state == "Stable" and _has(group, "anna", 2), "anna")
+    s.describe()
+    grown = {"name": first, "count": 3, "assignments": None}
+    s.quietly("create_partitions", 3, topics=[grown], timeout_ms=30_000, validate_only=False)
+    s.until(lambda group: group.group_state == "Stable" and _has(group, "anna", 4), "anna")
+    s.describe()
+    s.quietly("delete_topics", 6, topics=[{"name": second}], timeout_ms=30_000)
+    s.until(lambda group: group.group_state == "Stable" and _has(group, "anna", 3), "anna")
+    s.describe()
+
+
+def _has(group: Any, who: str, partitions: int) -> bool:
+    found = described(group)[who].assignment.topic_partitions
+    return sum(len(one.partitions) for one in found) == partitions
+
+
+def _count(group: Any) -> int:
+    return sum(len(one.partitions) for member in group.members for one in member.assignment.topic_partitions)
+
+
+# Not `a)`: what Kafka says of it is an internal error.
+WRONG_EXPRESSIONS: Final = (
+    *("(", "[", "*", "a**", "a{1001}", "a{2,1}", "[b-a]", "[[:foo:]]"),
+    *("\\", "\\8", "\\pX", "(?=a)", "(?P<n>a)(?P<n>b)", "(?P<1>a)"),
+)
+
+
+@consumer_session("old", "new")
+def requests_that_no_group_takes(s: ConsumerSession) -> None:
+    whole = {
+        "member_id": "anna",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "subscribed_topic_names": [s.topic],
+        "topic_partitions": [],
+    }
+    wrong: list[dict[str, Any]] = [
+        {"group_id": ""},
+        {"group_id": "  "},
+        {"instance_id": ""},
+        {"rack_id": ""},
+        {"rebalance_timeout_ms": -1},
+        {"topic_partitions": None},
+        {"topic_partitions": [{"topic_id": bytes(15) + b"1", "partitions": [0]}]},
+        {"subscribed_topic_names": None},
+        {"member_epoch": -3},
+        {"member_epoch": -2},
+        {"member_epoch": -2, "instance_id": "one"},
+        {"member_epoch": -1},
+        {"member_epoch": -1, "member_id": ""},
+        {"member_epoch": 1, "member_id": ""},
+        {"member_epoch": 1, "server_assignor": "sticky"},
+        {"server_assignor": "sticky"},
+        {"server_assignor": ""},
+    ]
+    if s.base.age == "new":
+        wrong += [
+            {"member_id": ""},
+            {"member_id": " "},
+            {"subscribed_topic_regex": "", "subscribed_topic_names": None},
+        ]
+    for change in wrong:
+        s.raw("anna", **{**whole, **change})
+    for regex in WRONG_EXPRESSIONS if s.base.age == "new" else ():
+        s.raw("anna", **{**whole, "subscribed_topic_regex": regex, "subscribed_topic_names": None})
+    s.describe()
+    s.base.ask("admin", "consumer_group_describe", group_ids=["", "no-such-group"])
