@@ -15,6 +15,8 @@ from groupcoord.consumer_leave import leave_consumer_group
 from groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
 from groupcoord.consumer_membership import (
     checked_append,
+    epoch_record,
+    noted,
     replace_member,
     revocation_timer,
     start_consumer_session,
@@ -26,9 +28,11 @@ from groupcoord.consumer_request import check_request
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD
 from groupcoord.effects import Effect, Follow, Noted, Reply
+from groupcoord.group_hash import group_hash
 from groupcoord.member_change import bump_epoch, next_target, why_bumped
 from groupcoord.migration_commands import FinishUpgrade
 from groupcoord.reconciliation import reconcile
+from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
 from groupcoord.target_assignment import compute_target, topic_ids
 from groupcoord.timeline import Cause, Event
@@ -99,19 +103,31 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
 
 
 def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) -> list[Effect]:
-    """The target for changes that came too soon after the last one; members hear of it one by one."""
+    """The target for changes that came too soon after the last one; members hear of it one by one.
+
+    It is made of the topics of now: if they are not those that the epoch was made for, it is for a new one.
+    Else what comes back later as it was would be missed, as after a coordinator that had newer metadata.
+    """
     group = shard.consumer_group(command.group_id)
     if group is None or group.is_empty or group.group_epoch <= group.assignment_epoch:
         return []
+    records: list[GroupRecord] = []
+    effects: list[Effect] = []
+    epoch, metadata_hash = group.group_epoch, group_hash(group.subscribed_topics, shard.topics)
+    if metadata_hash != group.metadata_hash:
+        epoch += 1
+        records.append(epoch_record(group.group_id, epoch, metadata_hash))
+        changed = ", ".join(sorted(group.changed_topics))
+        effects.append(noted(group, Cause.TOPICS_CHANGED, now_ms, reason=changed))
     change = compute_target(
         group,
         shard.topics,
-        epoch=group.group_epoch,
+        epoch=epoch,
         assignor=group.preferred_assignor(shard.config.group_consumer_assignors, None, None),
         now_ms=now_ms,
     )
     try:
-        return checked_append(shard, change.records)
+        return [*checked_append(shard, [*records, *change.records]), *effects]
     except KafkaError:
         return []  # the next heartbeat is told so
 

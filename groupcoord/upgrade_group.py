@@ -73,8 +73,8 @@ def upgrade(shard: Shard, classic: ClassicGroup) -> Upgrade:
             effects.append(Reply(member.sync_token, SyncGroupResult(error=_REBALANCING)))
         part = group.members[member.member_id].classic
         effects.append(start_consumer_session(shard, group, member.member_id, part))
-    is_stable = classic.state is GroupState.STABLE
-    return Upgrade(group, [*records, *made], effects, must_rebalance=not is_stable)
+    is_settled = classic.state is GroupState.STABLE and _gives_all(group, shard.topics)
+    return Upgrade(group, [*records, *made], effects, must_rebalance=not is_settled)
 
 
 def finish_upgrade(shard: Shard, command: FinishUpgrade) -> list[Effect]:
@@ -179,6 +179,16 @@ def _assigned_to(classic: ClassicGroup, member: ClassicMember) -> Sequence[Owned
             "default assignor before re-attempting the upgrade",
         )
     return assignment.assigned_partitions
+
+
+def _gives_all(group: ConsumerGroup, topics: TopicsView) -> bool:
+    """Whether somebody has each partition: leaders see only now and then that topics came or grew."""
+    found = (topics.by_name(name) for name in group.subscribed_topics)
+    return all(
+        sum(len(target.get(topic.topic_id, ())) for target in group.targets.values()) >= topic.num_partitions
+        for topic in found
+        if topic is not None
+    )
 
 
 def _records_of(

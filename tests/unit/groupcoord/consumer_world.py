@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from groupcoord import aside
 from groupcoord.assignment import TopicPartitions
+from groupcoord.commands import Command
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_records import LAYOUTS
@@ -63,16 +64,19 @@ class ConsumerWorld:
         assert group is not None
         return group
 
-    def restart(self) -> None:
-        self.groups.restart()
+    def restart(self, *, loses: bool = False) -> None:
+        self.groups.restart(loses=loses)
         view = self._view()
         self.groups.coordinator.shard.topics = view
         self.groups.coordinator.shard.newest_topics_version = self._version
 
+    def handle(self, command: Command) -> None:
+        """Any command, and what it has done aside."""
+        self._run_aside(self.groups.handle(command))
+
     def ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResult | Refuse:
         self.groups.asked.add(command.token)
-        effects = self.groups.handle(command)
-        self._run_aside(effects)
+        self.handle(command)
         answer = self.groups.answers[command.token]
         assert isinstance(answer, ConsumerGroupHeartbeatResult | Refuse)
         return answer

@@ -43,6 +43,10 @@ class GroupWorld:
         self.markers: list[tuple[int, EndTransaction]] = []  # before which place in the log
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.answers: dict[int, Result | Refuse] = {}
+        # With `is_commit_held` what is appended is committed by `commit` only, and answers wait as they must.
+        self.is_commit_held = False
+        self.committed = 0  # length of the log
+        self.held: dict[int, Result] = {}
         self.asked: set[int] = set()
         self._tokens = itertools.count(1)
         self._sequence = itertools.count()
@@ -104,22 +108,37 @@ class GroupWorld:
         missing, left_over = wanted - self.timers.keys(), self.timers.keys() - wanted - spare
         assert (sorted(missing)[:3], sorted(left_over)[:3]) == ([], [])
 
+    def commit(self) -> None:
+        """What was appended is committed; whoever waited for it hears so."""
+        self.committed = len(self.log)
+        self.answers |= self.held
+        self.held = {}
+
+    def _answer(self, token: int, answer: Result | Refuse, *, waits: bool) -> None:
+        assert token in self.asked, token
+        assert token not in self.answers and token not in self.held, f"token {token} answered twice"
+        is_behind = self.is_commit_held and self.committed < len(self.log)
+        if waits and is_behind and not isinstance(answer, Refuse):
+            self.held[token] = answer
+        else:
+            self.answers[token] = answer
+
     def _carry_out(self, effects: Sequence[Effect]) -> None:
+        has_appended = False
         for effect in effects:
             match effect:
                 case Append(records, producer):
+                    has_appended = True
                     # Through bytes, as the real log: what cannot be read back is a fault here already.
                     for record in itertools.chain.from_iterable(map(opened, records)):
                         assert decode_record(encode_key(record), encode_value(record)) == record
                         if producer is not None:
                             self.producers[len(self.log)] = producer
                         self.log.append(record)
-                case Reply(token, result, _):
-                    assert token in self.asked and token not in self.answers, f"token {token} answered twice"
-                    self.answers[token] = result
+                case Reply(token, result, shows_state):
+                    self._answer(token, result, waits=has_appended or shows_state)
                 case Refuse(token, _, _):
-                    assert token in self.asked and token not in self.answers, f"token {token} answered twice"
-                    self.answers[token] = effect
+                    self._answer(token, effect, waits=False)
                 case StartTimer(key, delay_ms, command):
                     assert delay_ms >= 0
                     self.timers[key] = (self.now_ms + delay_ms, next(self._sequence), command)
@@ -141,9 +160,15 @@ class GroupWorld:
     def waiting(self) -> set[int]:
         return self.asked - self.answers.keys()
 
-    def restart(self) -> None:
-        """Lose the process, keep the log."""
+    def restart(self, *, loses: bool = False) -> None:
+        """Lose the process, keep the log; it `loses` what was not committed. Nobody hears what was held."""
         self._carry_out(self.coordinator.stop(ErrorCode.NOT_COORDINATOR))
+        self.answers |= {token: Refuse(token, ErrorCode.NOT_COORDINATOR) for token in self.held}
+        self.held = {}
+        if loses and self.is_commit_held:
+            del self.log[self.committed :]
+            self.producers = {at: one for at, one in self.producers.items() if at < self.committed}
+        self.committed = len(self.log)
         self.timers.clear()
         scan = LogScan()
         markers = list(self.markers)
@@ -167,6 +192,7 @@ class GroupWorld:
         self._carry_out(self.coordinator.start(self.now_ms))
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        self.commit()
         marker = EndTransaction(producer_id=producer_id, committed=committed)
         self.markers.append((len(self.log), marker))
         self.handle(marker)

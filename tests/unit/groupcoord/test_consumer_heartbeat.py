@@ -284,6 +284,24 @@ def test_a_second_change_within_the_interval_waits_for_its_target() -> None:
     assert owned_of(world.stay("m1", 2)) == {"a": [0, 1]}
 
 
+def test_a_target_that_was_put_off_is_for_the_topics_of_its_epoch() -> None:
+    """What goes and comes back, as for a new coordinator whose metadata are older for a while, is seen."""
+    world = ConsumerWorld(CoordinatorConfig())
+    world.join("m1", "a", "b")
+    world.join("m2", "a", "b")
+    since = len(world.groups.log)
+
+    world.set_topics({"a": 4})
+    world.groups.advance(1_000)
+    assert world.written(since) == "3 7 7 6"
+    world.set_topics({"a": 4, "b": 2})
+    world.stay("m1", 2)
+    world.groups.advance(1_000)
+
+    targets = world.group().targets.values()
+    assert {number for target in targets for number in target.get(topic_id("b"), ())} == {0, 1}
+
+
 def test_a_heartbeat_after_the_interval_makes_the_target_if_the_timer_did_not() -> None:
     world = ConsumerWorld(CoordinatorConfig())
     world.join("m1", "a")

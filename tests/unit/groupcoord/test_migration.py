@@ -316,6 +316,18 @@ def test_a_cooperative_member_keeps_what_it_has_not_given_up_yet() -> None:
     assert owned_of(answer) == {}, "it works on them until it hears otherwise"
 
 
+def test_partitions_that_the_leader_did_not_know_of_are_shared_out() -> None:
+    """A static member that changes its protocol changes nothing else: the group rebalances all the same."""
+    world = world_of()
+    anna = ClassicClient(world, "anna", instance="one")
+    classic_group(world, anna)
+    world.set_topics({"a": 5, "b": 2})
+
+    answer = world.join("m1", "a", instance="one")
+
+    assert owned_of(answer) == {"a": [0, 1, 2, 3, 4]}
+
+
 def test_a_group_that_was_rebalancing_rebalances_whatever_comes() -> None:
     world = world_of()
     anna = ClassicClient(world, "anna", instance="one")

@@ -1,0 +1,279 @@
+"""Consumers of both protocols against a coordinator, as real ones behave: join, obey, start over when told.
+
+A consumer sends at most one request at a time and looks for its answer when it is its turn. What it believes
+to own is what a model of owners is made of.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from groupcoord.assignment import TopicPartitions
+from groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from groupcoord.effects import Refuse, Result
+from groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
+from groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
+from logstore.errors import ErrorCode
+from tests.unit.groupcoord.consumer_world import ConsumerWorld, topic_id
+
+SESSION_MS = 10_000
+REBALANCE_MS = 20_000
+Place: TypeAlias = tuple[str, int]  # topic, partition
+Answer: TypeAlias = Result | Refuse
+RETRY = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
+
+
+def subscription_bytes(topics: Sequence[str]) -> bytes:
+    """ConsumerProtocolSubscription, version 0."""
+    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
+
+
+def subscription_topics(data: bytes) -> list[str]:
+    (count,) = struct.unpack_from(">i", data, 2)
+    topics, at = [], 6
+    for _ in range(count):
+        (size,) = struct.unpack_from(">h", data, at)
+        topics.append(data[at + 2 : at + 2 + size].decode())
+        at += 2 + size
+    return topics
+
+
+def assignment_bytes(places: Sequence[Place]) -> bytes:
+    """ConsumerProtocolAssignment, version 0."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(places):
+        by_topic.setdefault(topic, []).append(partition)
+    topics = b"".join(
+        struct.pack(">h", len(topic))
+        + topic.encode()
+        + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+        for topic, numbers in by_topic.items()
+    )
+    return struct.pack(">hi", 0, len(by_topic)) + topics + struct.pack(">i", -1)
+
+
+def assigned_places(data: bytes) -> list[Place]:
+    if not data:
+        return []
+    (count,) = struct.unpack_from(">i", data, 2)
+    places, at = [], 6
+    for _ in range(count):
+        (size,) = struct.unpack_from(">h", data, at)
+        topic = data[at + 2 : at + 2 + size].decode()
+        at += 2 + size
+        (numbers,) = struct.unpack_from(">i", data, at)
+        places += [(topic, one) for one in struct.unpack_from(f">{numbers}i", data, at + 4)]
+        at += 4 + 4 * numbers
+    return places
+
+
+@dataclass(slots=True)
+class Consumer:
+    """What both kinds have: who it is, and what it was told last."""
+
+    name: str
+    group_id: str
+    instance: str | None
+    topics: Sequence[str]
+    member_id: str = ""
+    epoch: int = -1  # its generation, or member epoch; negative: none
+    owned: set[Place] = field(default_factory=set)
+    token: int | None = None
+    is_slow: bool = False  # it does not give up what it should
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Read these from now on."""
+        raise NotImplementedError
+
+    def lose_answer(self) -> None:
+        """What it waits for does not come."""
+        self.token = None
+
+    def step(self, world: ConsumerWorld) -> None:
+        """Its next request, or a look at the answer to the last one."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> str:
+        """What keeps its partitions over a restart: the instance, if it has one."""
+        return self.instance or self.member_id
+
+    def take_answer(self, world: ConsumerWorld) -> Answer | None:
+        if self.token is None:
+            return None
+        answer = world.groups.answers.get(self.token)
+        if answer is not None:
+            self.token = None
+        return answer
+
+
+@dataclass(slots=True)
+class ClassicConsumer(Consumer):
+    """Eager: it gives up all it has before it joins again."""
+
+    has_heard_assignment: bool = False
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        self.topics, self.epoch = topics, -1
+
+    def step(self, world: ConsumerWorld) -> None:
+        """Look at the answer, if one is awaited; else a heartbeat, or a join if it is in no generation."""
+        if self.token is not None:
+            answer = self.take_answer(world)
+            if answer is not None:
+                self._hear(world, answer)
+        elif self.epoch < 0:
+            self._join(world)
+        else:
+            self.token = world.groups.token()
+            world.groups.handle(
+                Heartbeat(
+                    token=self.token,
+                    group_id=self.group_id,
+                    generation_id=self.epoch,
+                    member_id=self.member_id,
+                    group_instance_id=self.instance,
+                )
+            )
+
+    def _join(self, world: ConsumerWorld) -> None:
+        self.owned = set()
+        self.token = world.groups.token()
+        world.groups.handle(
+            JoinGroup(
+                token=self.token,
+                group_id=self.group_id,
+                member_id=self.member_id,
+                group_instance_id=self.instance,
+                client_id=self.name,
+                client_host="/127.0.0.1",
+                protocol_type="consumer",
+                protocols=[Protocol("range", subscription_bytes(self.topics))],
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=REBALANCE_MS,
+                member_id_required=self.instance is None,
+                can_skip_assignment=True,
+            )
+        )
+
+    def _hear(self, world: ConsumerWorld, answer: Answer) -> None:
+        error = getattr(answer, "error", ErrorCode.NONE)
+        match answer:
+            case JoinGroupResult() if not error:
+                self.member_id, self.epoch = answer.member_id, answer.generation_id
+                self._sync(world, answer)
+            case JoinGroupResult() if error is ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = answer.member_id
+            case SyncGroupResult() if not error:
+                self.owned = set(assigned_places(answer.assignment))
+                self.has_heard_assignment = True
+            case HeartbeatResult() if not error:
+                pass
+            case _ if error in RETRY and isinstance(answer, Refuse | HeartbeatResult):
+                pass  # its next request goes to the new coordinator
+            case _:
+                self.epoch, self.owned = -1, set()
+                if error in OUT:
+                    self.member_id = ""
+
+    def _sync(self, world: ConsumerWorld, joined: JoinGroupResult) -> None:
+        """The leader gives out the partitions in turns."""
+        shares: dict[str, list[Place]] = {}
+        if joined.leader == self.member_id and not joined.skip_assignment:
+            shares = {one.member_id: [] for one in joined.members}
+            for topic, count in world.topics.items():
+                readers = [
+                    one.member_id for one in joined.members if topic in subscription_topics(one.metadata)
+                ]
+                for partition in range(count if readers else 0):
+                    shares[readers[partition % len(readers)]].append((topic, partition))
+        self.token = world.groups.token()
+        world.groups.handle(
+            SyncGroup(
+                token=self.token,
+                group_id=self.group_id,
+                generation_id=self.epoch,
+                member_id=self.member_id,
+                group_instance_id=self.instance,
+                protocol_type=None,
+                protocol_name=None,
+                assignments=[(member_id, assignment_bytes(share)) for member_id, share in shares.items()],
+            )
+        )
+
+
+@dataclass(slots=True)
+class ModernConsumer(Consumer):
+    """Of KIP-848: it works with what it was told to own, and with what it shall give up until it reports."""
+
+    regex: str | None = None
+    is_subscription_new: bool = True
+    tells_all: bool = True  # as after an answer that it did not hear
+    told: set[Place] = field(default_factory=set)
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        self.topics, self.regex, self.is_subscription_new = topics, None, True
+
+    def step(self, world: ConsumerWorld) -> None:
+        answer = self.take_answer(world)
+        if answer is not None:
+            self._hear(answer)
+        if self.token is None:
+            self._beat(world)
+            answer = self.take_answer(world)
+            if answer is not None:
+                self._hear(answer)
+
+    def _beat(self, world: ConsumerWorld) -> None:
+        joins = self.epoch < 0
+        if not self.is_slow:
+            self.owned &= self.told
+        owned: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.owned):
+            owned.setdefault(topic, []).append(partition)
+        tells_all = joins or self.tells_all
+        tells = tells_all or self.is_subscription_new
+        self.token = world.groups.token()
+        world.handle(
+            ConsumerGroupHeartbeat(
+                token=self.token,
+                group_id=self.group_id,
+                member_id=self.name,
+                member_epoch=0 if joins else self.epoch,
+                instance_id=self.instance,
+                rebalance_timeout_ms=REBALANCE_MS if tells_all else -1,
+                subscribed_topic_names=list(self.topics) if tells else None,
+                subscribed_topic_regex=(self.regex or "") if tells else None,
+                owned=[] if joins else listed(owned),
+                client_id=self.name,
+                client_host="/127.0.0.1",
+            )
+        )
+        self.member_id, self.is_subscription_new, self.tells_all = self.name, False, False
+
+    def lose_answer(self) -> None:
+        self.token, self.tells_all = None, True
+
+    def _hear(self, answer: Answer) -> None:
+        if isinstance(answer, ConsumerGroupHeartbeatResult):
+            self.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                self.told = {
+                    (topic.rstrip(b"-").decode(), partition)
+                    for topic, partitions in answer.assignment
+                    for partition in partitions
+                }
+                self.owned |= self.told
+            return
+        assert isinstance(answer, Refuse)
+        self.tells_all = True  # the request may have been heard, or not
+        if answer.error not in RETRY:
+            self.epoch, self.owned, self.told = -1, set(), set()
+
+
+def listed(owned: Mapping[str, Sequence[int]]) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id(topic), list(numbers)) for topic, numbers in owned.items()]
