@@ -16,8 +16,8 @@ from groupcoord.classic_group_record import to_record
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
 from groupcoord.group_state import GroupState
-from groupcoord.member_commands import MemberIdentity
-from groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from groupcoord.member_commands import Heartbeat, MemberIdentity
+from groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
 from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
 from groupcoord.offset_results import OffsetFetchResult
 from logstore.errors import ErrorCode
@@ -39,11 +39,13 @@ class Client:
     generation_id: int = -1
     join_token: int | None = None
     sync_token: int | None = None
+    beat_token: int | None = None
+    hold_ms: int = 0  # for how long its heartbeats may wait
     assignment: bytes | None = None
     alive: bool = True
 
     def reset(self, *, keep_id: bool) -> None:
-        self.generation_id, self.assignment = -1, None
+        self.generation_id, self.assignment, self.beat_token = -1, None, None
         if not keep_id:
             self.member_id = ""
 
@@ -62,9 +64,28 @@ class Client:
                 member_id_required=self.required,
             )
         else:
-            error = world.heartbeat(self.member_id, self.generation_id, instance=self.instance)
-            if error is not ErrorCode.NONE:
-                self.reset(keep_id=error is ErrorCode.REBALANCE_IN_PROGRESS)
+            self._beat(world)
+
+    def _beat(self, world: GroupWorld) -> None:
+        if self.beat_token is None:
+            self.beat_token = world.token()
+            world.handle(
+                Heartbeat(
+                    token=self.beat_token,
+                    group_id="g",
+                    generation_id=self.generation_id,
+                    member_id=self.member_id,
+                    group_instance_id=self.instance,
+                    hold_ms=self.hold_ms,
+                )
+            )
+        answer = world.answers.get(self.beat_token)
+        if answer is None:
+            return  # it waits for news
+        assert isinstance(answer, Refuse | HeartbeatResult)
+        self.beat_token = None
+        if answer.error is not ErrorCode.NONE:
+            self.reset(keep_id=answer.error is ErrorCode.REBALANCE_IN_PROGRESS)
 
     def _look_at_join(self, world: GroupWorld, seen: "Seen") -> None:
         answer = world.answers.get(self.join_token or 0)
@@ -139,6 +160,7 @@ def run(seed: int) -> None:
         if dice < 0.04 and len(clients) < 6:
             instance = f"i{chance.randrange(3)}" if chance.random() < 0.4 else None
             clients.append(Client(instance, chance.sample(protocols, 2), chance.random() < 0.7))
+            clients[-1].hold_ms = chance.choice([0, 3_000])
         elif dice < 0.06 and clients:
             clients.pop(chance.randrange(len(clients)))  # killed: it says nothing
         elif dice < 0.08 and clients:
@@ -183,6 +205,8 @@ def run(seed: int) -> None:
         for client in clients:
             client.step(world, seen)
     assert world.state() is GroupState.STABLE, (seed, world.state())
+    assert world.waiting() <= {client.beat_token for client in clients}
+    world.advance(3_000)  # for which heartbeats may wait
     assert world.waiting() == set()
     live = world.coordinator.shard.groups["g"]
     assert {client.member_id for client in clients} == set(live.members)

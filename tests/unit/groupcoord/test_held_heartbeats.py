@@ -1,5 +1,7 @@
 """Heartbeats of consumer groups that wait for news; stories of classic groups are in tests/scenario."""
 
+import random
+
 import pytest
 
 from groupcoord.consumer_beat import INTERVAL_MS, PATIENT_INTERVAL_MS, SHORT_INTERVAL_MS
@@ -25,7 +27,7 @@ class Held:
         self.world, self.member_id, self.is_patient = world, member_id, is_patient
         self.epoch = 0
         self.owned: dict[str, list[int]] = {}
-        self.token = 0
+        self.token, self.sent_ms = 0, 0
 
     def join(self, *names: str) -> ConsumerGroupHeartbeatResult:
         self.send(names=names or ("a",), owned={})
@@ -38,7 +40,7 @@ class Held:
         owned: dict[str, list[int]] | None = None,
         epoch: int | None = None,
     ) -> None:
-        self.token = self.world.groups.token()
+        self.token, self.sent_ms = self.world.groups.token(), self.world.groups.now_ms
         told = None if owned is None else [(topic_id(name), list(numbers)) for name, numbers in owned.items()]
         self.world.groups.handle(
             ConsumerGroupHeartbeat(
@@ -55,6 +57,17 @@ class Held:
                 is_patient=self.is_patient,
             )
         )
+
+    def step(self) -> None:
+        """As a client: go on with what was heard."""
+        if self.waits:
+            return
+        answer = self.world.groups.answers.get(self.token)
+        if isinstance(answer, ConsumerGroupHeartbeatResult):
+            self.hears()
+        elif isinstance(answer, Refuse) and answer.error is not ErrorCode.NOT_COORDINATOR:
+            self.epoch, self.owned = 0, {}
+        self.send(names=None if self.epoch else ("a",), owned=self.owned)
 
     @property
     def waits(self) -> bool:
@@ -294,6 +307,44 @@ def test_a_classic_member_that_waits_is_told_of_an_upgrade() -> None:
 
     answer = groups.answers[held]
     assert getattr(answer, "error", None) is ErrorCode.REBALANCE_IN_PROGRESS, answer
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_end(seed: int) -> None:
+    chance = random.Random(seed)
+    world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=chance.choice([0, 1_000])))
+    members: list[Held] = []
+    for step in range(80):
+        world.groups.advance(chance.choice([0, 10, 300, 2_000]))
+        match chance.randrange(12):
+            case 0 if len(members) < 5:
+                members.append(Held(world, f"m{step}", is_patient=chance.random() < 0.5))
+            case 1 if members:
+                members.pop(chance.randrange(len(members))).send(epoch=-1)
+            case 2 if members:
+                members.pop(chance.randrange(len(members)))  # it falls silent
+            case 3:
+                world.set_topics({"a": chance.randint(4, 8), "b": 2})
+            case 4 if chance.random() < 0.3:
+                world.restart()
+            case 5 if members:
+                one = chance.choice(members)
+                world.groups.handle(EndHold(group_id="g", member_id=one.member_id, held=one.token))
+            case _ if members:
+                chance.choice(members).step()
+        assert all(world.groups.now_ms - member.sent_ms <= HOLD_MS for member in members if member.waits)
+
+    members.append(Held(world, "last"))
+    for _ in range(400):  # longer than a session
+        world.groups.advance(150)
+        for member in members:
+            member.step()
+
+    owned = sorted(partition for member in members for partition in member.owned.get("a", ()))
+    assert owned == list(range(world.topics["a"]))
+    assert len({member.epoch for member in members}) == 1
+    world.restart()
+    assert not world.groups.waiting()
 
 
 def _two_that_wait(world: ConsumerWorld) -> tuple[Held, Held]:
