@@ -168,8 +168,13 @@ def kept(t: Transaction, *, next_id: int, now_ms: int) -> Transaction:
 
 
 def needs_new_id(t: Transaction, *, client_version: int) -> bool:
-    """Whether `prepared` takes another producer id; for `fenced`, the level is the version."""
+    """Whether `prepared` takes another producer id."""
     return client_version >= CLIENT_V2 and t.client_pair.is_exhausted
+
+
+def fencing_needs_new_id(t: Transaction, *, level: int) -> bool:
+    """Whether `fenced` takes another producer id."""
+    return (level >= CLIENT_V2 or t.is_kept) and t.client_pair.is_exhausted
 
 
 def prepared(

@@ -1,0 +1,58 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn; and the leaders' question whether a partition is in a
+transaction."""
+
+from groupcoord.transactions.transaction import Transaction, with_partitions
+from groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
+from groupcoord.transactions.transaction_effects import Append, Effect, Reply
+from groupcoord.transactions.transaction_lookup import check_pair, known
+from groupcoord.transactions.transaction_records import TransactionRecord, encode_key, value_size_bytes
+from groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
+from groupcoord.transactions.transaction_shard import Shard
+from groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
+from logstore.errors import ErrorCode, KafkaError
+
+# Below this many partitions a record needs no measuring: a topic's name has 249 characters at most.
+_SURELY_FITTING_PARTITIONS = 1_000
+_BATCH_OVERHEAD_BYTES = 128
+
+
+def add_partitions(shard: Shard, command: AddPartitions, now_ms: int, *, may_wait: bool) -> list[Effect]:
+    """Partitions become part of the transaction, which begins with the first of them."""
+    t = known(shard, command.transactional_id)
+    if t.state in PREPARED:
+        # Whoever asks: Kafka, too, says so before it looks at the pair, which the end is about to change.
+        return wait_or_refuse(shard, command, may_wait=may_wait)
+    check_pair(command.producer, t.client_pair)
+    if t.is_kept:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the prepared transaction can be ended only")
+    if t.state is TransactionState.ONGOING and command.partitions <= t.partitions:
+        return [Reply(command.token, AddPartitionsResult(), shows_state=True)]
+    t = with_partitions(t, command.partitions, client_version=command.client_version, now_ms=now_ms)
+    _check_size(shard, t)
+    record = TransactionRecord(command.transactional_id, t)
+    return [Append((record,)), Reply(command.token, AddPartitionsResult())]
+
+
+def verify_partitions(shard: Shard, command: VerifyPartitions) -> list[Effect]:
+    """NONE for partitions that a leader may append to for the first time, else TRANSACTION_ABORTABLE."""
+    t = known(shard, command.transactional_id)
+    check_pair(command.producer, t.pair)
+    if t.state in PREPARED:
+        return [concurrent(command.token)]
+    errors = {
+        each: ErrorCode.NONE if each in t.partitions else ErrorCode.TRANSACTION_ABORTABLE
+        for each in command.partitions
+    }
+    return [Reply(command.token, VerifyPartitionsResult(errors), shows_state=True)]
+
+
+def _check_size(shard: Shard, t: Transaction) -> None:
+    """A record that no batch can take is refused before it is decided (Kafka's append fails then)."""
+    if len(t.partitions) < _SURELY_FITTING_PARTITIONS:
+        return
+    size = _BATCH_OVERHEAD_BYTES + len(encode_key(t.transactional_id)) + value_size_bytes(t)
+    if size > shard.config.max_batch_bytes:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"{len(t.partitions)} partitions do not fit into a record"
+        )

@@ -1,0 +1,64 @@
+"""ListTransactions and DescribeTransactions."""
+
+from groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
+from groupcoord.transactions.transaction_effects import Effect, Reply
+from groupcoord.transactions.transaction_results import (
+    DescribedTransaction,
+    DescribeTransactionsResult,
+    ListedTransaction,
+    ListTransactionsResult,
+)
+from groupcoord.transactions.transaction_shard import Shard
+from groupcoord.transactions.transaction_state import TransactionState
+from logstore.errors import ErrorCode
+
+_NAMES = frozenset(state.value for state in TransactionState)
+
+
+def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> list[Effect]:
+    """The ids that pass all filters. One that has no transaction began in 1969, as Kafka counts, and so is
+    older than any duration.
+    """
+    found = []
+    for t in shard.transactions.values():
+        if (
+            (command.producer_ids and t.producer_id not in command.producer_ids)
+            or (command.states and t.state.value not in command.states)
+            or (command.longer_than_ms >= 0 and now_ms - t.start_ms <= command.longer_than_ms)
+            or (command.pattern is not None and not command.pattern.matches(t.transactional_id))
+        ):
+            continue
+        found.append(
+            ListedTransaction(
+                transactional_id=t.transactional_id, producer_id=t.producer_id, state=t.state.value
+            )
+        )
+    result = ListTransactionsResult(unknown_states=sorted(command.states - _NAMES), transactions=found)
+    return [Reply(command.token, result, shows_state=True)]
+
+
+def describe_transactions(shard: Shard, command: DescribeTransactions) -> list[Effect]:
+    described = [_describe(shard, each) for each in command.transactional_ids]
+    return [Reply(command.token, DescribeTransactionsResult(transactions=described), shows_state=True)]
+
+
+def _describe(shard: Shard, transactional_id: str) -> DescribedTransaction:
+    if not transactional_id:
+        return DescribedTransaction(transactional_id=transactional_id, error=ErrorCode.INVALID_REQUEST)
+    t = shard.transactions.get(transactional_id)
+    if t is None:
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        return DescribedTransaction(transactional_id=transactional_id, error=error)
+    # Of a decided transaction what is not done yet, as Kafka shows it.
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(shard.markers_left.get(transactional_id, t.partitions)):
+        topics.setdefault(topic, []).append(partition)
+    return DescribedTransaction(
+        transactional_id=transactional_id,
+        state=t.state.value,
+        timeout_ms=t.timeout_ms,
+        start_ms=t.start_ms,
+        producer_id=t.producer_id,
+        producer_epoch=t.producer_epoch,
+        topics=topics,
+    )

@@ -1,0 +1,110 @@
+"""EndTxn: commit or abort, of clients of both protocols.
+
+Version 1 leaves the epoch as it is, so that a copy of a request which arrives late cannot be told from one
+that is meant (KAFKA-17754). What can be done without the client's help is done: a copy comes over a
+connection that its client has given up for another one since, and whoever asks over an older connection than
+the last who ended a transaction in this epoch is not answered but cut off. Version 2 (KIP-890) moves the
+epoch with each end.
+"""
+
+from groupcoord.transactions.marker_progress import decide_end
+from groupcoord.transactions.transaction import (
+    CLIENT_V1,
+    CLIENT_V2,
+    NO_PRODUCER_ID,
+    Transaction,
+    needs_new_id,
+    prepared,
+)
+from groupcoord.transactions.transaction_commands import EndTransaction
+from groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
+from groupcoord.transactions.transaction_effects import CloseAsker, Effect, NeedProducerId, Reply
+from groupcoord.transactions.transaction_lookup import check_pair, fenced_producer, known, other_producer
+from groupcoord.transactions.transaction_results import EndTransactionResult
+from groupcoord.transactions.transaction_shard import EndedBy, Shard
+from groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from groupcoord.transactions.waiting_requests import concurrent
+from logstore.errors import ErrorCode, KafkaError
+
+
+def end_transaction(shard: Shard, command: EndTransaction, now_ms: int) -> list[Effect]:
+    """The client's decision over its transaction."""
+    t = known(shard, command.transactional_id)
+    if command.client_version >= CLIENT_V2:
+        return _end_moving_the_epoch(shard, t, command, now_ms)
+    return _end_in_the_same_epoch(shard, t, command, now_ms)
+
+
+def _end_in_the_same_epoch(
+    shard: Shard, t: Transaction, command: EndTransaction, now_ms: int
+) -> list[Effect]:
+    pair = t.client_pair
+    check_pair(command.producer, pair)
+    before = shard.ended_by.get(t.transactional_id)
+    if before is not None and before[:2] == pair and command.connection_number < before.connection_number:
+        return [CloseAsker(command.token)]
+    # Also for who is only told again that it is done: it goes on from this connection.
+    shard.ended_by[t.transactional_id] = EndedBy(*pair, command.connection_number)
+    if t.state in PREPARED:
+        return [concurrent(command.token)]
+    if t.state is TransactionState.ONGOING:
+        return _decided(shard, t, command, now_ms)
+    if t.state is _result_of(command):
+        return [_again(t, command)]
+    raise _not_now(t, command)
+
+
+def _end_moving_the_epoch(shard: Shard, t: Transaction, command: EndTransaction, now_ms: int) -> list[Effect]:
+    """By the epoch a request is one for the transaction that is open, or the retry of the one before."""
+    if t.state in PREPARED:
+        return [concurrent(command.token)]  # to whoever asks, as Kafka: its pair is about to change
+    theirs, pair = command.producer, t.client_pair
+    is_retry = pair.producer_epoch == theirs.producer_epoch + 1
+    is_overflow = (
+        theirs.producer_id == t.previous_producer_id
+        and theirs.producer_epoch == EXHAUSTED_EPOCH
+        and pair.producer_epoch == 0
+    )
+    if theirs.producer_id != pair.producer_id and not is_overflow:
+        raise other_producer(theirs, pair)
+    can_be_retry = t.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    if can_be_retry and (is_retry or is_overflow):
+        if t.state is _result_of(command):
+            return [_again(t, command)]
+        if command.committed:
+            # The coordinator aborted it while the commit was on its way. INVALID_TXN_STATE, as Kafka has it,
+            # ends the application; a producer that was fenced begins anew (KAFKA-20785).
+            raise fenced_producer(theirs, pair)
+        raise _not_now(t, command)
+    if theirs.producer_epoch != pair.producer_epoch:
+        raise fenced_producer(theirs, pair)
+    if t.state is not TransactionState.ONGOING and command.committed:
+        raise _not_now(t, command)
+    return _decided(shard, t, command, now_ms)
+
+
+def _decided(shard: Shard, t: Transaction, command: EndTransaction, now_ms: int) -> list[Effect]:
+    version = CLIENT_V2 if command.client_version >= CLIENT_V2 else CLIENT_V1
+    next_id = NO_PRODUCER_ID
+    if needs_new_id(t, client_version=version):
+        if command.fresh_id is None:
+            return [NeedProducerId(command)]
+        next_id = command.fresh_id
+    decided = prepared(t, committed=command.committed, client_version=version, next_id=next_id, now_ms=now_ms)
+    effects = decide_end(shard, decided, now_ms)
+    # Behind the record and before the markers: whichever the node sends first, both wait for the record.
+    effects.insert(1, Reply(command.token, EndTransactionResult(decided.pair_when_complete)))
+    return effects
+
+
+def _again(t: Transaction, command: EndTransaction) -> Reply:
+    return Reply(command.token, EndTransactionResult(t.client_pair), shows_state=True)
+
+
+def _result_of(command: EndTransaction) -> TransactionState:
+    return TransactionState.COMPLETE_COMMIT if command.committed else TransactionState.COMPLETE_ABORT
+
+
+def _not_now(t: Transaction, command: EndTransaction) -> KafkaError:
+    what = "commit" if command.committed else "abort"
+    return KafkaError(ErrorCode.INVALID_TXN_STATE, f"in {t.state.value} there is nothing to {what}")

@@ -1,0 +1,127 @@
+"""InitProducerId: a producer begins, goes on after an error, or takes the place of another one."""
+
+from groupcoord.transactions.coordinator_abort import aborted_by_coordinator
+from groupcoord.transactions.marker_progress import decide_end
+from groupcoord.transactions.transaction import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerPair,
+    Transaction,
+    begun,
+    emptied,
+    kept,
+)
+from groupcoord.transactions.transaction_commands import InitProducer
+from groupcoord.transactions.transaction_config import LAST_EPOCH, MAX_IDS_PER_SHARD, NO_TIMEOUT_MS
+from groupcoord.transactions.transaction_effects import Append, Effect, NeedProducerId, Reply
+from groupcoord.transactions.transaction_lookup import check_id, fenced_producer
+from groupcoord.transactions.transaction_records import TransactionRecord
+from groupcoord.transactions.transaction_results import InitProducerResult
+from groupcoord.transactions.transaction_shard import Shard
+from groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
+from logstore.errors import ErrorCode, KafkaError
+
+
+def init_producer(shard: Shard, command: InitProducer, now_ms: int, *, may_wait: bool) -> list[Effect]:
+    """A pair for the producer, once nothing of another one is open; in the order of Kafka's checks."""
+    timeout_ms = _checked_timeout_ms(shard, command)
+    t = shard.transactions.get(command.transactional_id)
+    if t is None:
+        return _begin(shard, command, timeout_ms, now_ms)
+    if t.state in PREPARED:
+        return wait_or_refuse(shard, command, may_wait=may_wait)
+    expected, pair = command.expected, t.client_pair
+    # The id before, and no epochs left of it: a client that did not hear of its new id asks again.
+    is_overflow = (
+        expected is not None
+        and expected.producer_id == t.previous_producer_id
+        and expected.is_exhausted
+        and pair.producer_epoch == 0
+    )
+    if expected is not None and expected.producer_id != pair.producer_id and not is_overflow:
+        raise fenced_producer(expected, pair)
+    if t.state is TransactionState.ONGOING:
+        if expected is not None and expected != pair:
+            # Kafka looks at the id alone here, and aborts the transaction of the producer that it then
+            # protects.
+            raise fenced_producer(expected, pair)
+        if command.keep_prepared:
+            return _keep(t, command, now_ms)
+        return _take_over(shard, t, command, now_ms, may_wait=may_wait)
+    return _next_pair(t, command, timeout_ms, now_ms)
+
+
+def _checked_timeout_ms(shard: Shard, command: InitProducer) -> int:
+    config = shard.config
+    check_id(command.transactional_id)
+    if command.enable_2pc and not config.transaction_two_phase_commit_enable:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transaction.two.phase.commit.enable is not set",
+        )
+    if command.keep_prepared and shard.level < 1:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "keepPreparedTxn takes transaction.version 1 or more")
+    if command.enable_2pc:
+        return NO_TIMEOUT_MS
+    if not 0 < command.timeout_ms <= config.transaction_max_timeout_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            f"{command.timeout_ms} ms are not within 1 and transaction.max.timeout.ms",
+        )
+    return command.timeout_ms
+
+
+def _begin(shard: Shard, command: InitProducer, timeout_ms: int, now_ms: int) -> list[Effect]:
+    if command.fresh_id is None:
+        return [NeedProducerId(command)]
+    if len(shard.transactions) >= MAX_IDS_PER_SHARD:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {MAX_IDS_PER_SHARD} ids already")
+    t = begun(command.transactional_id, command.fresh_id, timeout_ms=timeout_ms, now_ms=now_ms)
+    return _answered(command, t, None)
+
+
+def _keep(t: Transaction, command: InitProducer, now_ms: int) -> list[Effect]:
+    """The transaction stays open under its own pair; the client will end it under the next (KIP-939)."""
+    is_exhausted = t.client_pair.is_exhausted
+    if is_exhausted and command.fresh_id is None:
+        return [NeedProducerId(command)]
+    next_id = command.fresh_id if is_exhausted and command.fresh_id is not None else NO_PRODUCER_ID
+    return _answered(command, kept(t, next_id=next_id, now_ms=now_ms), t.pair)
+
+
+def _take_over(
+    shard: Shard, t: Transaction, command: InitProducer, now_ms: int, *, may_wait: bool
+) -> list[Effect]:
+    """Abort what the producer before left open; the new one gets its pair when that is done."""
+    aborted = aborted_by_coordinator(shard, t, command.fresh_id, now_ms)
+    if aborted is None:
+        return [NeedProducerId(command)]
+    effects = decide_end(shard, aborted, now_ms)
+    if not aborted.partitions:
+        return [*effects, concurrent(command.token)]  # nothing to wait for
+    return effects + wait_or_refuse(shard, command, may_wait=may_wait)
+
+
+def _next_pair(t: Transaction, command: InitProducer, timeout_ms: int, now_ms: int) -> list[Effect]:
+    """The next epoch, or the first one of another id; the same again for who did not hear the answer."""
+    expected, pair = command.expected, t.pair
+    is_current = expected is not None and expected.producer_epoch == pair.producer_epoch
+    last_epoch = pair.producer_epoch if is_current else NO_EPOCH
+    if pair.is_exhausted and (expected is None or is_current):
+        if command.fresh_id is None:
+            return [NeedProducerId(command)]
+        following = ProducerPair(command.fresh_id, 0)
+    elif expected is None or is_current:
+        following = ProducerPair(pair.producer_id, pair.producer_epoch + 1)
+    elif expected.producer_epoch == t.last_producer_epoch and pair.producer_epoch < LAST_EPOCH:
+        following, last_epoch = pair, t.last_producer_epoch
+    else:
+        raise fenced_producer(expected, pair)
+    t = emptied(t, following, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
+    return _answered(command, t, None)
+
+
+def _answered(command: InitProducer, t: Transaction, ongoing: ProducerPair | None) -> list[Effect]:
+    record = TransactionRecord(t.transactional_id, t)
+    return [Append((record,)), Reply(command.token, InitProducerResult(t.client_pair, ongoing))]

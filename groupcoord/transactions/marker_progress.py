@@ -1,0 +1,54 @@
+"""From the decision over a transaction to its last marker."""
+
+from groupcoord.transactions.transaction import Transaction, completed
+from groupcoord.transactions.transaction_commands import MarkersWritten
+from groupcoord.transactions.transaction_effects import Append, Effect, MarkerJob, SendMarkers
+from groupcoord.transactions.transaction_records import TransactionRecord
+from groupcoord.transactions.transaction_shard import Shard
+from groupcoord.transactions.transaction_state import TransactionState
+
+
+def decide_end(shard: Shard, decided: Transaction, now_ms: int) -> list[Effect]:
+    """The records of a decision, and the markers. Who has no partitions is complete in the same batch."""
+    record = TransactionRecord(decided.transactional_id, decided)
+    if not decided.partitions:
+        return [Append((record, _completion(decided, now_ms)))]
+    return [Append((record,)), SendMarkers(job_of(shard, decided))]
+
+
+def job_of(shard: Shard, decided: Transaction) -> MarkerJob:
+    """Markers for all partitions: after a change of coordinator nobody knows which have theirs."""
+    return MarkerJob(
+        decided.transactional_id,
+        decided.producer_id,
+        decided.producer_epoch,
+        shard.coordinator_epoch,
+        decided.state is TransactionState.PREPARE_COMMIT,
+        decided.client_version,
+        tuple(sorted(decided.partitions)),
+    )
+
+
+def markers_written(shard: Shard, command: MarkersWritten, now_ms: int) -> list[Effect]:
+    """Partitions have their marker; with the last one the transaction is complete."""
+    left = shard.markers_left.get(command.transactional_id)
+    if left is None:
+        return []  # told twice
+    t = shard.transactions[command.transactional_id]
+    if t.producer_id != command.producer_id or t.producer_epoch != command.marker_epoch:
+        return []  # of a transaction before
+    left -= command.partitions
+    return [] if left else [Append((_completion(t, now_ms),))]
+
+
+def resume_markers(shard: Shard, now_ms: int) -> list[Effect]:
+    """What a new coordinator owes to the transactions that the one before had decided."""
+    effects: list[Effect] = []
+    for transactional_id, left in shard.markers_left.items():
+        t = shard.transactions[transactional_id]
+        effects.append(SendMarkers(job_of(shard, t)) if left else Append((_completion(t, now_ms),)))
+    return effects
+
+
+def _completion(decided: Transaction, now_ms: int) -> TransactionRecord:
+    return TransactionRecord(decided.transactional_id, completed(decided, now_ms=now_ms))

@@ -1,0 +1,41 @@
+"""What every request about a transaction is asked first."""
+
+from groupcoord.transactions.transaction import ProducerPair, Transaction
+from groupcoord.transactions.transaction_shard import Shard
+from logstore.errors import ErrorCode, KafkaError
+
+
+def check_id(transactional_id: str) -> None:
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+
+
+def known(shard: Shard, transactional_id: str) -> Transaction:
+    """INVALID_PRODUCER_ID_MAPPING for an id that there is not."""
+    check_id(transactional_id)
+    t = shard.transactions.get(transactional_id)
+    if t is None:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id is not known")
+    return t
+
+
+def check_pair(theirs: ProducerPair, ours: ProducerPair) -> None:
+    """INVALID_PRODUCER_ID_MAPPING for another producer, PRODUCER_FENCED for another epoch of it."""
+    if theirs.producer_id != ours.producer_id:
+        raise other_producer(theirs, ours)
+    if theirs.producer_epoch != ours.producer_epoch:
+        raise fenced_producer(theirs, ours)
+
+
+def other_producer(theirs: ProducerPair, ours: ProducerPair) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        f"the producer id is {ours.producer_id}, not {theirs.producer_id}",
+    )
+
+
+def fenced_producer(theirs: ProducerPair, ours: ProducerPair) -> KafkaError:
+    return KafkaError(
+        ErrorCode.PRODUCER_FENCED,
+        f"producer {theirs.producer_id} is at epoch {ours.producer_epoch}, not {theirs.producer_epoch}",
+    )

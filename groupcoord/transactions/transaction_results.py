@@ -1,0 +1,72 @@
+"""What is answered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from groupcoord.transactions.transaction import ProducerPair
+from logstore.errors import ErrorCode
+from logstore.topic_partition import TopicPartition
+
+
+class InitProducerResult(NamedTuple):
+    """The producer's pair; with keepPreparedTxn also that of the transaction that is open still."""
+
+    producer: ProducerPair
+    ongoing: ProducerPair | None = None
+
+
+class AddPartitionsResult(NamedTuple):
+    """All partitions are in the transaction."""
+
+
+class VerifyPartitionsResult(NamedTuple):
+    errors: Mapping[TopicPartition, ErrorCode]
+
+
+class EndTransactionResult(NamedTuple):
+    """The pair that the producer goes on with; the same as before for clients that do not move epochs."""
+
+    producer: ProducerPair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTransactionsResult:
+    unknown_states: Sequence[str]
+    transactions: Sequence[ListedTransaction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedTransaction:
+    """One id; with an `error` the other fields say nothing."""
+
+    transactional_id: str
+    error: ErrorCode = ErrorCode.NONE
+    state: str = ""
+    timeout_ms: int = 0
+    start_ms: int = 0
+    producer_id: int = 0
+    producer_epoch: int = 0
+    topics: Mapping[str, Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTransactionsResult:
+    transactions: Sequence[DescribedTransaction]
+
+
+Result: TypeAlias = (
+    InitProducerResult
+    | AddPartitionsResult
+    | VerifyPartitionsResult
+    | EndTransactionResult
+    | ListTransactionsResult
+    | DescribeTransactionsResult
+)

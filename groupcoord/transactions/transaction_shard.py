@@ -1,0 +1,81 @@
+"""The transactional ids of one partition of `__transaction_state`.
+
+`transactions`, and what is derived from it, changes in `replay` only. The rest is soft state, which a new
+coordinator does without: markers are then sent to all partitions again, who waits asks again, and of which
+connection a client used last nothing is known.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from groupcoord.transactions.transaction import Transaction, check_transaction
+from groupcoord.transactions.transaction_commands import WaitingCommand
+from groupcoord.transactions.transaction_config import MAX_WAITING, MAX_WAITING_OF_ID, TransactionConfig
+from groupcoord.transactions.transaction_records import TransactionRecord
+from groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from logstore.topic_partition import TopicPartition
+
+
+class EndedBy(NamedTuple):
+    """Who ended a transaction in this epoch, and on which connection last."""
+
+    producer_id: int
+    producer_epoch: int
+    connection_number: int
+
+
+class Shard:
+    """The state of one coordinator. `level` is that of `transaction.version`; `coordinator_epoch` the leader
+    epoch under which this node leads the partition.
+    """
+
+    def __init__(self, config: TransactionConfig, *, level: int, coordinator_epoch: int) -> None:
+        self.config = config
+        self.level = level
+        self.coordinator_epoch = coordinator_epoch
+        self.transactions: dict[str, Transaction] = {}
+        # Derived: ids in Ongoing; and of decided transactions the partitions that have no marker yet.
+        self.ongoing: dict[str, None] = {}
+        self.markers_left: dict[str, set[TopicPartition]] = {}
+        # Soft.
+        self.waiting: dict[str, list[WaitingCommand]] = {}
+        self.waiting_count = 0
+        self.ended_by: dict[str, EndedBy] = {}
+        self.ids_to_sweep: deque[str] = deque()
+
+    def replay(self, record: TransactionRecord) -> None:
+        """The one way that durable state changes."""
+        transactional_id, t = record
+        if t is None:
+            self.transactions.pop(transactional_id, None)
+            self.ongoing.pop(transactional_id, None)
+            self.markers_left.pop(transactional_id, None)
+            self.ended_by.pop(transactional_id, None)
+            return
+        self.transactions[transactional_id] = t
+        state = t.state
+        if state is TransactionState.ONGOING:
+            self.ongoing[transactional_id] = None
+            return
+        self.ongoing.pop(transactional_id, None)
+        if state in PREPARED:
+            self.markers_left[transactional_id] = set(t.partitions)
+        else:
+            self.markers_left.pop(transactional_id, None)
+
+    def check_invariants(self) -> None:
+        """What holds between any two commands; asked by tests after each."""
+        decided = set()
+        for transactional_id, t in self.transactions.items():
+            assert t.transactional_id == transactional_id, t
+            check_transaction(t)
+            if t.state in PREPARED:
+                decided.add(transactional_id)
+                assert self.markers_left[transactional_id] <= t.partitions, t
+            assert (transactional_id in self.ongoing) == (t.state is TransactionState.ONGOING), t
+        assert self.markers_left.keys() == decided and self.ongoing.keys() <= self.transactions.keys()
+        assert all(self.markers_left.values()), "a transaction without partitions is complete at once"
+        assert self.waiting.keys() <= decided
+        assert self.waiting_count == sum(map(len, self.waiting.values())) <= MAX_WAITING
+        assert all(0 < len(queue) <= MAX_WAITING_OF_ID for queue in self.waiting.values())
+        assert self.ended_by.keys() <= self.transactions.keys()

@@ -1,0 +1,56 @@
+"""Requests that wait for the markers of the transaction before.
+
+Kafka answers them with CONCURRENT_TRANSACTIONS, and the client sleeps (20 ms in Java, else its retry
+back-off) before it asks again, for each transaction that it begins. Markers take a few milliseconds, so a
+request that waits costs nobody anything and is answered as soon as can be.
+"""
+
+from groupcoord.request_token import Token
+from groupcoord.transactions.transaction_commands import EndWaiting, WaitingCommand
+from groupcoord.transactions.transaction_config import MAX_WAITING, MAX_WAITING_OF_ID
+from groupcoord.transactions.transaction_effects import CancelTimer, Effect, Refuse, StartTimer, TimerKey
+from groupcoord.transactions.transaction_shard import Shard
+from logstore.errors import ErrorCode
+
+
+def wait_or_refuse(shard: Shard, command: WaitingCommand, *, may_wait: bool) -> list[Effect]:
+    """Keep the request until the transaction is complete; where that cannot be, CONCURRENT_TRANSACTIONS."""
+    hold_ms = shard.config.ottla_transaction_hold_ms
+    queue = shard.waiting.get(command.transactional_id)
+    if (
+        not may_wait
+        or hold_ms <= 0
+        or shard.waiting_count >= MAX_WAITING
+        or (queue is not None and len(queue) >= MAX_WAITING_OF_ID)
+    ):
+        return [concurrent(command.token)]
+    shard.waiting_count += 1
+    if queue is not None:
+        queue.append(command)
+        return []
+    shard.waiting[command.transactional_id] = [command]
+    end = EndWaiting(transactional_id=command.transactional_id)
+    return [StartTimer(_timer_of(command.transactional_id), hold_ms, end)]
+
+
+def take_waiting(shard: Shard, transactional_id: str) -> tuple[list[WaitingCommand], list[Effect]]:
+    """The requests of an id, in their order, which wait no longer."""
+    queue = shard.waiting.pop(transactional_id, [])
+    shard.waiting_count -= len(queue)
+    return queue, [CancelTimer(_timer_of(transactional_id))] if queue else []
+
+
+def end_waiting(shard: Shard, command: EndWaiting) -> list[Effect]:
+    """It takes too long: what Kafka says at once."""
+    queue = shard.waiting.pop(command.transactional_id, [])
+    shard.waiting_count -= len(queue)
+    return [concurrent(each.token) for each in queue]
+
+
+def concurrent(token: Token) -> Refuse:
+    """Ask again: the markers of a transaction are on their way."""
+    return Refuse(token, ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is not complete yet")
+
+
+def _timer_of(transactional_id: str) -> TimerKey:
+    return TimerKey("hold", transactional_id)

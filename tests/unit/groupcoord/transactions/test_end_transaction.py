@@ -1,0 +1,317 @@
+"""EndTxn of clients of both protocols, in every state, with every epoch. The rules are
+TransactionCoordinator's of 4.3.1; where ours differ, the case says so."""
+
+import pytest
+
+from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
+from groupcoord.transactions.transaction_commands import LevelChanged
+from groupcoord.transactions.transaction_effects import MarkerJob
+from groupcoord.transactions.transaction_state import TransactionState
+from logstore.errors import ErrorCode as E
+from tests.unit.groupcoord.transactions.states import (
+    IN_LOG,
+    OTHER_ID,
+    PREPARED,
+    PREVIOUS_ID,
+    PRODUCER_ID,
+    S,
+    at,
+)
+from tests.unit.groupcoord.transactions.transaction_world import (
+    FIRST_PRODUCER_ID,
+    ID,
+    P0,
+    P1,
+    START_MS,
+    TransactionWorld,
+)
+
+OK, ENDS = "told again", "ends it"
+FENCED, WRONG, OTHER, BUSY = (
+    E.PRODUCER_FENCED,
+    E.INVALID_TXN_STATE,
+    E.INVALID_PRODUCER_ID_MAPPING,
+    E.CONCURRENT_TRANSACTIONS,
+)
+# State -> what a client of version 1 is answered who has the right pair: to commit, to abort. To PrepareX
+# Kafka has rows of its own, which nobody sees: its coordinator says CONCURRENT_TRANSACTIONS before it looks.
+VERSION_1: dict[TransactionState, tuple[object, object]] = {
+    S.EMPTY: (WRONG, WRONG),
+    S.ONGOING: (ENDS, ENDS),
+    S.PREPARE_COMMIT: (BUSY, BUSY),
+    S.PREPARE_ABORT: (BUSY, BUSY),
+    S.COMPLETE_COMMIT: (OK, WRONG),
+    S.COMPLETE_ABORT: (WRONG, OK),
+}
+# Which pair, beside a state of epoch 5 -> what a client of version 2 is answered.
+CURRENT, RETRY, NEWER = (PRODUCER_ID, 5), (PRODUCER_ID, 4), (PRODUCER_ID, 6)
+OLDER, STRANGER = (PRODUCER_ID, 3), (OTHER_ID, 5)
+VERSION_2: dict[tuple[TransactionState, tuple[int, int]], tuple[object, object]] = {
+    (S.EMPTY, CURRENT): (WRONG, ENDS),
+    (S.EMPTY, RETRY): (FENCED, FENCED),
+    (S.ONGOING, CURRENT): (ENDS, ENDS),
+    (S.ONGOING, RETRY): (FENCED, FENCED),
+    (S.COMPLETE_COMMIT, CURRENT): (WRONG, ENDS),
+    (S.COMPLETE_COMMIT, RETRY): (OK, WRONG),
+    (S.COMPLETE_ABORT, CURRENT): (WRONG, ENDS),
+    (S.COMPLETE_ABORT, RETRY): (FENCED, OK),  # KAFKA-20785: 4.3.1 has INVALID_TXN_STATE for the commit
+}
+
+
+def judge(
+    world: TransactionWorld, pair: tuple[int, int], version: int, committed: bool, expected: object
+) -> None:
+    before, records = world.now(), len(world.log)
+
+    seen = world.end(pair, version=version, committed=committed)
+
+    if expected == ENDS:
+        assert isinstance(seen, ProducerPair) and len(world.log) > records
+        assert seen == (PRODUCER_ID, pair[1] + (version == CLIENT_V2))
+    elif expected == OK:
+        assert seen == before.pair and world.now() is before
+    else:
+        assert seen is expected and world.now() is before
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("state", IN_LOG)
+def test_version_1(state: TransactionState, committed: bool) -> None:
+    def world() -> TransactionWorld:
+        made = TransactionWorld()
+        made.put(at(state))
+        return made
+
+    judge(world(), CURRENT, CLIENT_V1, committed, VERSION_1[state][not committed])
+    for pair in (RETRY, NEWER, OLDER):
+        judge(world(), pair, CLIENT_V1, committed, FENCED)
+    judge(world(), STRANGER, CLIENT_V1, committed, OTHER)
+    judge(world(), (OTHER_ID, 4), CLIENT_V1, committed, OTHER)
+
+
+@pytest.mark.parametrize("pair", [CURRENT, RETRY, NEWER, OLDER, STRANGER, (PREVIOUS_ID, 32_766)])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("state", IN_LOG)
+def test_version_2(state: TransactionState, committed: bool, pair: tuple[int, int]) -> None:
+    world = TransactionWorld()
+    world.put(at(state))
+    expected = VERSION_2.get((state, pair))
+    otherwise = OTHER if pair[0] != PRODUCER_ID else FENCED
+
+    if state in PREPARED:  # whoever asks
+        judge(world, pair, CLIENT_V2, committed, BUSY)
+    else:
+        judge(world, pair, CLIENT_V2, committed, expected[not committed] if expected else otherwise)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("version", "committed", "marker_epoch", "after"),
+    [
+        (CLIENT_V1, True, 5, S.COMPLETE_COMMIT),
+        (CLIENT_V1, False, 5, S.COMPLETE_ABORT),
+        (CLIENT_V2, True, 6, S.COMPLETE_COMMIT),
+        (CLIENT_V2, False, 6, S.COMPLETE_ABORT),
+    ],
+)
+def test_markers_carry_the_decision(
+    level: int, version: int, committed: bool, marker_epoch: int, after: TransactionState
+) -> None:
+    """The client's request says which protocol it speaks, whatever the cluster's level is, as with Kafka."""
+    world = TransactionWorld(level=level)
+    world.put(at(S.ONGOING, partitions=(P1, P0)))
+    world.now_ms += 10
+
+    seen = world.end(CURRENT, version=version, committed=committed)
+
+    assert world.jobs == [MarkerJob(ID, PRODUCER_ID, marker_epoch, 0, committed, version, (P0, P1))]
+    world.now_ms += 10
+    world.write_markers()
+    done = world.now()
+    assert done.state is after and done.pair == seen == (PRODUCER_ID, marker_epoch)
+    assert (done.start_ms, done.last_update_ms, done.timeout_ms) == (START_MS, START_MS + 20, 60_000)
+    assert done.client_version == version
+
+
+def test_the_end_of_the_epochs() -> None:
+    """KAFKA-18660: the client goes on under another id, and is not fenced while its markers are written."""
+    world = TransactionWorld()
+    world.put(at(S.ONGOING, 32_765))
+
+    assert world.end((PRODUCER_ID, 32_765), version=CLIENT_V2) == (PRODUCER_ID, 32_766)
+    world.write_markers()
+    assert world.add((PRODUCER_ID, 32_766), P0, client_version=CLIENT_V2) is E.NONE
+    new = ProducerPair(FIRST_PRODUCER_ID, 0)
+    assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2) == new
+
+    assert world.jobs[0].marker_epoch == 32_767 and world.jobs[0].producer_id == PRODUCER_ID
+    assert world.add(new, P0, client_version=CLIENT_V2) is E.CONCURRENT_TRANSACTIONS
+    assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2) is E.CONCURRENT_TRANSACTIONS
+    world.crash()
+    world.write_markers()
+    done = world.now()
+    assert (done.pair, done.previous_producer_id, done.next_producer_id) == (new, PRODUCER_ID, -1)
+    # The answer was lost: the retry is known by the id before.
+    assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2) == new
+    assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2, committed=False) is WRONG
+    assert world.end((PRODUCER_ID, 32_765), version=CLIENT_V2) is OTHER
+    assert world.add(new, P0, client_version=CLIENT_V2) is E.NONE
+    assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2) is OTHER
+
+
+@pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
+@pytest.mark.parametrize("epoch", [5, 32_766])
+def test_to_abort_nothing_moves_the_epoch(state: TransactionState, epoch: int) -> None:
+    world = TransactionWorld()
+    world.put(at(state, epoch))
+    world.now_ms += 10
+    after = (PRODUCER_ID, 6) if epoch == 5 else (FIRST_PRODUCER_ID, 0)
+
+    assert world.end((PRODUCER_ID, epoch), version=CLIENT_V2, committed=False) == after
+
+    done = world.now()
+    assert done.state is S.COMPLETE_ABORT and done.pair == after and not world.jobs
+    assert done.start_ms == START_MS + 10 and len(world.log) == 3  # the state of the case, and two records
+    assert world.end((PRODUCER_ID, epoch), version=CLIENT_V2, committed=False) == after
+
+
+def test_a_transaction_of_no_partitions_is_complete_at_once() -> None:
+    world = TransactionWorld()
+    world.put(at(S.EMPTY))
+    assert world.add(CURRENT) is E.NONE and world.state is S.ONGOING
+
+    assert world.end(CURRENT) == CURRENT
+    assert world.state is S.COMPLETE_COMMIT and not world.jobs
+
+
+def test_answer_and_markers_wait_for_the_decision() -> None:
+    world = TransactionWorld()
+    world.put(at(S.ONGOING))
+    world.commits = False
+
+    token = world.ask_end(CURRENT)
+    assert world.seen(token) is None and not world.jobs
+
+    world.commit()
+    assert world.seen(token) == CURRENT and len(world.jobs) == 1
+
+
+def test_a_decision_that_is_lost_was_none() -> None:
+    world = TransactionWorld()
+    world.put(at(S.ONGOING))
+    world.commits = False
+    token = world.ask_end(CURRENT)
+
+    world.crash()
+    world.commits = True
+
+    assert world.seen(token) is None and world.state is S.ONGOING and not world.jobs
+    assert world.end(CURRENT, committed=False) == CURRENT
+
+
+def test_a_retry_is_told_only_what_is_safe() -> None:
+    world = TransactionWorld()
+    world.put(at(S.PREPARE_COMMIT))
+    world.crash()
+    world.commits = False
+    world.write_markers(world.jobs[0] if world.jobs else MarkerJob(ID, PRODUCER_ID, 5, 1, True, 2, (P0,)))
+
+    token = world.ask_end(RETRY, version=CLIENT_V2)
+    assert world.state is S.COMPLETE_COMMIT and world.seen(token) is None
+    world.commit()
+    assert world.seen(token) == (PRODUCER_ID, 5)
+
+
+def test_clients_of_both_protocols_in_turn() -> None:
+    world = TransactionWorld()
+    world.put(at(S.EMPTY))
+
+    assert world.add(CURRENT, P0, client_version=CLIENT_V2) is E.NONE
+    assert world.end(CURRENT, version=CLIENT_V1) == CURRENT
+    world.write_markers()
+    assert world.now().client_version == CLIENT_V1
+    assert world.add(CURRENT, P0, client_version=CLIENT_V1) is E.NONE
+    assert world.end(CURRENT, version=CLIENT_V2) == NEWER
+    world.write_markers()
+    assert world.end(CURRENT, version=CLIENT_V1) is FENCED
+    assert world.end(CURRENT, version=CLIENT_V2) == NEWER  # as a retry
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 0), (2, 1), (0, 2)])
+def test_the_level_changes_in_the_middle(before: int, after: int) -> None:
+    world = TransactionWorld(level=before)
+    world.put(at(S.EMPTY))
+    assert world.add(CURRENT, P0, client_version=CLIENT_V2) is E.NONE
+
+    world.level = after
+    world.handle(LevelChanged(level=after))
+    assert world.end(CURRENT, version=CLIENT_V2) == NEWER
+    world.crash()
+    world.write_markers()
+
+    assert world.state is S.COMPLETE_COMMIT and world.now().pair == NEWER
+    assert world.coordinator.shard.level == after
+
+
+# ---- the order of connections (KAFKA-17754) ----------------------------------------------------------------
+
+
+def one_transaction(world: TransactionWorld, connection: int) -> None:
+    assert world.add(CURRENT, P0) is E.NONE
+    assert world.end(CURRENT, connection=connection) == CURRENT
+    world.write_markers()
+
+
+def test_a_copy_over_a_connection_that_was_given_up_ends_nothing() -> None:
+    world = TransactionWorld()
+    world.put(at(S.EMPTY))
+    one_transaction(world, connection=1)
+    one_transaction(world, connection=7)
+    assert world.add(CURRENT, P0) is E.NONE
+
+    assert world.end(CURRENT, connection=1) == world.end(CURRENT, connection=6) == "closed"
+    assert world.end(CURRENT, connection=1, committed=False) == "closed"
+    assert world.state is S.ONGOING
+    assert world.end(CURRENT, connection=7) == CURRENT
+
+
+def test_who_was_told_again_goes_on_from_there() -> None:
+    world = TransactionWorld()
+    world.put(at(S.EMPTY))
+    one_transaction(world, connection=1)
+    assert world.end(CURRENT, connection=9) == CURRENT  # the answer of connection 1 was lost
+    assert world.add(CURRENT, P0) is E.NONE
+
+    assert world.end(CURRENT, connection=5) == "closed"
+    assert world.end(CURRENT, connection=8) == "closed"
+    assert world.end(CURRENT, connection=10) == CURRENT
+
+
+def test_connections_are_compared_within_an_epoch() -> None:
+    world = TransactionWorld()
+    world.put(at(S.EMPTY))
+    one_transaction(world, connection=9)
+    assert world.init() == NEWER
+
+    assert world.end(CURRENT, connection=1) is FENCED
+    assert world.add(NEWER, P0) is E.NONE
+    assert world.end(NEWER, connection=1) == NEWER  # another incarnation has other connections
+
+
+def test_another_coordinator_has_other_connections() -> None:
+    world = TransactionWorld()
+    world.put(at(S.EMPTY))
+    one_transaction(world, connection=9)
+    world.crash()
+    assert world.add(CURRENT, P0) is E.NONE
+
+    assert world.end(CURRENT, connection=1) == CURRENT
+
+
+def test_clients_that_move_epochs_need_no_connections() -> None:
+    world = TransactionWorld()
+    world.put(at(S.EMPTY))
+    one_transaction(world, connection=9)
+    assert world.add(CURRENT, P0, client_version=CLIENT_V2) is E.NONE
+
+    assert world.end(CURRENT, version=CLIENT_V2, connection=1) == NEWER
