@@ -12,6 +12,7 @@ transaction_commands  what a shard can be asked
 transaction_results  what is answered
 transaction_effects  what a shard asks of the world
 transaction_shard   the ids of one partition; replay
+transaction_scan    bytes of the log, scanned to the last state of each id; a shard made of it
 transaction_lookup  what every request is asked first
 waiting_requests    requests that wait for the markers of the transaction before
 marker_progress     from the decision over a transaction to its last marker

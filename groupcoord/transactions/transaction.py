@@ -74,9 +74,11 @@ class Transaction:
     @property
     def pair_when_complete(self) -> ProducerPair:
         """What the client of a decided transaction goes on with."""
-        if self.next_producer_epoch == NO_EPOCH and self.next_producer_id != NO_PRODUCER_ID:
+        if self.next_producer_epoch != NO_EPOCH:
+            return self.client_pair
+        if self.next_producer_id != NO_PRODUCER_ID and self.client_version >= CLIENT_V2:
             return ProducerPair(self.next_producer_id, 0)
-        return self.client_pair
+        return self.pair
 
     @property
     def is_two_phase(self) -> bool:

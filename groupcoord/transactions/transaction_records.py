@@ -23,7 +23,8 @@ from groupcoord.transactions.transaction import (
     NO_PRODUCER_ID,
     Transaction,
 )
-from groupcoord.transactions.transaction_state import TransactionState
+from groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
+from groupcoord.transactions.transaction_state import AT_REST, TransactionState
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
 from logstore.topic_partition import TopicPartition
@@ -198,13 +199,20 @@ def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
         partitions = NO_PARTITIONS
     elif partitions is None:
         raise _corrupt(f"{state.value} without partitions")
+    next_id, next_epoch = tags.get(_TAG_NEXT_ID, NO_PRODUCER_ID), tags.get(_TAG_NEXT_EPOCH, NO_EPOCH)
+    if producer_id < 0 or epoch < 0:
+        raise _corrupt(f"producer {producer_id} of epoch {epoch}")
+    if next_epoch != NO_EPOCH and (state in AT_REST or next_id < 0 or not 0 <= next_epoch <= EXHAUSTED_EPOCH):
+        raise _corrupt(f"{state.value} with producer {next_id} of epoch {next_epoch} to follow")
+    if state in AT_REST and partitions:
+        raise _corrupt(f"{state.value} with {len(partitions)} partitions")
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,
         previous_producer_id=tags.get(_TAG_PREVIOUS_ID, NO_PRODUCER_ID),
-        next_producer_id=tags.get(_TAG_NEXT_ID, NO_PRODUCER_ID),
+        next_producer_id=next_id,
         producer_epoch=epoch,
-        next_producer_epoch=tags.get(_TAG_NEXT_EPOCH, NO_EPOCH),
+        next_producer_epoch=next_epoch,
         timeout_ms=timeout_ms,
         state=state,
         partitions=partitions,

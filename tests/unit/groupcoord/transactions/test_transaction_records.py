@@ -129,7 +129,17 @@ def broken_values() -> list[bytes]:
         compact[:17] + b"\x00" + bytes(30),
         encode_value(EMPTY, 1)[:-10] + b"\x00\x04" + bytes(4),  # tag 0 of four bytes
     ]
-    return [value for value in cut if value] + statuses + counts
+    at_rest = replace(ONGOING, state=TransactionState.COMPLETE_COMMIT, partitions=frozenset())
+    states = [
+        replace(at_rest, partitions=ONGOING.partitions),
+        replace(at_rest, next_producer_id=5, next_producer_epoch=5),
+        replace(KEPT, next_producer_id=-1),
+        replace(KEPT, next_producer_epoch=32_767),
+        replace(KEPT, next_producer_epoch=-2),
+        replace(ONGOING, producer_id=-1),
+        replace(ONGOING, producer_epoch=-1),
+    ]
+    return [value for value in cut if value] + statuses + counts + [encode_value(t, 1) for t in states]
 
 
 @pytest.mark.parametrize("value", broken_values(), ids=lambda value: value[-12:].hex())
@@ -159,29 +169,34 @@ partitions = st.frozensets(
 
 @given(
     state=st.sampled_from([TransactionState.ONGOING, *PREPARED, *AT_REST]),
-    numbers=st.tuples(*[st.integers(-1, 2**63 - 1)] * 5),
-    epochs=st.tuples(*[st.integers(-1, 2**15 - 1)] * 3),
+    numbers=st.tuples(*[st.integers(-1, 2**63 - 1)] * 4),
+    producer=st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1)),
+    following=st.none() | st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 2)),
     partitions=partitions,
+    client_version=st.integers(0, 2**15 - 1),
 )
 def test_every_state_is_read_as_it_was_written(
     state: TransactionState,
     numbers: tuple[int, ...],
-    epochs: tuple[int, ...],
+    producer: tuple[int, int],
+    following: tuple[int, int] | None,
     partitions: frozenset[TopicPartition],
+    client_version: int,
 ) -> None:
+    is_kept = following is not None and state not in AT_REST
     t = Transaction(
         transactional_id="t",
-        producer_id=numbers[0],
-        previous_producer_id=numbers[1],
-        next_producer_id=numbers[2],
-        producer_epoch=epochs[0],
-        next_producer_epoch=epochs[1],
+        producer_id=producer[0],
+        previous_producer_id=numbers[0],
+        next_producer_id=following[0] if is_kept else numbers[1],
+        producer_epoch=producer[1],
+        next_producer_epoch=following[1] if is_kept else -1,
         timeout_ms=2**31 - 1,
         state=state,
-        partitions=frozenset() if state is TransactionState.EMPTY else partitions,
-        start_ms=numbers[3],
-        last_update_ms=numbers[4],
-        client_version=max(0, epochs[2]),
+        partitions=frozenset() if state in AT_REST else partitions,
+        start_ms=numbers[2],
+        last_update_ms=numbers[3],
+        client_version=client_version,
     )
 
     assert decode_value("t", encode_value(t, 2)) == t

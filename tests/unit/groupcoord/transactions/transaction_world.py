@@ -47,9 +47,11 @@ from groupcoord.transactions.transaction_results import (
     Result,
     VerifyPartitionsResult,
 )
+from groupcoord.transactions.transaction_scan import TransactionScan, load_shard
 from groupcoord.transactions.transaction_shard import Shard
 from groupcoord.transactions.transaction_state import TransactionState
 from logstore.errors import ErrorCode
+from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
 
 START_MS = 1_700_000_000_000
@@ -202,8 +204,10 @@ class TransactionWorld:
             self._read(key, value)
         self.coordinator_epoch += 1
         self.coordinator = self._new_coordinator()
-        for transactional_id, t in self.read.items():
-            self.coordinator.shard.replay(TransactionRecord(transactional_id, t))
+        scan = TransactionScan()
+        for offset, (key, value) in enumerate(self.log):
+            scan.feed(bytes(build_batch([(key, value, self.now_ms, ())], base_offset=offset)))
+        load_shard(scan.finish(), self.coordinator.shard)
         self._carry_out(self.coordinator.start(self.now_ms))
         self.check()
 

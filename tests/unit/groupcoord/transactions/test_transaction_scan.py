@@ -1,0 +1,149 @@
+"""The scan of a log equals decoding it record by record, whatever its batches look like."""
+
+from dataclasses import replace
+
+import pytest
+
+from groupcoord.transactions.transaction_config import TransactionConfig
+from groupcoord.transactions.transaction_records import encode_key, encode_value
+from groupcoord.transactions.transaction_scan import (
+    MAX_UNREADABLE,
+    PAUSE_RECORDS,
+    TransactionScan,
+    load_shard,
+)
+from groupcoord.transactions.transaction_shard import Shard
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from logstore.topic_partition import TopicPartition
+from tests.unit.groupcoord.transactions.states import IN_LOG, S, at
+
+Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+MANY = frozenset(TopicPartition(f"topic-{each}", each) for each in range(2_000))
+STATES = [
+    *(at(state, id=f"{state.value}-{level}") for state in IN_LOG for level in (0, 1)),
+    replace(at(S.ONGOING, id="many"), partitions=MANY),  # lengths of three bytes
+    at(S.EMPTY, id="x" * 20_000),
+    at(S.ONGOING, id="Zürich"),
+]
+
+
+def row(t: object, *, headers: tuple[tuple[str, bytes | None], ...] = ()) -> Row:
+    return encode_key(t.transactional_id), encode_value(t, 1), 1_000, headers  # type: ignore[attr-defined]
+
+
+def scanned(*batches: bytes) -> dict[str, object]:
+    scan = TransactionScan()
+    content = b"".join(batches)
+    assert scan.feed(content) >= 0
+    left = scan.finish()
+    assert left.unreadable_count == 0
+    return dict(left.transactions)
+
+
+def batch(rows: list[Row], **how: object) -> bytes:
+    return bytes(build_batch(rows, **how))  # type: ignore[arg-type]
+
+
+EXPECTED = {t.transactional_id: replace(t, last_producer_epoch=-1) for t in STATES}
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("size", [1, 4, len(STATES)])
+def test_batches_of_all_sizes(size: int, compression: Compression) -> None:
+    rows = [row(t) for t in STATES]
+
+    batches = [
+        batch(rows[start : start + size], base_offset=start, compression=compression)
+        for start in range(0, len(rows), size)
+    ]
+
+    assert scanned(*batches) == EXPECTED
+
+
+def test_records_with_headers_and_without_a_key() -> None:
+    rows = [row(STATES[0]), row(STATES[1], headers=(("h", b"1"),)), (None, b"x", 0, ()), row(STATES[2])]
+
+    assert scanned(batch(rows)) == {t.transactional_id: t for t in STATES[:3]}
+
+
+def test_the_last_record_counts_and_tombstones_remove() -> None:
+    old, new = at(S.ONGOING, 5), at(S.COMPLETE_COMMIT, 6)
+    gone: Row = (encode_key("t"), None, 0, ())
+
+    assert scanned(batch([row(old)]), batch([row(new)], base_offset=1)) == {"t": new}
+    assert scanned(batch([row(old), gone])) == {}
+    assert scanned(batch([gone, row(old)], compression=Compression.GZIP)) == {"t": old}
+    assert scanned(batch([row(old), gone], compression=Compression.GZIP)) == {}
+
+
+def test_pieces_that_cut_batches() -> None:
+    batches = [batch([row(t)], base_offset=offset) for offset, t in enumerate(STATES)]
+    content = b"".join(batches)
+    scan = TransactionScan()
+
+    assert scan.feed(b"") == scan.feed(content[:40]) == scan.feed(content[: len(batches[0]) - 1]) == -1
+    assert scan.feed(content[: len(batches[0]) + 30]) == 1
+    assert scan.feed(content[len(batches[0]) :]) == len(STATES)
+    assert scan.finish().transactions == EXPECTED
+
+
+def test_what_is_not_known_is_passed_over() -> None:
+    marker = build_marker(
+        EndTransactionMarker(ControlType.COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=0
+    )
+    other_kind: Row = (b"\x00\x07other", b"what it says", 0, ())
+
+    assert scanned(bytes(marker), batch([other_kind, row(STATES[0])])) == {
+        STATES[0].transactional_id: STATES[0]
+    }
+
+
+def test_what_cannot_be_read_is_left_out_and_told() -> None:
+    rows: list[Row] = [
+        (encode_key(f"t{each}"), b"\x00\x01nonsense", 0, ()) for each in range(MAX_UNREADABLE + 5)
+    ]
+    rows += [(encode_key("later"), b"\x00\x02of a later release", 0, ()), (b"\x00\x00", b"", 0, ())]
+    scan = TransactionScan()
+    scan.feed(batch([*rows, row(STATES[0])]))
+
+    left = scan.finish()
+
+    assert list(left.transactions) == [STATES[0].transactional_id]
+    assert left.unreadable_count == MAX_UNREADABLE + 7 and len(left.unreadable) == MAX_UNREADABLE
+
+
+@pytest.mark.parametrize("position", [16, 61, 62, 66])
+def test_bytes_that_are_no_log(position: int) -> None:
+    content = bytearray(batch([row(STATES[0])]))
+    content[position] ^= 0x7F
+
+    with pytest.raises(KafkaError) as refused:
+        TransactionScan().feed(bytes(content))
+
+    assert refused.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+
+
+def test_a_long_scan_lets_others_in() -> None:
+    pauses: list[int] = []
+    scan = TransactionScan(lambda: pauses.append(1))
+    rows = [row(at(S.EMPTY, id=f"t{each}")) for each in range(PAUSE_RECORDS)]
+
+    scan.feed(batch(rows) + batch(rows, base_offset=PAUSE_RECORDS))
+    assert len(pauses) == 2
+    left = scan.finish()
+    assert len(pauses) == 7
+    load_shard(left, Shard(TransactionConfig(), level=2, coordinator_epoch=0), pause=lambda: pauses.append(1))
+
+    assert len(pauses) == 8
+
+
+def test_a_shard_is_made_of_what_is_left() -> None:
+    scan = TransactionScan()
+    scan.feed(batch([row(t) for t in STATES]))
+
+    shard = load_shard(scan.finish(), Shard(TransactionConfig(), level=2, coordinator_epoch=7))
+
+    assert shard.transactions == EXPECTED
+    shard.check_invariants()
