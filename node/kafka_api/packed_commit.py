@@ -26,7 +26,7 @@ FIRST_LEADER_EPOCH_VERSION: Final = 6
 FIRST_STATIC_VERSION: Final = 7
 FIRST_FLEXIBLE_VERSION: Final = 8
 FIRST_TOPIC_ID_VERSION: Final = 10
-MAX_PARTITIONS: Final = 4_096  # of a request: more are read aside, in turns
+MAX_ELEMENTS: Final = 4_096  # topics and partitions: what has more is read aside, in turns
 _ENTRY_BYTES: Final = 18
 # What the length of the metadata, and the tags behind it, look like when they are empty or null.
 _NO_METADATA: Final = ((b"\x00", b"\x00"), (b"\xff", b"\xff"))
@@ -144,7 +144,7 @@ def _read(version: int, buffer: Buffer, position: int) -> PackedCommit | None:
     if group_id is None or member_id is None or count * _ENTRY_BYTES > len(buffer) - position:
         return None
     topics = []
-    total = 0
+    elements = 0
     for _ in range(count):
         name: str | None = ""
         topic_id = ZERO_UUID
@@ -155,8 +155,8 @@ def _read(version: int, buffer: Buffer, position: int) -> PackedCommit | None:
             name, position = _read_string(buffer, position, is_flexible=is_flexible)
         partitions, position = _read_count(buffer, position, is_flexible=is_flexible)
         end = position + partitions * _ENTRY_BYTES
-        total += partitions
-        if name is None or partitions < 1 or total > MAX_PARTITIONS or end > len(buffer):
+        elements += 1 + partitions
+        if name is None or partitions < 1 or elements > MAX_ELEMENTS or end > len(buffer):
             return None
         entries = bytes(buffer[position:end])
         if not _are_without_metadata(entries, is_flexible=is_flexible):
