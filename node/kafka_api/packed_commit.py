@@ -134,6 +134,9 @@ def encode_answer(version: int, commit: PackedCommit, error: ErrorCode) -> bytea
 
 def _read(version: int, buffer: Buffer, position: int) -> PackedCommit | None:
     is_flexible = version >= FIRST_FLEXIBLE_VERSION
+    # Where the last partition has metadata, a request ends in them, but for the tags behind them.
+    if buffer[-4] > 1 if is_flexible else buffer[-1] not in (0x00, 0xFF):
+        return None
     group_id, position = _read_string(buffer, position, is_flexible=is_flexible)
     (generation_id,) = _int32(buffer, position)
     member_id, position = _read_string(buffer, position + 4, is_flexible=is_flexible)

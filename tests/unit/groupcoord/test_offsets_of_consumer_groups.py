@@ -13,6 +13,7 @@ from groupcoord.offset_commands import OffsetFetch, OffsetToCommit, Producer, Tx
 from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import Client, ConsumerWorld, topic_id
+from tests.unit.groupcoord.test_migration import mixed
 from tests.unit.groupcoord.test_offsets import commit, delete_offsets, fetch
 from tests.unit.groupcoord.test_transactional_offsets import P, commit_in
 
@@ -74,6 +75,13 @@ def test_members_fetch_in_their_epoch(
     world: ConsumerWorld, member_id: str | None, epoch: int, error: ErrorCode
 ) -> None:
     assert fetched(world, member_id, epoch) is error
+
+
+def test_members_of_the_classic_protocol_fetch_in_their_generation() -> None:
+    world, anna, _ = mixed()
+
+    assert fetched(world, anna.member_id, anna.generation) is ErrorCode.NONE
+    assert fetched(world, anna.member_id, anna.generation + 1) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_groups_that_are_no_consumer_groups_do_not_ask_who_fetches() -> None:
