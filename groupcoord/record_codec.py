@@ -38,6 +38,8 @@ GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecor
 # What is appended at once: a record, or all those of a commit.
 AppendedRecord: TypeAlias = GroupRecord | CommittedOffsets
 
+# What an offset's record has beside names and value, at most; some 25 are usual.
+_OFFSET_OVERHEAD_BYTES = 40
 _GROUP_METADATA_VALUE_VERSION = 3  # what Kafka 4.3 writes
 
 
@@ -98,7 +100,8 @@ def record_size_bytes(record: AppendedRecord) -> int:
     overhead = 64  # record header, key and value prefixes, and the numbers
     match record:
         case CommittedOffsets(group_id, topic, _, values):
-            names = overhead + 3 * (len(group_id) + len(topic))
+            # As exact as is cheap: it decides how many partitions one commit may have.
+            names = _OFFSET_OVERHEAD_BYTES + len(group_id.encode()) + len(topic.encode())
             return names * len(values) + sum(map(len, values))
         case OffsetRecord(group_id, topic, _, value):
             metadata = value.metadata if value is not None else ""

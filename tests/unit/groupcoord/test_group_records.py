@@ -9,8 +9,10 @@ from groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
+from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails, pack_offset_value
 from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, record_size_bytes
 from logstore.errors import ErrorCode, KafkaError
+from logstore.open_batch import OpenBatch
 
 COMMITTED_MS = 1_700_000_000_000
 OFFSET_KEY = "000100086d792d67726f75700007666c696768747300000003"
@@ -128,6 +130,19 @@ def test_a_record_is_never_larger_than_its_estimate(name: str) -> None:
     record, key_hex, value_hex = GOLDEN[name]
 
     assert record_size_bytes(record) >= (len(key_hex) + len(value_hex or "")) // 2
+
+
+@pytest.mark.parametrize("count", [3, 60, 9_000])
+@pytest.mark.parametrize("topic", ["t", "日本", "x" * 249])
+def test_the_estimate_of_a_commit_is_never_too_small_and_not_far_too_large(topic: str, count: int) -> None:
+    value = pack_offset_value(OffsetCommitValue(offset=42, commit_timestamp=COMMITTED_MS, topic_id=TOPIC_ID))
+    commit = CommittedOffsets("my-group", topic, range(count), [value] * count)
+    batch = OpenBatch()
+    batch.append_alike(pack_key_head("my-group", topic), pack_key_tails(range(count)), commit.values, 1)
+
+    size = len(batch.seal())
+
+    assert size <= record_size_bytes(commit) <= 1.3 * size
 
 
 def test_keys_of_the_oldest_kind_are_offsets_too() -> None:
