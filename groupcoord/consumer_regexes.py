@@ -76,8 +76,8 @@ def _refresh(
     if group.resolving_since_ms is not None:  # also of a try that came to nothing
         times_ms.append(group.resolving_since_ms)
     last_ms = max(times_ms, default=None)
-    if last_ms is not None and now_ms <= last_ms + REFRESH_MIN_INTERVAL_MS:
-        return []
+    if last_ms is not None and last_ms <= now_ms <= last_ms + REFRESH_MIN_INTERVAL_MS:
+        return []  # if it was later than now, the clock was set back since
     last_version = max((resolved.version for resolved in group.regexes.values()), default=0)
     is_due = (
         is_new

@@ -86,7 +86,8 @@ def next_target(
     interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
     if group.assignment_timestamp_ms and interval_ms:
         left_ms = group.assignment_timestamp_ms + interval_ms - now_ms
-        if left_ms > 0:
+        # More than the interval: the clock was set back since, perhaps by hours.
+        if 0 < left_ms <= interval_ms:
             # Kafka leaves it to the next heartbeat after the interval; the timer does not wait for one.
             return NextTarget(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
     known = group.static_member(after.instance_id) or group.members.get(before.member_id)

@@ -17,6 +17,9 @@ from metadata_raft.raft_node import use_clock
 from tests.simulation import admin_requests, judgement
 from tests.simulation.admin_history import Asked, TopicHistory
 from tests.simulation.administrator import Grounds, PartitionAdministrator, TopicAdministrator
+from tests.simulation.consumer_history import ConsumerHistory
+from tests.simulation.consumer_members import SETTINGS as CONSUMER_SETTINGS
+from tests.simulation.consumer_members import ConsumerMember
 from tests.simulation.group_members import GroupMember
 from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
@@ -45,6 +48,7 @@ class Options:
     settings: dict[str, str] = field(default_factory=dict)
     show: bool = False
     keep_trace: bool = False
+    consumers: int = 0  # members of a consumer group (KIP-848), besides those of a classic one
     may_lose: bool = False  # records, not metadata: whole clusters lose power, or elections are unclean
 
 
@@ -97,6 +101,8 @@ class Simulation:
         )
         self.partitions: list[TopicPartition] = []
         self.members: list[GroupMember] = []
+        self.consumers: list[ConsumerMember] = []
+        self.consumer_history = ConsumerHistory("consumers", may_lose=options.may_lose)
 
     def run(self) -> Outcome:
         """Carry it out; SimulationError says what was wrong."""
@@ -159,6 +165,7 @@ class Simulation:
             GroupMember(self.workload, self.history.members, f"member-{number}", self.partitions, pause_s=0.4)
             for number in range(chance.randint(1, 3))
         ]
+        self.add_consumers(options.consumers)
         replicas = min(options.nodes, options.replicas)
         TopicAdministrator(
             self.workload, "admin-2", replication_factor=replicas, pause_s=chance.choice((0.3, 2.0))
@@ -174,13 +181,29 @@ class Simulation:
         await self.nemesis.run(options.seconds)
         await self.nemesis.heal()
         await self.wait_until_whole()
-        await self._wait_until_joined()
+        await self.wait_until_joined()
         await self.workload.finish(limit_s=RECOVERY_S)
         await world.spawn(self.admin, self.judge())
         for stopped in [node.stop() for node in world.nodes]:
             await asyncio.wait([stopped], timeout=RECOVERY_S)
             if not stopped.done():
                 raise SimulationError("a node does not stop")
+
+    def add_consumers(self, count: int) -> None:
+        """Members of the consumer group: one in four is static, one in four has an expression."""
+        topics = sorted({partition.topic for partition in self.partitions})
+        for number in range(count):
+            self.consumers.append(
+                ConsumerMember(
+                    self.workload,
+                    self.consumer_history,
+                    f"consumer-{number}",
+                    topics,
+                    pause_s=0.3,
+                    instance="one" if number % 4 == 1 else None,
+                    regex="[ab]" if number % 4 == 2 else None,
+                )
+            )
 
     async def _begin(self) -> None:
         for node in self.world.nodes:
@@ -245,12 +268,27 @@ class Simulation:
             if self.world.loop.now_s > deadline_s:
                 raise SimulationError(f"the cluster does not recover: {self._state()}")
 
-    async def _wait_until_joined(self) -> None:
+    async def wait_until_joined(self) -> None:
         """All is mended: every consumer must be a member of its group before long."""
         deadline_s = self.world.loop.now_s + RECOVERY_S
         while not all(member.is_joined for member in self.members):
             if self.world.loop.now_s > deadline_s:
                 raise SimulationError(f"not all {len(self.members)} members of the group come back")
+            await asyncio.sleep(0.05)
+        await self.wait_until_shared()
+
+    async def wait_until_shared(self) -> None:
+        """All is mended: the members of the consumer group share all partitions before long."""
+        for consumer in self.consumers:
+            consumer.is_calm = True
+        deadline_s = self.world.loop.now_s + RECOVERY_S
+        while self.consumers:
+            owned = sorted(one for consumer in self.consumers for one in consumer.owned)
+            if all(consumer.is_joined for consumer in self.consumers) and owned == sorted(self.partitions):
+                return
+            if self.world.loop.now_s > deadline_s:
+                state = [(one.name, one.is_joined, sorted(one.owned)) for one in self.consumers]
+                raise SimulationError(f"the consumers do not share all of {self.partitions}: {state}")
             await asyncio.sleep(0.05)
 
     def _state(self) -> str:
@@ -298,6 +336,10 @@ class Simulation:
         for partition, offsets in members.offsets.items():
             found = await self._committed(members.group, partition)
             members.found(partition, found, at_least=offsets.highest)
+        consumers = self.consumer_history
+        for partition, offsets in consumers.offsets.offsets.items():
+            found = await self._committed(consumers.group, partition)
+            consumers.offsets.found(partition, found, at_least=offsets.highest)
         for node in self.world.nodes:
             assert node.broker is not None
             image = node.broker.metadata.image
@@ -362,6 +404,7 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
         "log.cleaner.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
+        **(CONSUMER_SETTINGS if options.consumers else {}),
         **options.settings,
     }
 

@@ -135,7 +135,7 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
     growing = _next_change_of_isr(leader, partition, with_node=next_id)
     late.start()
     await _until(lambda: next_id in partition.assignment.in_sync_replicas)
-    _stop_fetching(late)
+    stop_fetching(late)
     await _until(lambda: next_id not in partition.assignment.in_sync_replicas)
     await asyncio.sleep(1)
 
@@ -188,7 +188,7 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
     leader, _ = await _leader_of(simulation)
     followers = [node for node in world.nodes if node is not leader]
     for follower in followers:
-        _stop_fetching(follower)
+        stop_fetching(follower)
     await asyncio.sleep(0.5)  # what they have asked for is answered
     told = history.of(FIRST)
     told.delete_asked = max(told.acknowledged)
@@ -207,7 +207,7 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
 
     await _until(lambda: any(one.is_leader for _, one in replicas_of(world, FIRST)))
     for follower in followers:
-        _fetch_again(follower)
+        fetch_again(follower)
     leader.start()
     await the_end(simulation)
 
@@ -258,14 +258,14 @@ def _next_change_of_isr(
     return found
 
 
-def _stop_fetching(node: VirtualNode) -> None:
+def stop_fetching(node: VirtualNode) -> None:
     """This process copies nothing any more, though it lives."""
     assert node.broker is not None
     for fetcher in node.broker.replication.fetchers:
         fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
 
 
-def _fetch_again(node: VirtualNode) -> None:
+def fetch_again(node: VirtualNode) -> None:
     assert node.broker is not None
     for fetcher in node.broker.replication.fetchers:
         fetcher.__dict__.pop("fetch", None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation import stories
+from tests.simulation import group_stories, stories
 from tests.simulation.simulation import Options, Simulation
 
 pytestmark = pytest.mark.slow
@@ -25,6 +25,12 @@ SEEDS = range(3)
 def test_three_nodes(story: stories.Story) -> None:
     for seed in SEEDS:
         Simulation(seed, Options()).play(story)
+
+
+@pytest.mark.parametrize("story", group_stories.STORIES, ids=lambda story: story.__name__)
+def test_groups_outlive_their_coordinator(story: stories.Story) -> None:
+    for seed in SEEDS:
+        Simulation(seed, Options(consumers=4)).play(story)
 
 
 def test_a_broker_that_lost_its_disk_is_filled_again() -> None:

@@ -284,6 +284,19 @@ def test_a_second_change_within_the_interval_waits_for_its_target() -> None:
     assert owned_of(world.stay("m1", 2)) == {"a": [0, 1]}
 
 
+def test_a_clock_that_was_set_back_puts_nothing_off() -> None:
+    world = ConsumerWorld(CoordinatorConfig(), {"a": 4, "ab": 1})
+    world.groups.now_ms += 3_600_000
+    world.join("m1", "a")
+    world.join("m2", regex="ab")
+    world.groups.now_ms -= 3_600_000
+
+    world.join("m3", "a")
+    assert world.group().assignment_epoch == world.group().group_epoch
+    world.join("m4", regex="a.*")
+    assert "a.*" in world.group().regexes
+
+
 def test_a_target_that_was_put_off_is_for_the_topics_of_its_epoch() -> None:
     """What goes and comes back, as for a new coordinator whose metadata are older for a while, is seen."""
     world = ConsumerWorld(CoordinatorConfig())
