@@ -12,7 +12,6 @@ from groupcoord.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataRecord,
 )
 from groupcoord.effects import Effect, StartTimer, TimerKey
-from groupcoord.group_records import GroupMetadataRecord
 from groupcoord.held_heartbeats import HeldCommand
 from groupcoord.member_state import MemberState
 from groupcoord.reconciliation import NO_OWNER
@@ -33,9 +32,7 @@ def tell_news(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
     for record in records:
         match record:
             case ConsumerGroupMetadataRecord() | ConsumerGroupTargetAssignmentMetadataRecord():
-                everybody[record.group_id] = None
-            case GroupMetadataRecord():
-                everybody[record.group_id] = None  # it may be of another kind now, or gone
+                everybody[record.group_id] = None  # also of a group that has just changed its protocol
             case ConsumerGroupMemberMetadataRecord() | ConsumerGroupCurrentMemberAssignmentRecord():
                 some.setdefault(record.group_id, {})[record.member_id] = None
             case _:

@@ -37,6 +37,11 @@ def commit_frame(group: str, topic: str, partitions: int) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
+def commit_error_at(topic: str) -> int:
+    """Where in an answer (prefix included) the first partition's error code stands."""
+    return 4 + 4 + 4 + 4 + 2 + len(topic) + 4 + 4
+
+
 def _text(text: str) -> bytes:
     return struct.pack(">h", len(text)) + text.encode()
 
@@ -46,7 +51,7 @@ def commits(partitions: int) -> Callable[[Server, "Plan"], Figures]:
 
     def run(server: Server, plan: "Plan") -> Figures:
         topic = clients.create_topic(server.bootstrap, partitions)
-        error_at = 4 + 4 + 4 + 4 + 2 + len(topic) + 4 + 4  # of the first partition
+        error_at = commit_error_at(topic)
         answer_bytes = error_at - 4 + partitions * 6
         run_id = uuid.uuid4().hex[:8]
         wanted = [commit_frame(f"bench-{run_id}-{number}", topic, partitions) for number in range(COMMITTERS)]

@@ -78,7 +78,7 @@ def free_port() -> int:
 def start(name: str, data: Path) -> Server:
     """Start `ottla` or `kafka` in `data`; back when it says READY, RuntimeError with its words if not."""
     port = free_port()
-    data.mkdir(parents=True)
+    data.mkdir(parents=True, exist_ok=True)
     overrides = [part for override in OVERRIDES for part in ("--override", override)]
     if name == "kafka":
         command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port), "--data", str(data)]

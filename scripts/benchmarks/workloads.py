@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from benchmarks import clients, frames, group_heartbeats, group_members, groups, load
+from benchmarks import clients, frames, group_heartbeats, group_load, group_members, groups, load
 from benchmarks.servers import Server
 
 Figures = dict[str, float]
@@ -349,6 +349,7 @@ WORKLOADS = [
     ),
     Workload(name="groups: classic, 10,000 heartbeat", run=group_heartbeats.heartbeats("classic")),
     Workload(name="groups: consumer, 10,000 heartbeat", run=group_heartbeats.heartbeats("consumer")),
+    Workload(name="groups: a million offsets are loaded", run=group_load.load_of_offsets),
     Workload(name="memory after 1 GB", run=memory),
 ]
 

@@ -1,6 +1,7 @@
 """Heartbeats of consumer groups that wait for news; stories of classic groups are in tests/scenario."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
 from groupcoord.member_commands import Heartbeat
 from groupcoord.member_state import MemberState
-from groupcoord.timer_commands import EndHold
+from groupcoord.timer_commands import EndHold, ResumeHeld
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import REBALANCE_MS as FULL_MS
 from tests.unit.groupcoord.consumer_world import ConsumerWorld, owned_of, topic_id
@@ -278,6 +279,89 @@ def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pyt
     assert sum(member.waits for member in members) == 4
     world.groups.advance(0)
     assert not any(member.waits for member in members)
+
+
+def test_a_classic_member_that_counts_from_the_answer_keeps_its_pace() -> None:
+    groups = GroupWorld()
+    (member_id,) = groups.stable_group(1)
+    waited_ms = []
+    for _ in range(8):
+        token, began_ms = groups.token(), groups.now_ms
+        groups.handle(
+            Heartbeat(token=token, group_id="g", generation_id=1, member_id=member_id, hold_ms=HOLD_MS)
+        )
+        while token in groups.waiting():
+            groups.advance(50)
+        waited_ms.append(groups.now_ms - began_ms)
+        groups.advance(1_000)
+
+    assert waited_ms == [0, *[950] * 7]
+
+
+def test_what_a_rebalance_takes_is_not_the_pace_of_a_classic_member() -> None:
+    groups = GroupWorld(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
+    (member_id,) = groups.stable_group(1)
+    held = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id, hold_ms=HOLD_MS)
+
+    def beat(generation_id: int) -> int:
+        token = groups.token()
+        groups.handle(replace(held, token=token, generation_id=generation_id))
+        return token
+
+    for _ in range(2):
+        beat(1)
+        groups.advance(1_000)
+    groups.join(member_id)  # as the leader, so that the group rebalances
+    beat(2)
+    groups.advance(5_000)
+    groups.sync(member_id, 2, [(member_id, b"")])
+
+    token, began_ms = beat(2), groups.now_ms
+    while token in groups.waiting():
+        groups.advance(50)
+
+    assert groups.now_ms - began_ms == 950
+
+
+def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_have(
+    world: ConsumerWorld,
+) -> None:
+    first, _ = _two_that_wait(world)
+    world.groups.advance(4_000)
+
+    world.groups.handle(ResumeHeld(group_id="g"))
+    world.set_topics({"a": 4, "b": 2, "c": 1})  # which nobody reads
+    world.group().is_metadata_stale = True
+    world.groups.handle(ResumeHeld(group_id="g"))
+    assert first.waits
+    world.groups.advance(750)
+
+    assert not first.waits
+
+
+def test_a_classic_member_waits_for_a_quarter_of_its_session_at_most_and_a_static_one_not_at_all() -> None:
+    waited_ms = {}
+    for instance in (None, "i"):
+        groups = GroupWorld()
+        (member_id,) = groups.stable_group(1, instance=instance, session_ms=8_000)
+        for _ in range(2):
+            groups.advance(4_000)
+            token, began_ms = groups.token(), groups.now_ms
+            groups.handle(
+                Heartbeat(
+                    token=token,
+                    group_id="g",
+                    generation_id=1,
+                    member_id=member_id,
+                    group_instance_id=instance,
+                    hold_ms=HOLD_MS,
+                )
+            )
+        while token in groups.waiting():
+            groups.advance(50)
+        waited_ms[instance] = groups.now_ms - began_ms
+
+    assert waited_ms == {None: 2_000, "i": 0}
 
 
 def test_a_classic_member_that_waits_is_told_of_an_upgrade() -> None:

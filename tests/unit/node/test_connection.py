@@ -619,6 +619,7 @@ def test_news_are_told_once(peer: Peer) -> None:
     peer.send(frame(b"now"))
     peer.turn()
 
+    peer.connection.connection_lost(None)
     assert (news.released, b"".join(peer.transport.sent)) == (0, b"news now")
 
 

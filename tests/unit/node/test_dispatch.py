@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema_compiler import decode
 from node.kafka_api import api_versions, dispatch, list_groups, metadata
 from node.kafka_api.dispatch import Dispatcher
-from node.kafka_api.request_context import Delayed, EncodedBody
+from node.kafka_api.request_context import Aside, Delayed, EncodedBody
 from node.kafka_api.served_apis import SERVED
 from node.net.connection import CloseConnection, Connection, Pending
 from node.runtime.turns import STEPS_PER_TURN
@@ -265,3 +266,25 @@ def test_the_table_is_apache_kafkas_range_by_range() -> None:
     assert dispatch.SERVED is SERVED
     assert SERVED[ApiKey.PRODUCE] == (0, 13), "KAFKA-18659: with 3 old librdkafka does not compress"
     assert api_versions.unsupported_version().error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_large_answer_is_built_and_written_beside_the_loop(dispatcher: Dispatcher) -> None:
+    threads: list[int] = []
+
+    def make() -> ListGroupsResponse:
+        threads.append(threading.get_ident())
+        return ListGroupsResponse(error_code=14)
+
+    route = dispatcher._load_route(ApiKey.LIST_GROUPS, 4)
+    dispatcher._routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=lambda *_: Aside(make))
+    pending = dispatcher.serve(PEER, frame(ApiKey.LIST_GROUPS, 4, ListGroupsRequest(states_filter=[])))
+    assert isinstance(pending, Pending)
+
+    async def wait() -> Any:
+        return await pending.awaitable
+
+    buffers = pending.encode(asyncio.run(wait()))
+
+    assert isinstance(buffers, list)
+    assert response_of(b"".join(cast(Any, buffers)), ApiKey.LIST_GROUPS, 4).error_code == 14
+    assert threads != [threading.get_ident()]

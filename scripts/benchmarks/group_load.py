@@ -1,0 +1,84 @@
+"""How long a coordinator takes to load a partition of `__consumer_offsets`, when its node starts again.
+
+A server of its own is started, a million offsets of one group are committed, and the server is stopped and
+started again. The groups of that partition cannot be served before it is loaded; those of an empty one can.
+"""
+
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import clients, groups, load, servers
+from benchmarks.servers import Server
+from node.wire import codec
+from node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Plan
+
+REQUESTS, PARTITIONS, IN_FLIGHT = 10_000, 100, 10
+OFFSET_FETCH, FETCH_VERSION = 9, 5
+LOADED, EMPTY = "loaded", "empty-1"  # whose partitions of __consumer_offsets differ, with 50 of them
+PATIENCE_S = 120.0
+
+Figures = dict[str, float]
+
+
+def load_of_offsets(running: Server, plan: "Plan") -> Figures:
+    """Seconds from the birth of the process until the offsets of either group are told."""
+    with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
+        data = Path(folder) / "data"
+        server = servers.start(running.name, data)
+        topic = clients.create_topic(server.bootstrap, PARTITIONS)
+        for group in (LOADED, EMPTY):
+            groups.make_offsets_topic(server, group)
+        _commit(server, topic)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(servers.STOP_TIMEOUT_S)
+        server = servers.start(running.name, data)
+        try:
+            began_s = server.started_at_s()
+            empty_s = _until_told(server, EMPTY, topic) - began_s
+            loaded_s = _until_told(server, LOADED, topic) - began_s
+        finally:
+            server.stop()
+    return {"offsets are told after s": loaded_s, "those of an empty one after s": empty_s}
+
+
+def _commit(server: Server, topic: str) -> None:
+    frame = groups.commit_frame(LOADED, topic, PARTITIONS)
+    error_at = groups.commit_error_at(topic)
+    answer_bytes = error_at - 4 + PARTITIONS * 6
+    with load.connect(server.port) as connection:
+        groups.until_loaded(connection, frame, answer_bytes, error_at)
+        answer = bytearray(answer_bytes)
+        for number in range(REQUESTS + IN_FLIGHT):
+            if number < REQUESTS:
+                connection.sendall(frame)
+            if number >= IN_FLIGHT:
+                load.receive_exactly(connection, memoryview(answer))
+                load.check(answer, error_at)
+
+
+def _until_told(server: Server, group: str, topic: str) -> float:
+    """When the group's offsets were told, on the clock of time.CLOCK_BOOTTIME."""
+    request = OffsetFetchRequest(
+        group_id=group, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+    )
+    frame = b"".join(codec.encode_request(OFFSET_FETCH, FETCH_VERSION, 0, "bench", request))
+    deadline = time.monotonic() + PATIENCE_S
+    with load.connect(server.port) as connection:
+        while True:
+            connection.sendall(frame)
+            size = bytearray(4)
+            load.receive_exactly(connection, memoryview(size))
+            answer = bytearray(int.from_bytes(size, "big"))
+            load.receive_exactly(connection, memoryview(answer))
+            error = codec.decode_response(OFFSET_FETCH, FETCH_VERSION, answer)[1].error_code
+            if not error:
+                return time.clock_gettime(time.CLOCK_BOOTTIME)
+            if error not in groups.ERROR_LOADING or time.monotonic() > deadline:
+                raise RuntimeError(f"the offsets of {group} are answered error {error}")
+            time.sleep(0.002)
