@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-# Of its interval: an answer that comes later than its member's next heartbeat is due would change its pace.
-HELD_SHARE = 0.95
+# Of its interval: an answer that comes later than its next heartbeat is due would change its pace; the
+# rest is for the way there, and for machines that are busy.
+HELD_SHARE = 0.9
 # Sooner than this nobody needs to wait.
 MIN_HOLD_MS = 100
 

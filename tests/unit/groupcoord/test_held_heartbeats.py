@@ -181,7 +181,7 @@ def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: Consum
     first, _ = _two_that_wait(world)
     before = first.epoch
 
-    world.groups.advance(4_749)
+    world.groups.advance(4_499)
     assert first.waits
     world.groups.advance(1)
 
@@ -295,7 +295,7 @@ def test_a_classic_member_that_counts_from_the_answer_keeps_its_pace() -> None:
         waited_ms.append(groups.now_ms - began_ms)
         groups.advance(1_000)
 
-    assert waited_ms == [0, *[950] * 7]
+    assert waited_ms == [0, *[900] * 7]
 
 
 def test_what_a_rebalance_takes_is_not_the_pace_of_a_classic_member() -> None:
@@ -320,7 +320,7 @@ def test_what_a_rebalance_takes_is_not_the_pace_of_a_classic_member() -> None:
     while token in groups.waiting():
         groups.advance(50)
 
-    assert groups.now_ms - began_ms == 950
+    assert groups.now_ms - began_ms == 900
 
 
 def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_have(
@@ -334,7 +334,7 @@ def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_ha
     world.group().is_metadata_stale = True
     world.groups.handle(ResumeHeld(group_id="g"))
     assert first.waits
-    world.groups.advance(750)
+    world.groups.advance(500)
 
     assert not first.waits
 

@@ -528,7 +528,7 @@ def test_a_heartbeat_does_not_wait_for_ever() -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
 
-        assert await held.future == HeartbeatResult()  # by its timer, after 0.19 s
+        assert await held.future == HeartbeatResult()  # by its timer, after 0.18 s
 
     play(story, waiting_node())
 
