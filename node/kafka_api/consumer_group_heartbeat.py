@@ -55,7 +55,7 @@ def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupHear
 
     if hold_ms:
         return broker.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
-    return broker.groups.ask(request.group_id, make, _build)
+    return broker.groups.ask(request.group_id, make, _build, keeps_nothing=True)
 
 
 def _build(answer: ConsumerGroupHeartbeatResult | KafkaError) -> ConsumerGroupHeartbeatResponse:

@@ -224,6 +224,7 @@ class Dispatcher:
                 lambda outcome: self._answer(route, correlation_id, build(outcome)),
                 result.is_carried_out,
                 result.release,
+                result.keeps_nothing,
             )
         if type(result) is Aside:
             make = result.make

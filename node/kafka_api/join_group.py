@@ -60,7 +60,7 @@ def handle(broker: "Broker", context: RequestContext, request: JoinGroupRequest)
             ],
         )
 
-    return broker.groups.ask(request.group_id, make, build)
+    return broker.groups.ask(request.group_id, make, build, keeps_nothing=True)
 
 
 def client_host(context: RequestContext) -> str:

@@ -27,13 +27,15 @@ class Delayed(NamedTuple):
 
     Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn. A request
     that `is_carried_out` has a Future, waits once, and keeps nothing of what was received. One that waits for
-    news brings `release`, by which its connection has the future done when it cannot wait any longer.
+    news brings `release`, by which its connection has the future done when it cannot wait any longer. One
+    that `keeps_nothing` of what was received lets its connection have the memory back while it waits.
     """
 
     future: Awaitable[Any]
     answer: Callable[[Any], Any]
     is_carried_out: bool = False
     release: Callable[[], None] | None = None
+    keeps_nothing: bool = False
 
 
 class Aside(NamedTuple):

@@ -31,7 +31,7 @@ def handle(broker: "Broker", context: RequestContext, request: SyncGroupRequest)
             assignments=[(each.member_id, each.assignment) for each in request.assignments],
         )
 
-    return broker.groups.ask(request.group_id, make, _build)
+    return broker.groups.ask(request.group_id, make, _build, keeps_nothing=True)
 
 
 def _build(answer: SyncGroupResult | KafkaError) -> SyncGroupResponse:

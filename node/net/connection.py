@@ -48,13 +48,15 @@ class Pending(NamedTuple):
 
     `encode` may find that there is more to wait for. A request that `is_carried_out` waits only to be
     acknowledged, and holds nothing that was received: the next of its kind need not wait for it. What waits
-    for news has a `release`, called when something comes behind it and when nobody is left to be told.
+    for news has a `release`, called when something comes behind it and when nobody is left to be told. One
+    that `keeps_nothing` of its frame gives the memory back: it may wait for hours.
     """
 
     awaitable: Awaitable[Any]
     encode: "Callable[[Any], Answer | Pending]"
     is_carried_out: bool = False
     release: Callable[[], None] | None = None
+    keeps_nothing: bool = False
 
 
 class Run(NamedTuple):
@@ -277,6 +279,11 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a frame is half received that is larger than the smallest buffer."""
         return self._frame_bytes > INITIAL_BUFFER_BYTES
 
+    @property
+    def waits_with_large_frame(self) -> bool:
+        """Whether a request waits for its answer and holds a buffer that others may need."""
+        return self._waiting is not None and len(self._view) > INITIAL_BUFFER_BYTES
+
     def shrink(self) -> None:
         """Give memory back that was not needed since the last sweep."""
         peak_bytes, self._peak_bytes = self._peak_bytes, 0
@@ -356,7 +363,11 @@ class Connection(asyncio.BufferedProtocol):
                 if answer.is_carried_out:
                     self._owe(answer, frame)
                     continue
-                self._wait_for(answer, frame)
+                if answer.keeps_nothing:
+                    self._wait_for(answer, memoryview(bytes(frame[:FRAME_HEAD_BYTES])))
+                    self._give_buffer_back()
+                else:
+                    self._wait_for(answer, frame)
                 break
         self._flush(out)
         if self._is_ended and not self._is_busy and not self._is_write_blocked and not self._owed:
@@ -577,6 +588,12 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._set_read_limit()
         self._resume_reading()
+
+    def _give_buffer_back(self) -> None:
+        """A large frame was served, and what it asked for is waited for without it."""
+        needed_bytes = max(INITIAL_BUFFER_BYTES, self._write_position - self._read_position)
+        if needed_bytes < len(self._view):
+            self._replace_buffer(needed_bytes)
 
     def _set_read_limit(self) -> None:
         limit = len(self._view)

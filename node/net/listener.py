@@ -208,8 +208,10 @@ class Listener:
             idle_ticks = self.tick - connection.last_active_tick
             if idle_ticks > self._idle_ticks:
                 connection.expire()
-            elif idle_ticks > STALLED_SWEEPS and connection.is_inside_frame and self.memory.is_scarce:
+            elif idle_ticks > STALLED_SWEEPS and self.memory.is_scarce and connection.is_inside_frame:
                 connection.abort("its frame does not grow while memory is scarce")
+            elif idle_ticks > STALLED_SWEEPS and self.memory.is_scarce and connection.waits_with_large_frame:
+                connection.abort("it waits with a large frame while memory is scarce")
             else:
                 connection.shrink()
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)

@@ -185,14 +185,17 @@ class GroupRuntime:
 
     # ---- commands ------------------------------------------------------------------------------------
 
-    def ask(self, group_id: str, make: Make, build: Build[Any]) -> Any:
+    def ask(self, group_id: str, make: Make, build: Build[Any], *, keeps_nothing: bool = False) -> Any:
         """Have a command carried out and its answer turned into a response.
 
         `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
         the whole command failed with. Returns what `build` makes, or a `Delayed` if the answer comes later.
+        With `keeps_nothing` the caller says that `build` does without the request.
         """
         outcome = self._submit(self.partition_for(group_id), make)
-        return Delayed(outcome, build) if isinstance(outcome, asyncio.Future) else build(outcome)
+        if not isinstance(outcome, asyncio.Future):
+            return build(outcome)
+        return Delayed(outcome, build, keeps_nothing=keeps_nothing)
 
     def hold_ms(self, software_name: str) -> int:
         """For how long a heartbeat of such a client may wait for news; 0 where it must not."""
@@ -210,7 +213,7 @@ class GroupRuntime:
         self._held_count += 1
         outcome.add_done_callback(self._count_answered)
         shard, command = self._shards[index], EndHold(group_id=group_id, member_id=member_id, held=token)
-        return Delayed(outcome, build, release=lambda: shard.release(command))
+        return Delayed(outcome, build, release=lambda: shard.release(command), keeps_nothing=True)
 
     def _count_answered(self, _: "asyncio.Future[Answer]") -> None:
         self._held_count -= 1

@@ -269,6 +269,33 @@ def test_what_arrives_meanwhile_does_not_overwrite_the_waiting_request(peer: Pee
     assert peer.listener.frames == [b"x" * 8000] + [b"y" * 100] * 100
 
 
+def test_a_request_that_keeps_nothing_gives_its_memory_back_while_it_waits(peer: Peer) -> None:
+    future: asyncio.Future[bytes] = peer.loop.create_future()
+    peer.listener.answer = lambda body: (
+        Pending(future, lambda answer: [answer], keeps_nothing=True) if len(body) > 10 else [bytes(body)]
+    )
+
+    peer.send(frame(bytes(900_000)) + frame(b"behind"))
+
+    assert peer.memory.used_bytes == module.INITIAL_BUFFER_BYTES
+    future.set_result(b"at last")
+    peer.turn()
+    assert peer.transport.sent == [b"at last", b"behind"]
+
+
+def test_requests_that_wait_do_not_lock_others_out(loop: asyncio.AbstractEventLoop) -> None:
+    memory = ReceiveMemory(limit_bytes=1_000_000)
+    for _ in range(10):
+        joining = Peer(loop, memory)
+        joining.listener.answer = lambda body: Pending(loop.create_future(), list, keeps_nothing=True)
+        joining.send(frame(bytes(900_000)))
+    other = Peer(loop, memory)
+
+    other.send(frame(bytes(900_000)))
+
+    assert other.transport.sent == [bytes(900_000)]
+
+
 def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
     peer.listener.answer = lambda body: [bytes(body), b"records"]
     peer.connection.pause_writing()

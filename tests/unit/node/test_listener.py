@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from node.net.connection import Connection, Service
+from node.net.connection import Connection, Pending, Service
 from node.net.connection_quota import ConnectionLimits, ConnectionQuota
-from node.net.listener import COMPLAINTS_PER_SWEEP, Listener, ListenerLimits
+from node.net.listener import COMPLAINTS_PER_SWEEP, STALLED_SWEEPS, Listener, ListenerLimits
 from node.net.receive_memory import ReceiveMemory
 
 
@@ -41,6 +41,10 @@ class Transport(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
     def abort(self) -> None:
         self.is_aborted = True
 
@@ -51,6 +55,20 @@ def connect(
     connection, transport = Connection(to), Transport(client, file_number)
     connection.connection_made(transport)
     return connection, transport
+
+
+def _send(connection: Connection, data: bytes) -> None:
+    while data:
+        room = connection.get_buffer(-1)
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        data = data[count:]
+        connection.buffer_updated(count)
+
+
+def _sweep_often(to: Listener) -> None:
+    for _ in range(STALLED_SWEEPS + 2):
+        to._sweep()
 
 
 def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
@@ -155,6 +173,28 @@ def test_idle_connections_are_closed_and_others_are_not() -> None:
 
     assert idle_transport.is_aborted and idle.is_closed
     assert not busy_transport.is_aborted
+
+
+def test_whoever_waits_long_with_a_large_frame_goes_when_memory_is_scarce() -> None:
+    to = listener()
+    loop = asyncio.new_event_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    to.service = Service(
+        serve=lambda connection, frame: Pending(future, list), fail=lambda connection, frame, error: None
+    )
+    small, small_transport = connect(to)
+    large, large_transport = connect(to)
+    for connection, size in ((small, 100), (large, 100_000)):
+        _send(connection, size.to_bytes(4, "big") + bytes(size))
+
+    _sweep_often(to)
+    assert not large_transport.is_aborted
+    to.memory.limit_bytes = 2 * to.memory.used_bytes - 1
+    _sweep_often(to)
+
+    assert large_transport.is_aborted
+    assert not small_transport.is_aborted
+    loop.close()
 
 
 def test_without_an_idle_limit_nobody_is_closed() -> None:
