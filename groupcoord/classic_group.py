@@ -7,7 +7,7 @@ then a restart falls back to the generation before.
 
 from collections.abc import Sequence
 
-from groupcoord.classic_member import ClassicMember
+from groupcoord.classic_member import ClassicMember, OfferedBytes
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
 from groupcoord.group_state import MOVES, GroupState
@@ -22,8 +22,11 @@ from logstore.errors import ErrorCode, KafkaError
 class ClassicGroup:
     """One group; changed by the request modules of this package only."""
 
-    def __init__(self, group_id: str, now_ms: int = NO_TIMESTAMP_MS) -> None:
+    def __init__(
+        self, group_id: str, now_ms: int = NO_TIMESTAMP_MS, offered: OfferedBytes | None = None
+    ) -> None:
         self.group_id = group_id
+        self.offered = offered if offered is not None else OfferedBytes()  # of all groups of its shard
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.EMPTY  # soft: tells an initial rebalance from a later one
         self.state_timestamp_ms = now_ms
@@ -304,7 +307,13 @@ class ClassicGroup:
             topics.update(subscribed)
         self.subscribed_topics = frozenset(topics)
 
+    def forget(self) -> None:
+        """The group is gone, and what its members offered."""
+        self.state = GroupState.DEAD
+        self.offered.total -= sum(member.offered_bytes for member in self.members.values())
+
     def _count_protocols(self, member: ClassicMember, change: int) -> None:
+        self.offered.total += change * member.offered_bytes
         for protocol in member.protocols:
             count = self._supporters.get(protocol.name, 0) + change
             if count:

@@ -36,6 +36,10 @@ class ClassicMember:
     def is_static(self) -> bool:
         return self.group_instance_id is not None
 
+    @property
+    def offered_bytes(self) -> int:
+        return offered_bytes(self.protocols)
+
     def metadata(self, protocol_name: str) -> bytes:
         """What the member says under that protocol; empty if it does not offer it."""
         for protocol in self.protocols:
@@ -50,3 +54,15 @@ class ClassicMember:
     def offers(self, protocols: Sequence[Protocol]) -> bool:
         """Whether these are exactly what it offers already, in names, order and bytes."""
         return tuple(self.protocols) == tuple(protocols)
+
+
+def offered_bytes(protocols: Sequence[Protocol]) -> int:
+    """What the names and the metadata of these protocols take."""
+    return sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
+
+
+@dataclass(slots=True)
+class OfferedBytes:
+    """What the members of all classic groups of a shard offer, together; each group keeps it in step."""
+
+    total: int = 0

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import to_record
-from groupcoord.classic_member import ClassicMember
+from groupcoord.classic_member import ClassicMember, offered_bytes
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.coordinator_config import (
     MAX_MEMBER_NAME_CHARS,
+    MAX_OFFERED_BYTES_PER_SHARD,
     MAX_PENDING_MEMBERS,
     MAX_PROTOCOLS,
     CoordinatorConfig,
@@ -42,6 +43,7 @@ def join_group(shard: Shard, group: ClassicGroup | None, command: JoinGroup, now
     if not is_session_timeout_allowed(command, config):
         return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
     protocols = checked_protocols(command, config)
+    _check_offered(shard, group, command, protocols)
     if group is None:
         if command.member_id:
             return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
@@ -81,6 +83,20 @@ def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence
             ErrorCode.INVALID_REQUEST, f"protocol metadata of more than {config.max_batch_bytes} bytes"
         )
     return protocols
+
+
+def _check_offered(
+    shard: Shard, group: ClassicGroup | None, command: JoinGroup, protocols: Sequence[Protocol]
+) -> None:
+    """COORDINATOR_NOT_AVAILABLE for metadata that the shard has no room for; a member may always bring as
+    much as it has.
+    """
+    member = group.members.get(command.member_id) if group is not None else None
+    more_bytes = offered_bytes(protocols) - (member.offered_bytes if member is not None else 0)
+    if more_bytes > 0 and shard.offered.total + more_bytes > MAX_OFFERED_BYTES_PER_SHARD:
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the members of this partition's groups offer too much"
+        )
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:

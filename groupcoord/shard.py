@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import load_classic_group
+from groupcoord.classic_member import OfferedBytes
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
 from groupcoord.coordinator_config import (
@@ -18,7 +19,6 @@ from groupcoord.coordinator_config import (
 )
 from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
-from groupcoord.group_state import GroupState
 from groupcoord.held_heartbeats import HeldHeartbeats
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
@@ -53,6 +53,7 @@ class Shard:
         self.held = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside
         self.groups: dict[str, Group] = {}
+        self.offered = OfferedBytes()
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
         self.expiry_queue: list[
@@ -76,7 +77,7 @@ class Shard:
         """A new empty group; soft until a record of it, or an offset, is replayed."""
         if len(self.groups) >= MAX_GROUPS_PER_SHARD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
-        group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
+        group = self.groups[group_id] = ClassicGroup(group_id, now_ms, self.offered)
         return group
 
     def drop_if_hollow(self, group: ClassicGroup) -> None:
@@ -113,14 +114,14 @@ class Shard:
                 group = self.classic_group(group_id)
                 if group is not None:
                     del self.groups[group_id]
-                    group.state = GroupState.DEAD
+                    group.forget()
                 self.keep_group_of_offsets(group_id)
             case GroupMetadataRecord(group_id, value):
                 assert value is not None
                 group = self.classic_group(group_id)
                 if group is None:
                     self._drop_consumer_group(group_id)
-                    group = self.groups[group_id] = ClassicGroup(group_id)
+                    group = self.groups[group_id] = ClassicGroup(group_id, offered=self.offered)
                 load_classic_group(group, value)
             case _:
                 self._replay_consumer(record)
@@ -132,6 +133,9 @@ class Shard:
         group = self.consumer_group(record.group_id)
         if record.value is not None:
             if group is None:
+                classic = self.classic_group(record.group_id)
+                if classic is not None:
+                    classic.forget()
                 group = ConsumerGroup(record.group_id, self.groups_by_topic)
                 self.groups[record.group_id] = group
             group.replay(record)
@@ -186,10 +190,14 @@ class Shard:
         the offsets expire.
         """
         if group_id not in self.groups and (self.offsets.has_any(group_id) or self.pending.keys_of(group_id)):
-            self.groups[group_id] = ClassicGroup(group_id)
+            self.groups[group_id] = ClassicGroup(group_id, offered=self.offered)
 
     def check_invariants(self) -> None:
         assert all(group_id in self.groups for group_id in self.offsets.groups())
+        classic = [group for group in self.groups.values() if isinstance(group, ClassicGroup)]
+        assert self.offered.total == sum(
+            member.offered_bytes for group in classic for member in group.members.values()
+        )
         self.pending.check_invariants()
         for group_id, group in self.groups.items():
             assert group.group_id == group_id

@@ -4,11 +4,17 @@ import pytest
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import load_classic_group
-from groupcoord.coordinator_config import MAX_PENDING_MEMBERS, MAX_PROTOCOLS, CoordinatorConfig
+from groupcoord.coordinator_config import (
+    MAX_OFFERED_BYTES_PER_SHARD,
+    MAX_PENDING_MEMBERS,
+    MAX_PROTOCOLS,
+    CoordinatorConfig,
+)
 from groupcoord.effects import Refuse, Reply
 from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import GroupState
 from groupcoord.member_commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
+from groupcoord.member_results import JoinGroupResult
 from groupcoord.rebalance import session_key
 from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
@@ -255,6 +261,27 @@ def test_pending_members_are_bounded() -> None:
     answer = world.joined(world.join(member_id_required=True))
 
     assert answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_what_members_offer_is_bounded_however_they_join() -> None:
+    world = GroupWorld(NO_DELAY)
+    room = MAX_OFFERED_BYTES_PER_SHARD // 1_000_005
+
+    def join(group_id: str, member_id: str = "") -> JoinGroupResult | Refuse:
+        token = world.join(member_id, group_id=group_id, protocols=[("range", bytes(1_000_000))])
+        world.advance(0)
+        answer = world.answers[token]
+        assert isinstance(answer, JoinGroupResult | Refuse)
+        return answer
+
+    first, *others = [join(f"g{number}") for number in range(room)]
+    assert isinstance(first, JoinGroupResult)
+    assert {answer.error for answer in others} == {ErrorCode.NONE}
+
+    assert join("one too many").error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert join("g0", first.member_id).error is ErrorCode.NONE, "who is in may stay"
+    world.leave(first.member_id, group_id="g0")
+    assert join("g0").error is ErrorCode.NONE
 
 
 def test_a_new_member_that_nobody_waits_for_any_more_is_dropped() -> None:
