@@ -1,0 +1,301 @@
+"""Two producers of one transactional id, each of the old or the new protocol, fence each other, lose answers
+and ask again, while requests that were given up arrive late, markers are written whenever, and coordinators
+fall. All against a dumb model: a transaction has its number in the name of its partition, and the log says
+what became of it.
+
+    committed only if its own producer wanted that; aborted only if somebody had a right to
+    decided once, and never open again; no two transactions in one; complete when all partitions have a marker
+    a producer that was told so finds it so in what is committed, and is never told INVALID_TXN_STATE
+    markers say what the log says; in the end nothing is left open
+
+What is late of the old protocol comes over the connection that its producer has given up, and never to
+another coordinator (groupcoord/DESIGN.md, D38); its AddPartitions are never late, since nothing tells them
+from new ones.
+
+Walks by chance from a seed, not hypothesis: whatever goes wrong here takes dozens of steps in a row.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+
+import pytest
+
+from groupcoord.transactions.transaction import CLIENT_V2, ProducerPair, Transaction
+from groupcoord.transactions.transaction_commands import AddPartitions, EndTransaction, InitProducer
+from groupcoord.transactions.transaction_config import TransactionConfig
+from groupcoord.transactions.transaction_records import decode_value
+from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
+from logstore.errors import ErrorCode as E
+from logstore.topic_partition import TopicPartition
+from tests.unit.groupcoord.transactions.states import S, at
+from tests.unit.groupcoord.transactions.transaction_world import ID, TransactionWorld
+
+TIMEOUT_MS = 30_000
+BUSY = (E.CONCURRENT_TRANSACTIONS, E.NOT_COORDINATOR)
+FENCED = (E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
+WALKS, STEPS = 30, 300
+
+
+@dataclass
+class Producer:
+    """What a client knows."""
+
+    version: int
+    pair: ProducerPair | None = None
+    number: int | None = None  # of its transaction
+    is_added: bool = False
+    wants: bool | None = None  # whether to commit, once that is decided
+    asked: tuple[str, int] | None = None  # what it waits for, by which token
+    connection: int = 0
+
+    def begin_anew(self) -> None:
+        self.pair = self.number = self.wants = None
+        self.is_added = False
+
+
+class Model:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        config = TransactionConfig(ottla_transaction_hold_ms=random.choice((0, 100)))
+        self.world = TransactionWorld(config, level=random.choice((1, 2)))
+        if random.random() < 0.5:  # soon at the end of its epochs
+            self.world.put(at(S.EMPTY, random.randint(32_750, 32_766)))
+        self.producers = [Producer(random.choice((0, CLIENT_V2))) for _ in range(2)]
+        self.numbers = 0
+        self.connections = 0
+        self.owners: dict[int, Producer] = {}
+        self.wanted: dict[int, set[bool]] = {}
+        self.may_abort: set[int] = set()
+        self.written: set[TopicPartition] = set()  # that some node has said so of; a crash forgets none
+        self.late: list[AddPartitions | EndTransaction] = []
+        self.started_ms: dict[int, int] = {}
+        self.actions: dict[Callable[[Producer], None], int] = {
+            self.work: 40,
+            self.give_up: 4,
+            self.begin_again: 3,
+            self.something_late: 8,
+            self.write_markers: 16,
+            self.replicas_are_slow: 2,
+            self.commit_some: 4,
+            self.commit_all: 6,
+            self.crash: 1,
+            self.time_passes: 3,
+        }
+
+    def step(self) -> None:
+        (action,) = self.random.choices(list(self.actions), list(self.actions.values()))
+        if self.random.random() < 0.03:  # one of them is at work most of the time
+            self.producers.reverse()
+        action(self.producers[0])
+        self.check()
+
+    # ---- producers -----------------------------------------------------------------------------------------
+
+    def work(self, producer: Producer) -> None:
+        """The next thing that this producer does. What is late arrives some time after it was given up."""
+        self.collect(producer)
+        if producer.asked is not None:
+            return
+        if producer.pair is None:
+            self.init(producer, None)
+        elif not producer.is_added:
+            self.add(producer, producer.pair)
+        else:
+            self.end(producer, producer.pair)
+
+    def begin_again(self, producer: Producer) -> None:
+        """After an error that it can go on from, or as another process that knows of nothing."""
+        self.give_up(producer)
+        self.init(producer, producer.pair if self.random.random() < 0.5 else None)
+
+    def init(self, producer: Producer, expected: ProducerPair | None) -> None:
+        for number, owner in self.owners.items():
+            if expected is None or owner is producer:
+                self.may_abort.add(number)
+        if expected is None:
+            producer.begin_anew()
+        token = self.world.token()
+        command = InitProducer(token=token, transactional_id=ID, timeout_ms=TIMEOUT_MS, expected=expected)
+        self.send(producer, "init", command)
+
+    def add(self, producer: Producer, pair: ProducerPair) -> None:
+        if producer.number is None:
+            self.numbers += 1
+            producer.number = self.numbers
+            self.owners[self.numbers] = producer
+            self.wanted[self.numbers] = set()
+            self.started_ms[self.numbers] = self.world.now_ms
+        command = AddPartitions(
+            token=self.world.token(),
+            transactional_id=ID,
+            producer=pair,
+            partitions=frozenset(TopicPartition(topic, producer.number) for topic in ("a", "b")),
+            client_version=producer.version,
+            may_wait=producer.version != CLIENT_V2,
+        )
+        if producer.version == CLIENT_V2 and self.random.random() < 0.2:
+            self.late.append(command)
+        else:
+            self.send(producer, "add", command)
+
+    def end(self, producer: Producer, pair: ProducerPair) -> None:
+        assert producer.number is not None
+        if producer.wants is None:
+            producer.wants = self.random.random() < 0.6
+        self.wanted[producer.number].add(producer.wants)
+        if not producer.connection:
+            self.connections += 1
+            producer.connection = self.connections
+        command = EndTransaction(
+            token=self.world.token(),
+            transactional_id=ID,
+            producer=pair,
+            committed=producer.wants,
+            client_version=producer.version,
+            connection_number=producer.connection,
+        )
+        if self.random.random() < 0.3:
+            self.late.append(command)
+            producer.connection = 0
+        else:
+            self.send(producer, "end", command)
+
+    def send(
+        self, producer: Producer, what: str, command: InitProducer | AddPartitions | EndTransaction
+    ) -> None:
+        producer.asked = (what, command.token)
+        self.world.handle(command)
+        if self.random.random() < 0.8:
+            self.collect(producer)
+
+    def give_up(self, producer: Producer) -> None:
+        """The answer is lost with its connection; the producer will ask again over another one."""
+        producer.asked = None
+        producer.connection = 0
+
+    def collect(self, producer: Producer) -> None:
+        """Read the answer, if there is one."""
+        if producer.asked is None:
+            return
+        what, token = producer.asked
+        seen = self.world.seen(token)
+        if seen is None:
+            return
+        producer.asked = None
+        if isinstance(seen, ProducerPair):
+            if what == "end":
+                assert producer.number is not None
+                fate = self.fates(self.world.committed).get(producer.number)
+                assert fate is producer.wants, "told otherwise than it is"
+            producer.begin_anew()
+            producer.pair = seen
+        elif seen == "closed":
+            producer.connection = 0
+        elif seen is E.NONE:
+            producer.is_added = True
+        elif seen in FENCED:
+            producer.begin_anew()
+        else:
+            assert seen in BUSY, (what, seen)
+
+    # ---- the world -----------------------------------------------------------------------------------------
+
+    def something_late(self, _: Producer) -> None:
+        """It arrives, and nobody waits for its answer; of the new protocol perhaps more than once."""
+        if self.late:
+            copy = self.random.choice(self.late)
+            if copy.client_version != CLIENT_V2:
+                self.late.remove(copy)
+            self.world.handle(replace(copy, token=self.world.token()))
+
+    def write_markers(self, _: Producer) -> None:
+        """Of one transaction, to one partition or to both."""
+        if self.world.jobs:
+            job = self.random.choice(self.world.jobs)
+            partitions = self.random.choice((job.partitions, job.partitions[:1], job.partitions[1:]))
+            self.written |= set(partitions)
+            self.world.write_markers(job, partitions)
+
+    def replicas_are_slow(self, _: Producer) -> None:
+        self.world.commits = False
+
+    def commit_some(self, _: Producer) -> None:
+        self.world.commit(self.random.randint(1, 2))
+
+    def commit_all(self, _: Producer) -> None:
+        self.world.commits = True
+        self.world.commit()
+
+    def crash(self, _: Producer) -> None:
+        self.world.crash()
+        # Who waits hears nothing; old connections lead to a node that is not the coordinator any more.
+        for producer in self.producers:
+            self.give_up(producer)
+        self.late = [each for each in self.late if each.client_version == CLIENT_V2]
+
+    def time_passes(self, _: Producer) -> None:
+        self.world.advance(self.random.choice((50, 200, 12_000, 45_000)))
+        for number, started_ms in self.started_ms.items():
+            if self.world.now_ms - started_ms > TIMEOUT_MS:
+                self.may_abort.add(number)
+
+    def come_to_rest(self) -> None:
+        self.commit_all(self.producers[0])
+        for _ in range(3):
+            self.written |= {partition for job in self.world.jobs for partition in job.partitions}
+            self.world.write_markers()
+            self.world.advance(TIMEOUT_MS + 20_000)
+        shard = self.world.coordinator.shard
+        assert not shard.markers_left and not shard.ongoing and not shard.waiting
+
+    # ---- what must hold ------------------------------------------------------------------------------------
+
+    def fates(self, count: int | None = None) -> dict[int, bool]:
+        """By number, whether it is committed, as so many records or all say; and what no log may say."""
+        fates: dict[int, bool] = {}
+        marked: frozenset[TopicPartition] = frozenset()
+        for _, value in self.world.log[:count]:
+            t = read(value)
+            numbers = {one.partition for one in t.partitions}
+            assert len(numbers) <= 1, "two transactions in one"
+            if t.state in PREPARED:
+                assert not numbers & fates.keys(), "decided twice"
+                fates |= dict.fromkeys(numbers, t.state is TransactionState.PREPARE_COMMIT)
+                marked = t.partitions
+            elif t.state is TransactionState.ONGOING:
+                assert not numbers & fates.keys(), "open again"
+            else:
+                assert t.state in AT_REST and not numbers
+                assert marked <= self.written, "complete without a marker"
+        return fates
+
+    def check(self) -> None:
+        for number, committed in self.fates().items():
+            if committed:
+                assert True in self.wanted[number], f"nobody wanted to commit {number}"
+            else:
+                assert False in self.wanted[number] or number in self.may_abort, f"who aborted {number}?"
+        fates = self.fates(self.world.committed)
+        for job in self.world.jobs:
+            assert {fates[one.partition] for one in job.partitions} == {job.committed}
+
+
+@cache
+def read(value: bytes | None) -> Transaction:
+    assert value is not None
+    t = decode_value(ID, value)
+    assert t is not None
+    return t
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_every_transaction_has_the_fate_that_its_producer_was_told(seed: int) -> None:
+    model = Model(Random(seed))
+
+    for _ in range(STEPS):
+        model.step()
+    model.come_to_rest()
+
+    assert model.numbers > 5 and model.fates()
