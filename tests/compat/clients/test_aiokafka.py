@@ -68,33 +68,6 @@ def test_records_with_keys_and_headers_come_back(
 
 
 @pytest.mark.slow
-def test_two_members_share_a_topic(bootstrap: str) -> None:
-    async def story() -> list[int]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        topic = await create(admin, 4)
-        group = f"group-{uuid4().hex[:8]}"
-        members = [
-            AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, heartbeat_interval_ms=200)
-            for _ in range(2)
-        ]
-        for member in members:
-            await member.start()
-        shares: list[int] = []
-        while sorted(shares) != [2, 2]:
-            for member in members:
-                await member.getmany(timeout_ms=100)
-            shares = [len(member.assignment()) for member in members]
-        for member in members:
-            await member.stop()
-        await admin.delete_topics([topic])
-        await admin.close()
-        return shares
-
-    assert asyncio.run(asyncio.wait_for(story(), WAIT_S)) == [2, 2]
-
-
-@pytest.mark.slow
 def test_offsets_by_time_and_position(bootstrap: str) -> None:
     async def story() -> tuple[int, int, int]:
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)

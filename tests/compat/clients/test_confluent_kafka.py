@@ -1,4 +1,6 @@
-"""confluent-kafka (librdkafka) against a node, unmodified."""
+"""confluent-kafka (librdkafka) against a node, unmodified; groups of several are in
+tests/compat/test_groups_of_every_client.py.
+"""
 
 import threading
 import time
@@ -116,38 +118,6 @@ def test_the_idempotent_producer(bootstrap: str, topic: str) -> None:
 
     assert len({(message.partition(), message.offset()) for message in delivered}) == RECORDS
     assert len(consume(bootstrap, topic, RECORDS)) == RECORDS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_second_member_takes_over_partitions_and_gives_them_back(
-    bootstrap: str, topic: str, strategy: str
-) -> None:
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": f"group-{uuid4().hex[:8]}",
-        "partition.assignment.strategy": strategy,
-        "heartbeat.interval.ms": 200,
-        "session.timeout.ms": 6000,
-    }
-    members = [Consumer(settings), Consumer(settings)]
-
-    def poll_until(shares: list[int], alive: list[Consumer]) -> bool:
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            for member in alive:
-                member.poll(0.05)
-            if sorted(len(member.assignment()) for member in alive) == shares:
-                return True
-        return False
-
-    members[0].subscribe([topic])
-    assert poll_until([3], members[:1])
-    members[1].subscribe([topic])
-    assert poll_until([1, 2], members)
-    members[0].close()
-    assert poll_until([3], members[1:])
-    members[1].close()
 
 
 @pytest.mark.slow

@@ -402,12 +402,55 @@ def protocols_are_voted_for(s: Session) -> None:
     s.describe()
 
 
+# What ConnectProtocol and IncrementalCooperativeConnectProtocol of Apache Kafka 4.3.1 write: the URL of a
+# worker, offset 7 of the configurations, no assignment yet; and an assignment of one connector and its task.
+CONNECT_WORKER: Final = "0015687474703a2f2f31302e302e302e313a383038332f0000000000000007"
+CONNECT_PROTOCOLS: Final = [
+    {"name": name, "metadata": bytes.fromhex(version + CONNECT_WORKER + rest)}
+    for name, version, rest in (
+        ("sessioned", "0002", "ffffffff"),
+        ("compatible", "0001", "ffffffff"),
+        ("default", "0000", ""),
+    )
+]
+CONNECT_ASSIGNMENT: Final = bytes.fromhex(
+    "00020000000d636f6e6e6563742d312d6161610015687474703a2f2f31302e302e302e313a383038332f0000000000000007"
+    "00000001000473696e6b00000002ffffffff000000000000000000000000"
+)
+
+
 @session
-def a_group_of_another_protocol_type(s: Session) -> None:
-    connect = {"protocol_type": "connect", "protocols": [{"name": "sessioned", "metadata": b"worker"}]}
-    s.join("anna", **connect)
-    named = {"protocol_type": "connect", "protocol_name": "sessioned"}
-    s.sync("anna", "anna", **(named if s.versions["sync_group"] >= 5 else {}))
+def workers_of_connect(s: Session) -> None:
+    a_group_of_two_of_another_type(s, "connect", CONNECT_PROTOCOLS, CONNECT_ASSIGNMENT)
+
+
+@session
+def schema_registries(s: Session) -> None:
+    """They choose the one that writes, in the JSON of Confluent's SchemaRegistryProtocol."""
+    identity = b'{"version":1,"host":"10.0.0.1","port":8081,"master_eligibility":true,"scheme":"http"}'
+    chosen = b'{"version":1,"error":0,"master":"sr-1-aaa","master_identity":' + identity + b"}"
+    a_group_of_two_of_another_type(s, "sr", [{"name": "v0", "metadata": identity}], chosen)
+
+
+def a_group_of_two_of_another_type(
+    s: Session, protocol_type: str, protocols: list[dict[str, Any]], assignment: bytes
+) -> None:
+    joining = {"protocol_type": protocol_type, "protocols": protocols}
+    named = {"protocol_type": protocol_type, "protocol_name": protocols[0]["name"]}
+    of_version = named if s.versions["sync_group"] >= 5 else {}
+    s.join("anna", **joining)
+    s.sync("anna", "anna", **of_version)
+    s.begin_join("bert", **joining)
+    s.is_waiting("bert")
+    s.heartbeat("anna")
+    s.send_join("anna", **joining)
+    s.answer("anna")
+    s.answer("bert")
+    assignments = [{"member_id": s.member_ids[one], "assignment": assignment} for one in ("anna", "bert")]
+    s.send_sync("bert", **of_version)
+    s.sync("anna", assignments=assignments, **of_version)
+    s.answer("bert")
+    s.join("carl")
     s.describe()
     s.commit("anna", 1)
     s.ask(
@@ -417,7 +460,10 @@ def a_group_of_another_protocol_type(s: Session) -> None:
         topics=[{"name": s.topic, "partitions": [{"partition_index": 0}]}],
     )
     s.leave("anna")
+    s.heartbeat("bert")
+    s.leave("bert")
     s.describe()
+    s.delete()
 
 
 @session

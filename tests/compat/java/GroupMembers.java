@@ -5,7 +5,8 @@
 // Out, JSON, one a line: {"at":ms,"member":NAME,"event":E, ...} with E one of
 //   started                               it is about to poll
 //   assigned, revoked, lost               with "partitions":["topic-0",...], as the rebalance listener is told
-//   polled                                with "records":[["topic-0",offset,value],...]; committed before the next poll
+//   polled                                with "records":[["topic-0",offset,value],...], which are committed before the next
+//                                         poll, and "generation": it, or the member's epoch; -1 for none
 //   closed                                it has left
 //   failed                                with "error"
 // What is polled is committed before the next poll; what a rebalance under way refuses is tried again after it.
@@ -99,7 +100,8 @@ public class GroupMembers {
                 while (!isClosing) {
                     ConsumerRecords<String, String> records = consumer.poll(POLL);
                     if (!records.isEmpty()) {
-                        tell(getName(), "polled", ",\"records\":[" + described(records) + "]");
+                        tell(getName(), "polled", ",\"generation\":" + consumer.groupMetadata().generationId()
+                            + ",\"records\":[" + described(records) + "]");
                         for (TopicPartition partition : records.partitions()) {
                             List<ConsumerRecord<String, String>> some = records.records(partition);
                             long next = some.get(some.size() - 1).offset() + 1;

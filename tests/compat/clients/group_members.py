@@ -1,0 +1,251 @@
+"""Members of consumer groups made of Python's clients, each in a thread of its own.
+
+Usage: group_members.py confluent|kafka-python|aiokafka. Lines in, lines of JSON out, as GroupMembers.java has
+them.
+What is polled is committed before the next poll, and what a rebalance refuses with the next commit, if the
+partition is still the member's.
+"""
+
+import asyncio
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+POLL_S = 0.2
+_telling = threading.Lock()
+
+
+class Member:
+    """One member: what it was told, and how it tells what happens to it."""
+
+    def __init__(self, name: str, topics: list[str], settings: dict[str, str]) -> None:
+        self.name, self.topics, self.settings = name, topics, settings
+        self.closing = threading.Event()
+        self.uncommitted: dict[tuple[str, int], int] = {}  # (topic, partition) -> the offset to go on at
+
+    def tell(self, event: str, **more: Any) -> None:
+        line = json.dumps({"at": int(time.monotonic() * 1000), "member": self.name, "event": event, **more})
+        with _telling:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+    def polled(self, generation: int, records: Iterable[tuple[str, int, int, bytes]]) -> None:
+        """Tell of (topic, partition, offset, value)s, which are to be committed."""
+        told = []
+        for topic, partition, offset, value in records:
+            told.append([f"{topic}-{partition}", offset, value.decode()])
+            self.uncommitted[topic, partition] = offset + 1
+        self.tell("polled", generation=generation, records=told)
+
+    def changed(self, event: str, partitions: Iterable[Any]) -> None:
+        """Tell that partitions were assigned, revoked or lost."""
+        places = [(one.topic, one.partition) for one in partitions]
+        if event != "assigned":
+            for place in places:
+                self.uncommitted.pop(place, None)
+        self.tell(event, partitions=[f"{topic}-{number}" for topic, number in places])
+
+    def milliseconds(self, name: str) -> int:
+        return int(self.settings[name])
+
+
+def confluent(member: Member) -> None:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    own = {"client.id": member.name, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({**member.settings, **own})
+
+    def commit() -> None:
+        offsets = [TopicPartition(*place, offset) for place, offset in member.uncommitted.items()]
+        if offsets:
+            try:
+                consumer.commit(offsets=offsets, asynchronous=False)
+                member.uncommitted.clear()
+            except KafkaException as error:
+                complain(member, error)
+
+    def revoked(_: object, partitions: list[TopicPartition]) -> None:
+        commit()
+        member.changed("revoked", partitions)
+
+    consumer.subscribe(
+        member.topics,
+        on_assign=lambda _, partitions: member.changed("assigned", partitions),
+        on_revoke=revoked,
+        on_lost=lambda _, partitions: member.changed("lost", partitions),
+    )
+    while not member.closing.is_set():
+        messages = [one for one in consumer.consume(500, POLL_S) if one.error() is None]
+        if messages:
+            # b"CGMDv2:", the generation as a little-endian int32, then names.
+            generation = int.from_bytes(consumer.consumer_group_metadata()[7:11], "little", signed=True)
+            member.polled(
+                generation, [(one.topic(), one.partition(), one.offset(), one.value()) for one in messages]
+            )
+        commit()
+    consumer.close()
+
+
+def kafka_python(member: Member) -> None:
+    from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.errors import KafkaError
+
+    assignors = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "cooperative-sticky": CooperativeStickyAssignor,
+    }
+    consumer = KafkaConsumer(
+        bootstrap_servers=member.settings["bootstrap.servers"].split(","),
+        client_id=member.name,
+        group_id=member.settings["group.id"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        partition_assignment_strategy=[assignors[member.settings["partition.assignment.strategy"]]],
+        heartbeat_interval_ms=member.milliseconds("heartbeat.interval.ms"),
+        session_timeout_ms=member.milliseconds("session.timeout.ms"),
+    )
+
+    def commit() -> None:
+        offsets = {
+            TopicPartition(*place): OffsetAndMetadata(offset, "", -1)
+            for place, offset in member.uncommitted.items()
+        }
+        if offsets:
+            try:
+                consumer.commit(offsets)
+                member.uncommitted.clear()
+            except KafkaError as error:
+                complain(member, error)
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            member.changed("assigned", assigned)
+
+        def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+            commit()
+            member.changed("revoked", revoked)
+
+        def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+            member.changed("lost", lost)
+
+    consumer.subscribe(member.topics, listener=Listener())
+    while not member.closing.is_set():
+        found = consumer.poll(timeout_ms=int(POLL_S * 1000))
+        records = [
+            (one.topic, one.partition, one.offset, one.value) for batch in found.values() for one in batch
+        ]
+        if records:
+            member.polled(consumer.group_metadata().generation_id, records)
+        commit()
+    consumer.close(autocommit=False)
+
+
+def aiokafka(member: Member) -> None:
+    asyncio.run(_aiokafka(member))
+
+
+async def _aiokafka(member: Member) -> None:
+    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from aiokafka.errors import KafkaError
+
+    assignors = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "sticky": StickyPartitionAssignor,
+    }
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=member.settings["bootstrap.servers"].split(","),
+        client_id=member.name,
+        group_id=member.settings["group.id"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        partition_assignment_strategy=[assignors[member.settings["partition.assignment.strategy"]]],
+        heartbeat_interval_ms=member.milliseconds("heartbeat.interval.ms"),
+        session_timeout_ms=member.milliseconds("session.timeout.ms"),
+    )
+
+    async def commit() -> None:
+        offsets = {TopicPartition(*place): offset for place, offset in member.uncommitted.items()}
+        if offsets:
+            try:
+                await consumer.commit(offsets)
+                member.uncommitted.clear()
+            except KafkaError as error:
+                complain(member, error)
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+        async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            member.changed("assigned", assigned)
+
+        async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+            await commit()
+            member.changed("revoked", revoked)
+
+    consumer.subscribe(member.topics, listener=Listener())
+    await consumer.start()
+    while not member.closing.is_set():
+        # It gives nothing more from the moment when a rebalance begins, which runs beside this.
+        found = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
+        records = [
+            (one.topic, one.partition, one.offset, one.value) for batch in found.values() for one in batch
+        ]
+        if records:
+            member.polled(consumer._coordinator.generation, records)
+        await commit()
+    await consumer.stop()
+
+
+def complain(member: Member, error: Exception) -> None:
+    """A commit was refused; what was to be committed is kept for the next one."""
+    print(f"{time.monotonic():.3f} {member.name}: {error!r}", file=sys.stderr, flush=True)
+
+
+# By name: the package, and what runs a member.
+CLIENTS: Mapping[str, tuple[str, Callable[[Member], None]]] = {
+    "confluent": ("confluent_kafka", confluent),
+    "kafka-python": ("kafka", kafka_python),
+    "aiokafka": ("aiokafka", aiokafka),
+}
+
+
+def live(run: Callable[[Member], None], member: Member) -> None:
+    member.tell("started")
+    try:
+        run(member)
+    except Exception as error:
+        member.tell("failed", error=repr(error))
+    else:
+        member.tell("closed")
+
+
+def main() -> None:
+    package, run = CLIENTS[sys.argv[1]]
+    warnings.simplefilter("ignore")
+    importlib.import_module(package)  # before there are threads that would do it at the same time
+    members: dict[str, Member] = {}
+    for line in sys.stdin:
+        verb, name, *words = line.split()
+        if verb == "close":
+            members[name].closing.set()
+            continue
+        settings = dict(word.split("=", 1) for word in words[1:])
+        members[name] = Member(name, words[0].split(","), settings)
+        threading.Thread(target=live, args=(run, members[name]), daemon=True).start()
+    os._exit(0)  # the members crash
+
+
+if __name__ == "__main__":
+    main()

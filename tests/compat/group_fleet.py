@@ -1,0 +1,254 @@
+"""Groups of every client that we know, side by side: what they are made of, what is done to all of them."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import NewTopic
+
+from node.runtime.group_runtime import partition_for
+from tests.compat.go.programs import go_program
+from tests.compat.group_members import Members
+from tests.compat.group_story import PATIENT_S, Story
+from tests.compat.java.group_members import clients_classpath, java_command
+from tests.compat.java.jars import why_no_java
+from tests.compat.wire_client import WireClient
+from tests.integration.cluster.conftest import Cluster, eventually
+
+PYTHON_MEMBERS = Path(__file__).resolve().parent / "clients" / "group_members.py"
+JAVA_CLIENTS = "4.3.1"
+JAVA_ASSIGNOR = "org.apache.kafka.clients.consumer.{}Assignor"
+STAYING, DYING = "staying", "dying"
+
+TOPIC = "of-every-client"
+PARTITIONS = 12
+OFFSETS_PARTITIONS = 3
+FEED_PAUSE_S = 0.1  # as many commits as two cores can do beside all these clients
+OVERRIDES = (
+    "offsets.topic.replication.factor=3",
+    "min.insync.replicas=2",
+    # Members that crash are to be missed soon, also those of the consumer protocol. librdkafka waits for the
+    # answer to a heartbeat no longer than until the next, and never learns what stood in one that it missed.
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.session.timeout.ms=6000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=2000",
+)
+OFFSETS_PARTITION = 1  # where all groups are kept, so that one node coordinates all of them
+
+
+class Kind(NamedTuple):
+    """A client, how its members share partitions, and how many of them there will be at most."""
+
+    client: str
+    sharing: str
+    size: int
+    settings: Mapping[str, str]
+
+    @property
+    def label(self) -> str:
+        return f"{self.client}-{self.sharing}"
+
+
+def _classic(client: str, assignor: str, size: int) -> Kind:
+    setting = assignor
+    if client == "java":
+        setting = JAVA_ASSIGNOR.format(assignor.title().replace("-", "").replace("robin", "Robin"))
+    return Kind(client, assignor, size, {"partition.assignment.strategy": setting})
+
+
+def _consumer(client: str, size: int, **settings: str) -> Kind:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    sharing = "-".join(["consumer", *given.values()])
+    return Kind(client, sharing, size, {"group.protocol": "consumer", **given})
+
+
+KINDS = (
+    _classic("java", "range", 4),
+    _classic("java", "cooperative-sticky", 4),
+    _consumer("java", 10),
+    _consumer("java", 3, group_remote_assignor="range"),
+    _classic("confluent", "range", 3),
+    _classic("confluent", "roundrobin", 3),
+    _classic("confluent", "cooperative-sticky", 4),
+    _consumer("confluent", 4),
+    _classic("kafka-python", "range", 3),
+    _classic("kafka-python", "cooperative-sticky", 3),
+    _classic("aiokafka", "roundrobin", 3),
+    _classic("aiokafka", "sticky", 3),
+    _classic("franz", "range", 4),
+    _classic("franz", "cooperative-sticky", 10),
+    _consumer("franz", 4),
+    _classic("sarama", "range", 4),
+    _classic("sarama", "sticky", 3),
+)
+
+
+def command_of(client: str) -> list[str] | str:
+    """What runs members of this client, or why nothing does."""
+    if client == "java":
+        classpath = None if why_no_java() else clients_classpath(JAVA_CLIENTS)
+        reason = why_no_java() or f"Maven does not resolve kafka-clients {JAVA_CLIENTS}"
+        return reason if classpath is None else java_command(classpath)
+    if client in ("franz", "sarama"):
+        program = go_program(client)
+        return program if isinstance(program, str) else [str(program)]
+    return python_command(client)
+
+
+def python_command(client: str) -> list[str]:
+    """What runs members of confluent, kafka-python or aiokafka."""
+    return [sys.executable, str(PYTHON_MEMBERS), client]
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """One group while it is played with."""
+
+    kind: Kind
+    group_id: str
+    story: Story
+    processes: dict[str, Members]
+    living: dict[str, str] = field(default_factory=dict)  # member -> the process that it is in
+    made: int = 0
+    failure: str | None = None  # what went wrong with it first: it is left alone from then on
+
+    def start(self, process: str) -> str:
+        """One more member; its name."""
+        name = f"{self.kind.label}-{self.made}"
+        self.made += 1
+        self.processes[process].start_member(name, self.story, self.group_id, TOPIC, self.kind.settings)
+        self.living[name] = process
+        return name
+
+    def begin_to_close(self, name: str = "") -> str:
+        """This member, or the one that is there longest, is told to leave; its name."""
+        name = name or next(iter(self.living))
+        self.processes[self.living.pop(name)].begin_to_close(name)
+        return name
+
+    def wait_until_closed(self, name: str) -> None:
+        self.story.wait(lambda story: name in story.closed, f"{name} has left")
+
+    def settle(self) -> None:
+        """Until all partitions are shared evenly by the members that live."""
+        share, more = divmod(PARTITIONS, len(self.living))
+        shares = [share + (number < more) for number in range(len(self.living))]
+        self.story.wait_for_shares(shares, of=PARTITIONS)
+
+
+class Fleet:
+    """The groups of all kinds whose client is there; all of them are kept in one partition."""
+
+    def __init__(self, kinds: Sequence[Kind], bootstrap: str, data: Path) -> None:
+        self.skipped: dict[str, str] = {}  # label -> why
+        self.groups: list[Group] = []
+        self._bootstrap, self._data = bootstrap, data
+        self._commands: dict[str, list[str]] = {}
+        self._processes: dict[str, dict[str, Members]] = {}
+        self._started = 0
+        for kind in kinds:
+            command = command_of(kind.client)
+            if isinstance(command, str):
+                self.skipped[kind.label] = command
+                continue
+            self._commands[kind.client] = command
+            processes = self._processes.setdefault(kind.client, {})
+            for role in (STAYING, DYING):
+                if role not in processes:
+                    processes[role] = self._start(kind.client)
+            story = Story(name=kind.label)
+            self.groups.append(
+                Group(kind=kind, group_id=_group_id(kind.label), story=story, processes=processes)
+            )
+
+    @property
+    def clients(self) -> Sequence[str]:
+        return tuple(self._processes)
+
+    def _start(self, client: str) -> Members:
+        self._started += 1
+        log = self._data / f"{self._started}-{client}.log"
+        return Members(self._commands[client], self._bootstrap, log)
+
+    def each(self, act: Callable[[Group], object]) -> None:
+        """Do this with all groups at once that nothing went wrong with; what goes wrong is kept with them."""
+
+        def guarded(group: Group) -> None:
+            try:
+                act(group)
+            except Exception as error:
+                group.failure = f"{type(error).__name__}: {error}"
+
+        with ThreadPoolExecutor(len(self.groups)) as threads:
+            list(threads.map(guarded, [group for group in self.groups if group.failure is None]))
+
+    def crash(self, *clients: str) -> None:
+        """SIGKILL to the process of each of these clients that is meant to die, and so to its members."""
+        for client in clients:
+            self._processes[client][DYING].kill()
+            for group in self.groups:
+                if group.kind.client == client:
+                    group.living = {name: role for name, role in group.living.items() if role != DYING}
+
+    def replace_crashed(self, *clients: str) -> None:
+        """A new process in the place of each that crashed."""
+        for client in clients:
+            self._processes[client][DYING] = self._start(client)
+
+    def stop(self) -> None:
+        for processes in self._processes.values():
+            for process in processes.values():
+                process.kill()
+
+
+def _group_id(label: str) -> str:
+    """A new name whose group is kept in `OFFSETS_PARTITION`."""
+    while True:
+        name = f"{label}-{uuid4().hex[:8]}"
+        if partition_for(name, OFFSETS_PARTITIONS) == OFFSETS_PARTITION:
+            return name
+
+
+# ---- the cluster -------------------------------------------------------------------------------------------
+
+
+def create_topic(cluster: Cluster) -> None:
+    """A topic that every node knows: who asks one that does not yet may ask again after five minutes only."""
+    cluster.admin().create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(60)
+    for node in cluster.nodes.values():
+        with WireClient(node.bootstrap) as client:
+            eventually(partial(_knows_leaders, client), f"{node.bootstrap} knows the topic", 60)
+
+
+def _knows_leaders(client: WireClient) -> bool:
+    [found] = client.call("metadata", 12, topics=[{"name": TOPIC}]).topics
+    return sum(one.leader_id >= 0 for one in found.partitions) == PARTITIONS
+
+
+def leader_of_offsets(cluster: Cluster) -> int:
+    topic = cluster.admin().list_topics("__consumer_offsets", timeout=30).topics["__consumer_offsets"]
+    return int(topic.partitions[OFFSETS_PARTITION].leader)
+
+
+def committed(cluster: Cluster, group: Group) -> list[int]:
+    wanted = [ConsumerGroupTopicPartitions(group.group_id)]
+    found = cluster.admin().list_consumer_group_offsets(wanted)[group.group_id].result(60).topic_partitions
+    return [one.offset for one in sorted(found, key=lambda one: int(one.partition))]
+
+
+def ends(count: int) -> list[int]:
+    return [len(range(partition, count, PARTITIONS)) for partition in range(PARTITIONS)]
+
+
+def judge_at_least_once(cluster: Cluster, group: Group, sent: Collection[str]) -> None:
+    """All was consumed and committed, and no partition by two at once."""
+    group.story.wait_for_all(sent)
+    group.story.check_no_partition_had_two_readers()
+    eventually(lambda: committed(cluster, group) == ends(len(sent)), "all is committed", PATIENT_S)

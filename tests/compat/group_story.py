@@ -1,0 +1,121 @@
+"""What the members of one group told, whatever they are made of, and what the rules of groups forbid of it.
+
+- every record is consumed at least once, and exactly once while nobody is killed and members leave in order;
+- from being assigned a partition until it is revoked, lost or dead, a member is the only one that has it;
+- in one generation (of the consumer protocol: epoch) a partition is consumed by one member only.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PATIENT_S = 90.0  # on a loaded machine everything but a wrong answer may take its time
+NO_GENERATION = -1  # who lost its membership polls what it had fetched, and cannot commit it
+
+
+@dataclass(slots=True)
+class Ownership:
+    """From when to when a member had a partition, ms of the machine's monotonic clock; None: it has it."""
+
+    member: str
+    partition: str
+    begin_ms: int
+    end_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Story:
+    """What members of one group told, whichever process they were in."""
+
+    name: str = ""
+    polled: Counter[str] = field(default_factory=Counter)  # values
+    owned: dict[str, set[str]] = field(default_factory=dict)  # of the members that live
+    ownerships: list[Ownership] = field(default_factory=list)
+    readers: dict[tuple[str, int], set[str]] = field(default_factory=dict)  # of a partition in a generation
+    rebalances: Counter[str] = field(
+        default_factory=Counter
+    )  # how often a member was assigned anything, or nothing
+    failures: list[str] = field(default_factory=list)
+    closed: set[str] = field(default_factory=set)
+    lock: threading.Condition = field(default_factory=threading.Condition)
+
+    def note(self, told: dict[str, Any]) -> None:
+        member, event = told["member"], told["event"]
+        with self.lock:
+            match event:
+                case "started":
+                    self.owned[member] = set()
+                case "assigned":
+                    self.rebalances[member] += 1
+                    self.owned[member] |= set(told["partitions"])
+                    self.ownerships += [Ownership(member, one, told["at"]) for one in told["partitions"]]
+                case "revoked" | "lost":
+                    self._end(member, set(told["partitions"]), told["at"])
+                case "polled":
+                    self.polled.update(value for _, _, value in told["records"])
+                    if told["generation"] != NO_GENERATION:
+                        for partition in {one[0] for one in told["records"]}:
+                            self.readers.setdefault((partition, told["generation"]), set()).add(member)
+                case "closed":
+                    self._end(member, set(self.owned.pop(member)), told["at"])
+                    self.closed.add(member)
+                case "failed":
+                    self.failures.append(f"{member}: {told['error']}")
+                case _:
+                    self.failures.append(f"{member} told {told}")
+            self.lock.notify_all()
+
+    def crashed(self, members: Sequence[str]) -> None:
+        """These were killed: what they had is nobody's."""
+        with self.lock:
+            for member in members:
+                if member in self.owned:
+                    self._end(member, set(self.owned.pop(member)), int(time.monotonic() * 1000))
+
+    def _end(self, member: str, partitions: set[str], at_ms: int) -> None:
+        self.owned.get(member, set()).difference_update(partitions)
+        for one in self.ownerships:
+            if one.member == member and one.partition in partitions and one.end_ms is None:
+                one.end_ms = at_ms
+
+    def wait(self, holds: Callable[["Story"], bool], what: str, seconds: float = PATIENT_S) -> None:
+        """Until something holds of what was told."""
+        with self.lock:
+            is_so = self.lock.wait_for(lambda: bool(self.failures) or holds(self), seconds)
+            assert not self.failures, self.failures
+            assert is_so, (
+                f"{self.name} not within {seconds:g} s: {what}; owned {self.owned}, {len(self.polled)} values"
+            )
+
+    def wait_for_shares(self, shares: Sequence[int], *, of: int) -> None:
+        """Until the members own so many partitions each, in any order, and all of the `of` are owned."""
+
+        def holds(story: Story) -> bool:
+            owned = list(story.owned.values())
+            return sorted(map(len, owned)) == sorted(shares) and len(set().union(*owned)) == of
+
+        self.wait(holds, f"shares of {sorted(shares)}")
+
+    def wait_for_all(self, sent: Collection[str]) -> None:
+        """Until every record was consumed: at least once."""
+        self.wait(lambda told: told.polled.keys() >= set(sent), f"all of {len(sent)} records are consumed")
+
+    def check_exactly_once(self, sent: Collection[str]) -> None:
+        doubled = {value: count for value, count in self.polled.items() if count > 1}
+        assert self.polled.keys() == set(sent) and not doubled, (self.name, doubled)
+
+    def check_no_partition_was_owned_twice(self) -> None:
+        by_partition: dict[str, list[Ownership]] = {}
+        for one in sorted(self.ownerships, key=lambda one: one.begin_ms):
+            before = by_partition.setdefault(one.partition, [])
+            if before:
+                end_ms = before[-1].end_ms
+                assert end_ms is not None and end_ms <= one.begin_ms, (self.name, before[-1], one)
+            before.append(one)
+
+    def check_no_partition_had_two_readers(self) -> None:
+        shared = {place: members for place, members in self.readers.items() if len(members) > 1}
+        assert not shared, (self.name, shared)
