@@ -105,6 +105,7 @@ def test_a_consumer_group_on_a_node_reads_topics_as_they_come_and_survives_a_res
 
     async def after(node: GroupNode) -> None:
         node.host(leader_epoch=1)
+        node.add_topic("t", b"t" * 16, partitions=3)
         node.groups.refresh()
         await node.loaded()
         answer = await node.ask("g", beat(0, subscribed_topic_names=["t"], rebalance_timeout_ms=1, owned=()))
