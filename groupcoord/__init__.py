@@ -11,6 +11,7 @@ assignor_spec       what an assignor is told
 range_assignor      the assignor `range`
 uniform_mixed       the assignor `uniform` where subscriptions differ
 uniform_assignor    the assignor `uniform`
+assignors           the assignors by their names
 timeline            the last rebalances of a group, and why
 regex_classes       sets of characters in expressions
 topic_regex         expressions over the names of topics, in RE2's syntax and bounded

@@ -6,7 +6,9 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from groupcoord.consumer_commands import RegexesResolved
+from groupcoord.assignor_spec import GroupSpec
+from groupcoord.assignors import ASSIGNORS
+from groupcoord.consumer_commands import RegexesResolved, TargetComputed
 from groupcoord.topic_regex import TopicRegex
 from groupcoord.topics_view import TopicsView
 
@@ -21,12 +23,35 @@ class ResolveRegexes:
     began_ms: int
 
 
-AsideWork: TypeAlias = ResolveRegexes
-AsideResult: TypeAlias = RegexesResolved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeTargetAside:
+    """Have an assignor share out the partitions of a large group."""
+
+    group_id: str
+    epoch: int
+    assignor: str
+    spec: GroupSpec
+
+
+AsideWork: TypeAlias = ResolveRegexes | ComputeTargetAside
+AsideResult: TypeAlias = RegexesResolved | TargetComputed
 
 
 def run(work: AsideWork) -> AsideResult:
     """The result, as a command for the shard that asked."""
+    match work:
+        case ResolveRegexes():
+            return _resolve(work)
+        case ComputeTargetAside(group_id=group_id, epoch=epoch, assignor=assignor, spec=spec):
+            return TargetComputed(
+                group_id=group_id,
+                epoch=epoch,
+                targets=ASSIGNORS[assignor](spec),
+                instances={one.instance_id: one.member_id for one in spec.members if one.instance_id},
+            )
+
+
+def _resolve(work: ResolveRegexes) -> RegexesResolved:
     compiled = {regex: TopicRegex.compile(regex) for regex in work.regexes}
     names = list(work.topics.names())
     return RegexesResolved(

@@ -14,6 +14,7 @@ from groupcoord.consumer_commands import (
     ExpireConsumerSession,
     ExpireRevocation,
     RegexesResolved,
+    TargetComputed,
     TopicsChanged,
 )
 from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
@@ -77,7 +78,9 @@ TimerCommand: TypeAlias = (
     | EndHold
     | ResumeHeld
 )
-NodeCommand: TypeAlias = EndTransaction | ForgetOffsets | ForgetTopics | TopicsChanged | RegexesResolved
+NodeCommand: TypeAlias = (
+    EndTransaction | ForgetOffsets | ForgetTopics | TopicsChanged | RegexesResolved | TargetComputed
+)
 # What a decision leaves to be done once its records were replayed.
 InnerCommand: TypeAlias = FinishDowngrade | FinishUpgrade
 Command: TypeAlias = ClientCommand | TimerCommand | NodeCommand | InnerCommand

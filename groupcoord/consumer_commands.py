@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from groupcoord.assignment import TopicPartitions
+from groupcoord.assignment import Assignment, TopicPartitions
 from groupcoord.hold_phase import HoldPhase
 from groupcoord.request_token import Token
 from groupcoord.topics_view import TopicsView
@@ -82,3 +82,13 @@ class RegexesResolved:
     topics: Mapping[str, frozenset[str]]
     version: int
     began_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetComputed:
+    """Who shall own what in that epoch of a large group, by member ids; and whose each instance was then."""
+
+    group_id: str
+    epoch: int
+    targets: Mapping[str, Assignment]
+    instances: Mapping[str, str]

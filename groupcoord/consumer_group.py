@@ -89,6 +89,7 @@ class ConsumerGroup:
         # Soft state: the heartbeat interval that members whose heartbeats may wait were told last.
         self.told_intervals_ms: dict[str, int] = {}
         self.steady_beats: dict[str, SteadyBeat] = {}  # soft: by member, as last made
+        self.computing_epoch: int | None = None  # for which a target is being made aside
         self.timeline = Timeline()
         # Counters over members and expressions, so that a heartbeat need not look at all of them.
         self._topics: dict[str, int] = {}  # name -> members and expressions that want it

@@ -9,11 +9,13 @@ What is found to have changed is one batch of records, in Kafka's order.
 from dataclasses import replace
 
 from groupcoord.assignment import is_subset, listed
-from groupcoord.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat
+from groupcoord.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat, TargetComputed
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_leave import leave_consumer_group
 from groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
 from groupcoord.consumer_membership import (
+    assign_key,
+    assign_timer,
     checked_append,
     epoch_record,
     noted,
@@ -27,14 +29,20 @@ from groupcoord.consumer_regexes import RegexStatus, change_regex
 from groupcoord.consumer_request import check_request
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD
-from groupcoord.effects import Effect, Follow, Noted, Reply
+from groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunAside
 from groupcoord.group_hash import group_hash
 from groupcoord.member_change import bump_epoch, next_target, why_bumped
 from groupcoord.migration_commands import FinishUpgrade
 from groupcoord.reconciliation import reconcile
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
-from groupcoord.target_assignment import compute_target, topic_ids
+from groupcoord.target_assignment import (
+    apply_target,
+    compute_target,
+    is_large_target,
+    target_aside,
+    topic_ids,
+)
 from groupcoord.timeline import Cause, Event
 from groupcoord.upgrade_group import Upgrade, upgrade
 from logstore.errors import ErrorCode, KafkaError
@@ -111,6 +119,8 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
     group = shard.consumer_group(command.group_id)
     if group is None or group.is_empty or group.group_epoch <= group.assignment_epoch:
         return []
+    if group.computing_epoch is not None:
+        return []  # what is missing then follows when it is there
     records: list[GroupRecord] = []
     effects: list[Effect] = []
     epoch, metadata_hash = group.group_epoch, group_hash(group.subscribed_topics, shard.topics)
@@ -119,17 +129,37 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
         records.append(epoch_record(group.group_id, epoch, metadata_hash))
         changed = ", ".join(sorted(group.changed_topics))
         effects.append(noted(group, Cause.TOPICS_CHANGED, now_ms, reason=changed))
-    change = compute_target(
-        group,
-        shard.topics,
-        epoch=epoch,
-        assignor=group.preferred_assignor(shard.config.group_consumer_assignors, None, None),
-        now_ms=now_ms,
-    )
+    assignor = group.preferred_assignor(shard.config.group_consumer_assignors, None, None)
+    if is_large_target(group, shard.topics, shard.config.largest_inline_target):
+        work = target_aside(group, shard.topics, epoch=epoch, assignor=assignor)
+        group.computing_epoch = epoch
+        return [*checked_append(shard, records), *effects, RunAside(work)]
+    change = compute_target(group, shard.topics, epoch=epoch, assignor=assignor, now_ms=now_ms)
     try:
         return [*checked_append(shard, [*records, *change.records]), *effects]
     except KafkaError:
         return []  # the next heartbeat is told so
+
+
+def target_computed(shard: Shard, command: TargetComputed, now_ms: int) -> list[Effect]:
+    """A target was made aside. It counts for its epoch, also if the group has gone on: else a group that
+    changes all the time would never have one.
+    """
+    group = shard.consumer_group(command.group_id)
+    if group is None or group.computing_epoch != command.epoch:
+        return []  # another group of this name
+    group.computing_epoch = None
+    if group.is_empty or group.assignment_epoch >= command.epoch:
+        return []
+    records = apply_target(group, command.targets, command.instances, epoch=command.epoch, now_ms=now_ms)
+    try:
+        effects = checked_append(shard, records)
+    except KafkaError:
+        return []
+    if group.group_epoch == command.epoch:
+        return [*effects, CancelTimer(assign_key(group))]
+    interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
+    return [*effects, assign_timer(group, interval_ms)]
 
 
 # ---- who ---------------------------------------------------------------------------------------------------

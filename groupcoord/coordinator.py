@@ -20,11 +20,15 @@ from groupcoord.consumer_commands import (
     ExpireConsumerSession,
     ExpireRevocation,
     RegexesResolved,
+    TargetComputed,
     TopicsChanged,
 )
 from groupcoord.consumer_describe import describe_consumer_groups
 from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_heartbeat import compute_put_off_target
+from groupcoord.consumer_heartbeat import (
+    compute_put_off_target,
+    target_computed,
+)
 from groupcoord.consumer_membership import start_consumer_session
 from groupcoord.consumer_regexes import regexes_resolved
 from groupcoord.consumer_timers import (
@@ -204,6 +208,8 @@ class Coordinator:
                 return finish_upgrade(shard, command)
             case FinishDowngrade():
                 return finish_downgrade(shard, command, now_ms)
+            case TargetComputed():
+                return target_computed(shard, command, now_ms)
             case RegexesResolved():
                 return regexes_resolved(shard, command, now_ms)
             case TopicsChanged():

@@ -12,7 +12,7 @@ from groupcoord.effects import CancelTimer, Effect, Noted
 from groupcoord.group_hash import group_hash
 from groupcoord.record_codec import GroupRecord
 from groupcoord.shard import Shard
-from groupcoord.target_assignment import compute_target
+from groupcoord.target_assignment import compute_target, is_large_target
 from groupcoord.timeline import Cause
 
 
@@ -90,6 +90,8 @@ def next_target(
         if 0 < left_ms <= interval_ms:
             # Kafka leaves it to the next heartbeat after the interval; the timer does not wait for one.
             return NextTarget(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
+    if is_large_target(group, shard.topics, shard.config.largest_inline_target):
+        return NextTarget(group.assignment_epoch, kept, [assign_timer(group, 0)])
     known = group.static_member(after.instance_id) or group.members.get(before.member_id)
     assignor = group.preferred_assignor(shard.config.group_consumer_assignors, known, after)
     change = compute_target(group, shard.topics, epoch=epoch, assignor=assignor, now_ms=now_ms, changed=after)

@@ -1,10 +1,12 @@
 """The target of a consumer group: who shall own what, made by an assignor for one group epoch."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from groupcoord.aside import ComputeTargetAside
 from groupcoord.assignment import Assignment, listed
 from groupcoord.assignor_spec import GroupSpec, MemberSpec
+from groupcoord.assignors import ASSIGNORS
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ConsumerMember
 from groupcoord.consumer_records import (
@@ -15,15 +17,7 @@ from groupcoord.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TargetTopicPartitions,
 )
-from groupcoord.range_assignor import assign_range
 from groupcoord.topics_view import TopicsView
-from groupcoord.uniform_assignor import assign_uniform
-
-# In Kafka's default order of `group.consumer.assignors`.
-ASSIGNORS: Mapping[str, Callable[[GroupSpec], dict[str, Assignment]]] = {
-    "uniform": assign_uniform,
-    "range": assign_range,
-}
 
 
 class TargetChange(NamedTuple):
@@ -62,6 +56,47 @@ def compute_target(
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
     records.append(ConsumerGroupTargetAssignmentMetadataRecord(group.group_id, value))
     return TargetChange(records, computed)
+
+
+def is_large_target(group: ConsumerGroup, topics: TopicsView, limit: int) -> bool:
+    """Whether an assignor would hold the loop up: more members and partitions than that."""
+    size = len(group.members)
+    for name in group.subscribed_topics:
+        topic = topics.by_name(name)
+        size += 0 if topic is None else topic.num_partitions
+    return size > limit
+
+
+def target_aside(
+    group: ConsumerGroup, topics: TopicsView, *, epoch: int, assignor: str
+) -> ComputeTargetAside:
+    """The same as `compute_target`, as work for a thread."""
+    spec = _spec(group, group.members.values(), group.targets, topics)
+    return ComputeTargetAside(group_id=group.group_id, epoch=epoch, assignor=assignor, spec=spec)
+
+
+def apply_target(
+    group: ConsumerGroup,
+    computed: Mapping[str, Assignment],
+    instances: Mapping[str, str],
+    *,
+    epoch: int,
+    now_ms: int,
+) -> list[ConsumerGroupRecord]:
+    """Records of a target for those who are members now.
+
+    Others may have left since it was made; who has joined since has nothing yet, but who has taken the place
+    of an instance has that one's.
+    """
+    records: list[ConsumerGroupRecord] = []
+    for member_id, member in sorted(group.members.items()):
+        target = computed.get(member_id)
+        if target is None and member.instance_id is not None:
+            target = computed.get(instances.get(member.instance_id, ""))
+        if group.targets.get(member_id) != (target or {}):
+            records.append(target_record(group.group_id, member_id, target or {}))
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+    return [*records, ConsumerGroupTargetAssignmentMetadataRecord(group.group_id, value)]
 
 
 def topic_ids(names: Collection[str], topics: TopicsView) -> frozenset[bytes]:

@@ -13,7 +13,7 @@ from typing import get_args
 
 from groupcoord import aside
 from groupcoord.commands import Command, ReadOnlyCommand
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat, RegexesResolved
+from groupcoord.consumer_commands import ConsumerGroupHeartbeat, RegexesResolved, TargetComputed
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import (
     Append,
@@ -195,6 +195,9 @@ class GroupShard:
             return
         if isinstance(command, RegexesResolved):
             self._start_timer(TimerKey("regexes", command.group_id), WRITE_AGAIN_MS, command)
+            return
+        if isinstance(command, TargetComputed):
+            self._start_timer(TimerKey("target", command.group_id), WRITE_AGAIN_MS, command)
             return
         token = getattr(command, "token", None)
         assert token is not None, command

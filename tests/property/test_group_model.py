@@ -110,12 +110,14 @@ class Model(RuleBasedStateMachine):
         self.waiting: dict[int, Callable[[Result], None]] = {}  # token -> what its success means
         self.owners: dict[tuple[str, int, int, Place], str] = {}  # group, life, generation, place -> who
         self.lives: dict[str, int] = dict.fromkeys(GROUPS, 0)
+        self.busy_ms: dict[str, int] = {}  # when a group was last seen with members
         self.is_there: dict[str, bool] = dict.fromkeys(GROUPS, False)
 
     @initialize(
         delay_ms=st.sampled_from([0, 1_000]),
         interval_ms=st.sampled_from([0, 1_000]),
         max_size=st.sampled_from([3, 1_000]),
+        inline=st.sampled_from([-1, 20_000]),
         holds=st.booleans(),
         groups=st.sampled_from([("classic",), ("modern",), ("mixed",), GROUPS]),
         first=st.lists(NEWCOMER, min_size=1, max_size=5),
@@ -125,6 +127,7 @@ class Model(RuleBasedStateMachine):
         delay_ms: int,
         interval_ms: int,
         max_size: int,
+        inline: int,
         holds: bool,
         groups: Sequence[str],
         first: list[Newcomer],
@@ -138,6 +141,7 @@ class Model(RuleBasedStateMachine):
             offsets_retention_ms=RETENTION_MS,
             offsets_retention_check_interval_ms=10_000,
             group_consumer_session_timeout_ms=SESSION_MS,
+            largest_inline_target=inline,
         )
         self.world = ConsumerWorld(config, TOPICS)
         self.world.groups.is_commit_held = holds
@@ -259,9 +263,13 @@ class Model(RuleBasedStateMachine):
         """Offsets of topics that are gone stay here: the node says so with a command of its own."""
         self.world.set_topics(counts)
 
-    @rule(what=st.sampled_from(["commits", "fails", "loses"]))
-    def log(self, what: str) -> None:
+    @rule(what=st.sampled_from(["commits", "fails", "loses", "is busy", "is idle"]))
+    def node(self, what: str) -> None:
         match what:
+            case "is busy":  # what is to be done aside takes its time
+                self.world.is_aside_held = True
+            case "is idle":
+                self.world.release_aside()
             case "commits":
                 self.world.groups.commit()
             case "fails":
@@ -480,6 +488,8 @@ class Model(RuleBasedStateMachine):
         self.settle_waiting({})
         self.follow_lives()
         for group_id in GROUPS:
+            if self.members_known(group_id):
+                self.busy_ms[group_id] = self.world.groups.now_ms
             token = self.world.groups.token()
             self.world.handle(OffsetFetch(token=token, group_id=group_id, topics=None))
             answer = self.world.groups.answers.get(token)
@@ -498,7 +508,10 @@ class Model(RuleBasedStateMachine):
 
     def has_expired(self, key: Key) -> None:
         """An offset that is not there any more: it was old, and nobody reads its topic."""
-        age_ms = self.world.groups.now_ms - self.offsets.pop(key).at_ms
+        now_ms = self.world.groups.now_ms
+        age_ms = now_ms - self.offsets.pop(key).at_ms
+        if key.group_id != "modern":  # those of an empty classic group go together
+            age_ms = max(age_ms, now_ms - self.busy_ms.get(key.group_id, now_ms))
         assert age_ms >= RETENTION_MS, (key, age_ms)
         group = self.world.groups.coordinator.shard.group(key.group_id)
         for consumer in self.consumers:
@@ -554,6 +567,7 @@ class Model(RuleBasedStateMachine):
     def come_to_rest(self) -> None:
         """Nobody disturbs them any more: all are stable, and share all partitions that they read."""
         self.world.groups.is_commit_held = False
+        self.world.release_aside()
         self.world.groups.config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
         self.world.set_topics(TOPICS)
         self.world.restart()

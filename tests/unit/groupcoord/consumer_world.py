@@ -36,6 +36,7 @@ class ConsumerWorld:
         self, config: CoordinatorConfig | None = None, topics: Mapping[str, int] | None = None
     ) -> None:
         self.groups = GroupWorld(config or CoordinatorConfig(group_consumer_assignment_interval_ms=0))
+        self.groups.take_aside = self._run_aside
         self.is_aside_held = False
         self.held: list[RunAside] = []
         self._version = 0
@@ -66,13 +67,14 @@ class ConsumerWorld:
 
     def restart(self, *, loses: bool = False) -> None:
         self.groups.restart(loses=loses)
+        self.held.clear()  # its result is nobody's business any more
         view = self._view()
         self.groups.coordinator.shard.topics = view
         self.groups.coordinator.shard.newest_topics_version = self._version
 
     def handle(self, command: Command) -> None:
         """Any command, and what it has done aside."""
-        self._run_aside(self.groups.handle(command))
+        self.groups.handle(command)
 
     def ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResult | Refuse:
         self.groups.asked.add(command.token)

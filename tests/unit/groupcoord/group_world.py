@@ -5,7 +5,7 @@ the state that the live shard has, too.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from groupcoord.commands import Command
 from groupcoord.consumer_group import ConsumerGroup
@@ -43,6 +43,7 @@ class GroupWorld:
         self.markers: list[tuple[int, EndTransaction]] = []  # before which place in the log
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.answers: dict[int, Result | Refuse] = {}
+        self.take_aside: Callable[[Sequence[Effect]], None] = lambda effects: None
         # With `is_commit_held` what is appended is committed by `commit` only, and answers wait as they must.
         self.is_commit_held = False
         self.committed = 0  # length of the log
@@ -70,6 +71,7 @@ class GroupWorld:
         self._carry_out(effects)
         self.coordinator.check_invariants()
         self._check_timers()
+        self.take_aside(effects)
         return effects
 
     def _check_timers(self) -> None:

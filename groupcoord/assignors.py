@@ -1,0 +1,14 @@
+"""The assignors by their names, as `group.consumer.assignors` and members name them."""
+
+from collections.abc import Callable, Mapping
+
+from groupcoord.assignment import Assignment
+from groupcoord.assignor_spec import GroupSpec
+from groupcoord.range_assignor import assign_range
+from groupcoord.uniform_assignor import assign_uniform
+
+# In Kafka's default order of `group.consumer.assignors`.
+ASSIGNORS: Mapping[str, Callable[[GroupSpec], dict[str, Assignment]]] = {
+    "uniform": assign_uniform,
+    "range": assign_range,
+}
