@@ -18,6 +18,7 @@ from node.cli.group_lag import PartitionLag
 from node.cli.group_member import PROTOCOL_TYPE
 from node.cli.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
 from node.cli.moments import moment_text
+from node.cli.topic_commands import shown
 
 # As Apache Kafka writes them; words of users are taken in any case.
 STATES = (
@@ -252,9 +253,9 @@ async def _check_has_no_members(client: Client, group_id: str) -> None:
         raise
     if view.state not in (EMPTY, DEAD):
         names = [f"{one.instance_id or one.client_id or one.member_id} at {one.host}" for one in view.members]
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        first = shown(", ".join(names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise CommandError(
-            f"Group {group_id} is active ({view.state}); stop its members first: {shown or 'they just join'}."
+            f"Group {group_id} is active ({view.state}); stop its members first: {first or 'they just join'}."
         )
 
 

@@ -8,7 +8,7 @@ from node.cli.group_admin import GroupView, ListedGroup, RebalanceView
 from node.cli.group_lag import PartitionLag
 from node.cli.group_offsets import Change
 from node.cli.moments import moment_text
-from node.cli.topic_commands import print_table
+from node.cli.topic_commands import print_table, shown
 
 Lags = Mapping[TopicPartition, PartitionLag]
 
@@ -46,7 +46,7 @@ def print_group(view: GroupView, lags: Lags) -> None:
     assignor = f"  assignor {view.assignor}" if view.assignor else ""
     members = f"{len(view.members)} member{'' if len(view.members) == 1 else 's'}"
     print(
-        f"group {view.group_id}  {view.group_type}  {view.state}{epoch}{assignor}  {members}"
+        f"group {shown(view.group_id)}  {view.group_type}  {view.state}{epoch}{assignor}  {members}"
         f"  coordinator {view.coordinator}"
     )
     if lags:
@@ -195,7 +195,9 @@ def partitions_text(partitions: Sequence[TopicPartition]) -> str:
 def print_lag(group_id: str, lags: Lags) -> None:
     """The whole lag of a group in one line, then that of each partition."""
     records, age_ms = total_lag(lags)
-    print(f"group {group_id}  lag {records} record{'' if records == 1 else 's'}, {seconds_text(age_ms)} s")
+    print(
+        f"group {shown(group_id)}  lag {records} record{'' if records == 1 else 's'}, {seconds_text(age_ms)} s"
+    )
     if lags:
         print_table(
             ("topic", "partition", "committed", "end", "lag", "seconds"),

@@ -140,10 +140,22 @@ async def delete(client: Client, names: Sequence[str], if_exists: bool) -> int:
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns under heads, without a frame, so that awk and cut can read it too."""
-    texts = [tuple(heads), *(tuple("-" if cell is None else str(cell) for cell in row) for row in rows)]
+    texts = [
+        tuple(heads),
+        *(tuple("-" if cell is None else shown(str(cell)) for cell in row) for row in rows),
+    ]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def shown(text: str) -> str:
+    """Text that anybody may have chosen, as names of groups and clients, without what a terminal would
+    obey.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def _count(number: int, noun: str) -> str:

@@ -153,3 +153,19 @@ def test_groups_of_an_old_server_have_gaps(capsys: pytest.CaptureFixture[str]) -
     group_tables.print_groups([ListedGroup("g", "", "", "consumer", 3)])
 
     assert capsys.readouterr().out.splitlines()[1].split() == ["g", "-", "-", "consumer", "3"]
+
+
+def test_names_that_others_chose_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = GroupMemberView("m\x1b]0;mine\x07", None, "a\nb-1  -  b  10.0.0.9  0", "10.0.0.3", [A0])
+    view = VIEW._replace(group_id="g\x1b[2J", members=[evil])
+
+    group_tables.print_group(view, LAGS)
+    group_tables.print_members(view, verbose=False)
+    group_tables.print_lag(view.group_id, {})
+    group_tables.print_groups([ListedGroup("grün 語\r", "classic", "Empty", "consumer", 3)])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == 1 + 4 + 2 + 1 + 2
+    assert lines[0].startswith("group g\\x1b[2J  classic")
+    assert lines[-1].startswith("grün 語\\r ")
