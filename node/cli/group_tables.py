@@ -195,9 +195,8 @@ def partitions_text(partitions: Sequence[TopicPartition]) -> str:
 def print_lag(group_id: str, lags: Lags) -> None:
     """The whole lag of a group in one line, then that of each partition."""
     records, age_ms = total_lag(lags)
-    print(
-        f"group {shown(group_id)}  lag {records} record{'' if records == 1 else 's'}, {seconds_text(age_ms)} s"
-    )
+    count = f"{records} record{'' if records == 1 else 's'}"
+    print(f"group {shown(group_id)}  lag {count}, {seconds_text(age_ms)} s")
     if lags:
         print_table(
             ("topic", "partition", "committed", "end", "lag", "seconds"),
