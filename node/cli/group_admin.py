@@ -64,6 +64,16 @@ class ListedGroup(NamedTuple):
     coordinator_id: int
 
 
+class ConsumerMemberView(NamedTuple):
+    """What a member of a group of KIP-848 has besides; the protocol is that which it speaks itself."""
+
+    protocol: str | None  # classic or consumer; None from a server that does not tell
+    epoch: int
+    target: Sequence[TopicPartition]  # what it will have when others have given it up
+    topics: Sequence[str]
+    expression: str | None
+
+
 class GroupMemberView(NamedTuple):
     """A member; `partitions` is None where what it was assigned has no partitions (Connect's has none)."""
 
@@ -72,6 +82,7 @@ class GroupMemberView(NamedTuple):
     client_id: str
     host: str
     partitions: Sequence[TopicPartition] | None
+    consumer: ConsumerMemberView | None = None  # of a classic group's members None
 
 
 class RebalanceEvent(NamedTuple):
@@ -97,7 +108,7 @@ class RebalanceView(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group; the epoch is that of KIP-848, None for a classic group."""
+    """A group; the epochs are those of KIP-848, None for a classic group."""
 
     group_id: str
     group_type: str
@@ -108,6 +119,7 @@ class GroupView(NamedTuple):
     coordinator: str
     members: Sequence[GroupMemberView]
     rebalances: Sequence[RebalanceView] | None = None  # None where the server does not tell, as Apache Kafka
+    target_epoch: int | None = None  # of the assignment that members go to
 
 
 async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
@@ -167,13 +179,24 @@ async def _describe_of_kip_848(client: Client, connection: PeerClient, group_id:
         connection.peer,
         sorted(members, key=lambda one: one.member_id),
         None if group.rebalances is None else [_rebalance_view_of(one) for one in group.rebalances],
+        group.assignment_epoch,
     )
 
 
 def _view_of(member: Member) -> GroupMemberView:
-    partitions = _partitions_of(member.assignment)
     return GroupMemberView(
-        member.member_id, member.instance_id, member.client_id, member.client_host.lstrip("/"), partitions
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host.lstrip("/"),
+        _partitions_of(member.assignment),
+        ConsumerMemberView(
+            {0: CLASSIC, 1: CONSUMER}.get(member.member_type),
+            member.member_epoch,
+            _partitions_of(member.target_assignment),
+            sorted(member.subscribed_topic_names),
+            member.subscribed_topic_regex or None,
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.topic_partition import TopicPartition
-from node.cli.group_admin import GroupView, ListedGroup, RebalanceView
+from node.cli.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
 from node.cli.group_lag import PartitionLag
 from node.cli.group_offsets import Change
 from node.cli.moments import moment_text
@@ -43,6 +43,8 @@ def groups_as_json(groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
 def print_group(view: GroupView, lags: Lags) -> None:
     """The group in one line, then its partitions."""
     epoch = "" if view.epoch is None else f"  epoch {view.epoch}"
+    if view.target_epoch != view.epoch:
+        epoch += f" (assigned {view.target_epoch})"
     assignor = f"  assignor {view.assignor}" if view.assignor else ""
     members = f"{len(view.members)} member{'' if len(view.members) == 1 else 's'}"
     print(
@@ -69,6 +71,7 @@ def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
         "protocol_type": view.protocol_type,
         "assignor": view.assignor or None,
         "epoch": view.epoch,
+        "target_epoch": view.target_epoch,
         "coordinator": view.coordinator,
         "members": members_as_json(view),
         "partitions": [_place_as_json(one, lag) | {"member": owners.get(one)} for one, lag in lags.items()],
@@ -152,10 +155,18 @@ def print_members(view: GroupView, *, verbose: bool) -> None:
         [one.member_id, one.instance_id, one.client_id, one.host, _count(one.partitions)]
         for one in view.members
     ]
+    if view.epoch is not None:
+        heads += ["protocol", "epoch"]
+        for row, one in zip(rows, view.members, strict=True):
+            row += [None, None] if one.consumer is None else [one.consumer.protocol, one.consumer.epoch]
     if verbose:
         heads.append("assigned")
         for row, one in zip(rows, view.members, strict=True):
             row.append(partitions_text(one.partitions or ()) or None)
+    if verbose and view.epoch is not None:
+        heads.append("target")
+        for row, one in zip(rows, view.members, strict=True):
+            row.append(partitions_text(one.consumer.target if one.consumer else ()) or None)
     if rows:
         print_table(heads, rows)
 
@@ -171,14 +182,25 @@ def members_as_json(view: GroupView) -> list[dict[str, Any]]:
             "instance": one.instance_id,
             "client": one.client_id,
             "host": one.host,
-            "partitions": (
-                None
-                if one.partitions is None
-                else [{"topic": topic, "partition": number} for topic, number in one.partitions]
-            ),
+            "partitions": None if one.partitions is None else _partitions_as_json(one.partitions),
         }
+        | ({} if one.consumer is None else _consumer_as_json(one.consumer))
         for one in view.members
     ]
+
+
+def _consumer_as_json(consumer: ConsumerMemberView) -> dict[str, Any]:
+    return {
+        "protocol": consumer.protocol,
+        "epoch": consumer.epoch,
+        "target": _partitions_as_json(consumer.target),
+        "topics": list(consumer.topics),
+        "expression": consumer.expression,
+    }
+
+
+def _partitions_as_json(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": number} for topic, number in partitions]
 
 
 def partitions_text(partitions: Sequence[TopicPartition]) -> str:

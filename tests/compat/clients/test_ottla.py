@@ -4,13 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.compat.command_line import ottla
 from tests.compat.servers import ROOT, Server
+from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +89,64 @@ def test_groups_are_described_measured_reset_and_deleted(server: Server) -> None
     assert run(server, "group", "delete", group) == f"deleted {group}\n"
     assert "GROUP_ID_NOT_FOUND" in run(server, "group", "lag", group, code=1)
     run(server, "topic", "delete", topic)
+
+
+def test_consumer_groups_by_every_command(server: Server) -> None:
+    topic, group = f"ottla-{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
+    run(server, "topic", "create", topic, "--partitions", "2")
+    with reading(server, group, topic) as member_id:
+        eventually(lambda: of(server, "describe", group)[0]["state"] == "Stable", "it is stable", 60)
+        [listed] = [one for one in of(server, "list", "--type", "consumer") if one["group"] == group]
+        [described] = of(server, "describe", group)
+        [member] = of(server, "members", group)
+        shown = run(server, "group", "members", group, "--verbose").splitlines()[1].split()
+        refused = [
+            run(server, "group", *words, code=1)
+            for words in (
+                ["delete", group],
+                ["delete-offsets", group, "--topic", f"{topic}:0"],
+                ["reset", group, "--to-earliest", "--topic", topic, "--execute"],
+            )
+        ]
+        [lag] = of(server, "lag", group)
+
+    both = [{"topic": topic, "partition": number} for number in (0, 1)]
+    assert (listed["state"], listed["protocol_type"]) == ("Stable", "consumer")
+    assert group not in [one["group"] for one in of(server, "list", "--type", "classic")]
+    assert (described["type"], described["assignor"]) == ("consumer", "uniform")
+    assert described["epoch"] == described["target_epoch"] == member["epoch"] > 0
+    assert (member["member"], member["protocol"], member["topics"]) == (member_id, "consumer", [topic])
+    assert member["partitions"] == member["target"] == both
+    assert shown[-4:] == ["consumer", str(member["epoch"]), f"{topic}:0,1", f"{topic}:0,1"]
+    assert "NON_EMPTY_GROUP" in refused[0] and "GROUP_SUBSCRIBED_TO_TOPIC" in refused[1]
+    assert f"Group {group} is active (Stable)" in refused[2] and "reader at 127.0.0.1" in refused[2]
+    assert [(one["committed"], one["lag"], one["seconds"]) for one in lag["partitions"]] == [
+        (0, 0, 0),
+        (0, 0, 0),
+    ]
+
+    # It has left.
+    assert group in [one["group"] for one in of(server, "list", "--type", "consumer", "--state", "empty")]
+    run(server, "group", "reset", group, "--to-latest", "--topic", topic, "--execute")
+    assert run(server, "group", "delete-offsets", group, "--topic", f"{topic}:0").startswith(group)
+    assert [one["partition"] for one in of(server, "lag", group)[0]["partitions"]] == [1]
+    assert run(server, "group", "delete", group) == f"deleted {group}\n"
+    assert "GROUP_ID_NOT_FOUND" in run(server, "group", "describe", group, code=1)
+    run(server, "topic", "delete", topic)
+
+
+@contextmanager
+def reading(server: Server, group: str, topic: str) -> Iterator[str]:
+    """A member of the consumer protocol that has committed; its id."""
+    settings = {"bootstrap.servers": server.bootstrap, "group.id": group, "group.protocol": "consumer"}
+    consumer = Consumer({**settings, "client.id": "reader", "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    try:
+        eventually(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2, "it has both", 60)
+        consumer.commit(offsets=[TopicPartition(topic, number, 0) for number in (0, 1)], asynchronous=False)
+        yield consumer.memberid()
+    finally:
+        consumer.close()
 
 
 def of(server: Server, *arguments: str) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ killed; no partition is ever owned by two.
 import json
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -21,7 +20,6 @@ from tests.compat.group_members import MembersOfOneStory
 from tests.compat.group_story import Story
 from tests.compat.java.group_members import clients_classpath, java_command
 from tests.compat.java.jars import why_no_java
-from tests.compat.servers import Server
 from tests.integration.cluster.conftest import Cluster, eventually, written
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -156,39 +154,6 @@ def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, story: S
     assert story.owned["m1"] == had and story.rebalances["m0"] == rebalances
     assert story.polled.keys() == sent, "at least once"
     story.check_no_partition_was_owned_twice()
-
-
-# ---- the consumer protocol, of Apache Kafka ------------------------------------------------------
-
-
-def test_ottla_describes_groups_of_kip_848(reference: Server, story: Story, jvm: StartJvm) -> None:
-    topic, group = make_topic(reference.bootstrap), f"group-{uuid4().hex[:8]}"
-    members = jvm(reference.bootstrap)
-    for name in ("m0", "m1"):
-        members.start(name, group, topic, group_protocol="consumer")
-    story.wait_for_shares(even_shares(2), of=PARTITIONS)
-
-    def told(*arguments: str) -> Any:
-        return json.loads(ottla(reference, "group", *arguments, "--output", "json"))
-
-    eventually(lambda: told("describe", group)[0]["state"] == "Stable", "the group is stable", 60)
-    [described] = told("describe", group)
-    assert (described["type"], described["assignor"], described["epoch"] > 0) == ("consumer", "uniform", True)
-    assert {one["client"]: len(one["partitions"]) for one in described["members"]} == {"m0": 6, "m1": 6}
-    assert len(described["partitions"]) == PARTITIONS
-    assert group in [one["group"] for one in told("list", "--type", "consumer", "--state", "stable")]
-    refused = ottla(reference, "group", "reset", group, "--to-earliest", "--topic", topic, code=1)
-    assert f"Group {group} is active (Stable)" in refused and "m1 at 127.0.0.1" in refused
-
-    for name in ("m0", "m1"):
-        members.close(name)
-    ottla(reference, "group", "reset", group, "--to-earliest", "--topic", topic, "--execute")
-    assert {one["committed"] for one in told("lag", group)[0]["partitions"]} == {0}
-    assert ottla(reference, "group", "delete", group) == f"deleted {group}\n"
-
-
-def ottla(server: Server, *arguments: str, code: int = 0) -> str:
-    return command_line.ottla(server.bootstrap, *arguments, code=code)
 
 
 # ---- from one protocol to the other ------------------------------------------------------------------------

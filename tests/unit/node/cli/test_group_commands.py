@@ -7,7 +7,14 @@ import pytest
 from logstore.topic_partition import TopicPartition
 from node.cli import group_commands, group_lag, group_tables
 from node.cli.failure import EXIT_USAGE, CommandError
-from node.cli.group_admin import GroupMemberView, GroupView, ListedGroup, RebalanceEvent, RebalanceView
+from node.cli.group_admin import (
+    ConsumerMemberView,
+    GroupMemberView,
+    GroupView,
+    ListedGroup,
+    RebalanceEvent,
+    RebalanceView,
+)
 from node.cli.group_lag import Oldest, PartitionLag
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -147,6 +154,27 @@ def test_members_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[1] == ["anna-1", "-", "anna", "10.0.0.1", "3", "a:0,1", "b:0"]
     assert rows[2] == ["w-1", "static", "worker", "10.0.0.2", "-", "-"]
+
+
+def test_members_of_a_consumer_group_have_epochs_and_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    anna = ANNA._replace(consumer=ConsumerMemberView("consumer", 6, [A0, B0], ["a", "b"], "b.*"))
+    classic = GroupMemberView(
+        "c-1", None, "c", "10.0.0.2", [], ConsumerMemberView("classic", 7, [A1], ["a"], None)
+    )
+    view = VIEW._replace(group_type="consumer", epoch=8, target_epoch=7, members=[anna, classic])
+    group_tables.print_group(view, {})
+    group_tables.print_members(view, verbose=True)
+    told = json.loads(json.dumps(group_tables.group_as_json(view, {})))
+
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert "epoch 8 (assigned 7)" in head
+    assert rows[0].split()[4:] == ["3", "consumer", "6", "a:0,1", "b:0", "a:0", "b:0"]
+    assert rows[1].split()[4:] == ["0", "classic", "7", "-", "a:1"]
+    assert (told["epoch"], told["target_epoch"]) == (8, 7)
+    assert [one["epoch"] for one in told["members"]] == [6, 7]
+    assert told["members"][0]["expression"] == "b.*"
+    assert told["members"][1]["target"] == [{"topic": "a", "partition": 1}]
+    assert "epoch" not in group_tables.members_as_json(VIEW)[0]
 
 
 def test_groups_of_an_old_server_have_gaps(capsys: pytest.CaptureFixture[str]) -> None:
