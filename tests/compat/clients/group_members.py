@@ -18,6 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 POLL_S = 0.2
+# kafka-python's ends as soon as there is a record; but it must not end in the middle of a join: what it learns
+# of the topic meanwhile it would take for what is assigned, and never join again (node/DESIGN.md, D40).
+KAFKA_PYTHON_POLL_S = 3.0
 _telling = threading.Lock()
 
 
@@ -138,9 +141,11 @@ def kafka_python(member: Member) -> None:
         def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
             member.changed("lost", lost)
 
+    for topic in member.topics:
+        consumer.partitions_for_topic(topic)  # for the same reason: it is known before the first join
     consumer.subscribe(member.topics, listener=Listener())
     while not member.closing.is_set():
-        found = consumer.poll(timeout_ms=int(POLL_S * 1000))
+        found = consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000))
         records = [
             (one.topic, one.partition, one.offset, one.value) for batch in found.values() for one in batch
         ]
