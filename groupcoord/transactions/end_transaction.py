@@ -67,7 +67,11 @@ def _end_moving_the_epoch(shard: Shard, t: Transaction, command: EndTransaction,
     )
     if theirs.producer_id != pair.producer_id and not is_overflow:
         raise other_producer(theirs, pair)
-    can_be_retry = t.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    # The last end must have moved the epoch; else who is one behind was replaced by one of the old protocol.
+    can_be_retry = t.client_version >= CLIENT_V2 and t.state in (
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_ABORT,
+    )
     if can_be_retry and (is_retry or is_overflow):
         if t.state is _result_of(command):
             return [_again(t, command)]

@@ -158,7 +158,6 @@ def kept(t: Transaction, *, next_id: int, now_ms: int) -> Transaction:
         previous_producer_id=t.producer_id,
         next_producer_id=client.producer_id,
         producer_epoch=t.producer_epoch,
-        last_producer_epoch=t.last_producer_epoch,
         next_producer_epoch=client.producer_epoch,
         timeout_ms=t.timeout_ms,
         state=TransactionState.ONGOING,

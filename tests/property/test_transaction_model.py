@@ -1,7 +1,7 @@
 """Two producers of one transactional id, each of the old or the new protocol, fence each other, lose answers
-and ask again, while requests that were given up arrive late, markers are written whenever, and coordinators
-fall. All against a dumb model: a transaction has its number in the name of its partition, and the log says
-what became of it.
+and ask again, prepare transactions for the other to end (in some walks), while requests that were given up
+arrive late, markers are written whenever, and coordinators fall. All against a dumb model: a transaction has
+its number in the name of its partition, and the log says what became of it.
 
     committed only if its own producer wanted that; aborted only if somebody had a right to
     decided once, and never open again; no two transactions in one; complete when all partitions have a marker
@@ -26,6 +26,7 @@ from groupcoord.transactions.transaction import CLIENT_V2, ProducerPair, Transac
 from groupcoord.transactions.transaction_commands import AddPartitions, EndTransaction, InitProducer
 from groupcoord.transactions.transaction_config import TransactionConfig
 from groupcoord.transactions.transaction_records import decode_value
+from groupcoord.transactions.transaction_results import InitProducerResult
 from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
 from logstore.errors import ErrorCode as E
 from logstore.topic_partition import TopicPartition
@@ -58,7 +59,12 @@ class Producer:
 class Model:
     def __init__(self, random: Random) -> None:
         self.random = random
-        config = TransactionConfig(ottla_transaction_hold_ms=random.choice((0, 100)))
+        # Two-phase commit: the next process ends what it finds prepared, as somebody outside has decided.
+        self.is_two_phase = random.random() < 0.4
+        config = TransactionConfig(
+            ottla_transaction_hold_ms=random.choice((0, 100)),
+            transaction_two_phase_commit_enable=self.is_two_phase,
+        )
         self.world = TransactionWorld(config, level=random.choice((1, 2)))
         if random.random() < 0.5:  # soon at the end of its epochs
             self.world.put(at(S.EMPTY, random.randint(32_750, 32_766)))
@@ -74,7 +80,7 @@ class Model:
         self.actions: dict[Callable[[Producer], None], int] = {
             self.work: 40,
             self.give_up: 4,
-            self.begin_again: 3,
+            self.begin_again: 5,
             self.something_late: 8,
             self.write_markers: 16,
             self.replicas_are_slow: 2,
@@ -111,14 +117,33 @@ class Model:
         self.init(producer, producer.pair if self.random.random() < 0.5 else None)
 
     def init(self, producer: Producer, expected: ProducerPair | None) -> None:
+        keeps = self.is_two_phase and expected is None and self.random.random() < 0.8
         for number, owner in self.owners.items():
-            if expected is None or owner is producer:
+            if not keeps and (expected is None or owner is producer):
                 self.may_abort.add(number)
-        if expected is None:
-            producer.begin_anew()
-        token = self.world.token()
-        command = InitProducer(token=token, transactional_id=ID, timeout_ms=TIMEOUT_MS, expected=expected)
+        producer.begin_anew()  # nobody goes on with a pair that is about to be replaced
+        command = InitProducer(
+            token=self.world.token(),
+            transactional_id=ID,
+            timeout_ms=TIMEOUT_MS,
+            expected=expected,
+            enable_2pc=self.is_two_phase,
+            keep_prepared=keeps,
+        )
         self.send(producer, "init", command)
+
+    def adopt(self, producer: Producer, ongoing: ProducerPair) -> None:
+        """The transaction that a process finds open, and what is to become of it."""
+        producer.number = next(
+            one.partition
+            for _, value in reversed(self.world.log[: self.world.committed])
+            for t in (read(value),)
+            if t.state is TransactionState.ONGOING and t.pair == ongoing
+            for one in t.partitions
+        )
+        producer.is_added = True
+        producer.wants = next(iter(self.wanted[producer.number]), None)
+        self.owners[producer.number] = producer
 
     def add(self, producer: Producer, pair: ProducerPair) -> None:
         if producer.number is None:
@@ -191,6 +216,9 @@ class Model:
                 assert fate is producer.wants, "told otherwise than it is"
             producer.begin_anew()
             producer.pair = seen
+            answer = self.world.answers[token]
+            if isinstance(answer, InitProducerResult) and answer.ongoing is not None:
+                self.adopt(producer, answer.ongoing)
         elif seen == "closed":
             producer.connection = 0
         elif seen is E.NONE:
@@ -238,11 +266,14 @@ class Model:
     def time_passes(self, _: Producer) -> None:
         self.world.advance(self.random.choice((50, 200, 12_000, 45_000)))
         for number, started_ms in self.started_ms.items():
-            if self.world.now_ms - started_ms > TIMEOUT_MS:
+            if not self.is_two_phase and self.world.now_ms - started_ms > TIMEOUT_MS:
                 self.may_abort.add(number)
 
     def come_to_rest(self) -> None:
         self.commit_all(self.producers[0])
+        if self.is_two_phase:  # nothing else ends what nobody ends
+            self.is_two_phase = False
+            self.init(self.producers[0], None)
         for _ in range(3):
             self.written |= {partition for job in self.world.jobs for partition in job.partitions}
             self.world.write_markers()

@@ -67,6 +67,11 @@ def cases() -> Iterator[Case]:
             yield Case(level, before, "init")
             for pair in sorted(pairs):
                 yield Case(level, before, "init", pair)
+        if state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT):
+            ended = at(state, epoch, version=CLIENT_V1)
+            for pair, committed in product(sorted(pairs), (True, False)):
+                yield Case(2, ended, "end", pair, committed, CLIENT_V1)
+                yield Case(2, ended, "end", pair, committed, CLIENT_V2)
         for pair in sorted(pairs):
             for verb in ("verify", "verify another"):
                 yield Case(2, before, verb, pair)
@@ -97,6 +102,7 @@ def test_java_decides_the_same() -> None:
         "D40: sent again",
         "D40: the last epoch",
         "D40: the id before",
+        "D40: no retry",
     }, different
 
 
@@ -114,6 +120,8 @@ def why_different(case: Case, ours: str, theirs: str) -> str | None:
         return "D40: the id before"
     if case.verb == "init" and their_error == "UNKNOWN_SERVER_ERROR" and case.before.producer_epoch >= 32_766:
         return "D40: sent again" if our_error == "NONE" else "D40: the last epoch"
+    if case.verb == "end" and case.version == CLIENT_V2 and case.before.client_version == CLIENT_V1:
+        return "D40: no retry" if our_error in ("PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING") else None
     if case.verb == "end" and case.committed and case.before.state is S.COMPLETE_ABORT:
         return "D40: commit" if (our_error, their_error) == ("PRODUCER_FENCED", "INVALID_TXN_STATE") else None
     return None

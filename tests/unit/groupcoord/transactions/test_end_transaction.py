@@ -237,6 +237,21 @@ def test_clients_of_both_protocols_in_turn() -> None:
     assert world.end(CURRENT, version=CLIENT_V2) == NEWER  # as a retry
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_zombie_of_the_new_protocol_is_no_retry_of_its_successor(committed: bool) -> None:
+    """The successor is of the old one and ends its transaction one epoch above: Kafka tells its pair."""
+    world = TransactionWorld()
+    world.put(at(S.COMPLETE_COMMIT))
+    assert world.init() == NEWER
+    assert world.add(NEWER, P0) is E.NONE
+    assert world.end(NEWER, committed=committed) == NEWER
+    world.write_markers()
+
+    assert world.end(CURRENT, version=CLIENT_V2, committed=committed) is FENCED
+    world.crash()
+    assert world.end(CURRENT, version=CLIENT_V2, committed=committed) is FENCED
+
+
 @pytest.mark.parametrize(("before", "after"), [(2, 0), (2, 1), (0, 2)])
 def test_the_level_changes_in_the_middle(before: int, after: int) -> None:
     world = TransactionWorld(level=before)

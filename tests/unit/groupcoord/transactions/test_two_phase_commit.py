@@ -130,6 +130,20 @@ def test_who_is_late_keeps_nothing() -> None:
     )
 
 
+def test_who_was_there_before_is_no_retry_of_who_ended_it() -> None:
+    """A client of the old protocol ends it, which leaves its pair one above the first client's."""
+    world = TransactionWorld(CONFIG)
+    world.put(at(S.EMPTY, 4))
+    assert world.init((PRODUCER_ID, 4), enable_2pc=True) == FIRST  # the epoch before is known, for a retry
+    assert world.add(FIRST, P0, client_version=CLIENT_V2) is E.NONE
+    keep(world)
+    assert world.end((PRODUCER_ID, 6), version=CLIENT_V1) == (PRODUCER_ID, 6)
+    world.write_markers()
+
+    assert world.end(FIRST, version=CLIENT_V2) is E.PRODUCER_FENCED
+    assert world.init((PRODUCER_ID, 4)) is world.init(FIRST) is E.PRODUCER_FENCED
+
+
 @pytest.mark.parametrize(("level", "after"), [(1, (PRODUCER_ID, 7)), (2, (PRODUCER_ID, 7))])
 def test_a_client_that_does_not_keep_it_aborts_it(level: int, after: tuple[int, int]) -> None:
     world = prepared(level=level)
