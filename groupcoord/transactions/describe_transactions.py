@@ -28,11 +28,7 @@ def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> l
             or (command.pattern is not None and not command.pattern.matches(t.transactional_id))
         ):
             continue
-        found.append(
-            ListedTransaction(
-                transactional_id=t.transactional_id, producer_id=t.producer_id, state=t.state.value
-            )
-        )
+        found.append(ListedTransaction(t.transactional_id, t.producer_id, t.state.value))
     result = ListTransactionsResult(unknown_states=sorted(command.states - _NAMES), transactions=found)
     return [Reply(command.token, result, shows_state=True)]
 

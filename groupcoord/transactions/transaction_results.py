@@ -30,8 +30,9 @@ class EndTransactionResult(NamedTuple):
     producer: ProducerPair
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTransaction:
+class ListedTransaction(NamedTuple):
+    """One of perhaps very many."""
+
     transactional_id: str
     producer_id: int
     state: str

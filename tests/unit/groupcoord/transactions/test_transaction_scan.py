@@ -1,6 +1,7 @@
 """The scan of a log equals decoding it record by record, whatever its batches look like."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -76,6 +77,23 @@ def test_the_last_record_counts_and_tombstones_remove() -> None:
     assert scanned(batch([row(old), gone])) == {}
     assert scanned(batch([gone, row(old)], compression=Compression.GZIP)) == {"t": old}
     assert scanned(batch([row(old), gone], compression=Compression.GZIP)) == {}
+
+
+def test_compaction_changes_nothing() -> None:
+    """The last record of each id, wherever the cleaner was, and in whatever order ids come."""
+    random = Random(6)
+    states = [at(random.choice(IN_LOG), each, id=f"t{random.randrange(6)}") for each in range(60)]
+    tombstone: Row = (encode_key("t0"), None, 0, ())
+    rows = [row(t) for t in states] + [tombstone]
+    whole = scanned(batch(rows))
+    assert len(whole) == 5
+
+    for cleaned_to in range(len(rows) + 1):
+        last = {key: value for key, value, _, _ in rows[:cleaned_to]}
+        left = [(key, value, 0, ()) for key, value in last.items()]
+        random.shuffle(left)
+
+        assert scanned(batch(rows[:1]), *(batch([each]) for each in (*left, *rows[cleaned_to:]))) == whole
 
 
 def test_pieces_that_cut_batches() -> None:
