@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 POLL_S = 0.2
-# kafka-python's ends as soon as there is a record; but it must not end in the middle of a join: what it learns
-# of the topic meanwhile it would take for what is assigned, and never join again (node/DESIGN.md, D40).
+# kafka-python's ends as soon as there is a record; but it must not end in the middle of a join: what it
+# learns of the topic meanwhile it would take for what is assigned, and never join again (node/DESIGN.md D40).
 KAFKA_PYTHON_POLL_S = 3.0
 _telling = threading.Lock()
 
@@ -100,7 +100,7 @@ def kafka_python(member: Member) -> None:
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaConnectionError, KafkaError
 
     assignors = {
         "range": RangePartitionAssignor,
@@ -141,11 +141,18 @@ def kafka_python(member: Member) -> None:
         def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
             member.changed("lost", lost)
 
-    for topic in member.topics:
-        consumer.partitions_for_topic(topic)  # for the same reason: it is known before the first join
-    consumer.subscribe(member.topics, listener=Listener())
+    is_subscribed = False
     while not member.closing.is_set():
-        found = consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000))
+        found = {}
+        try:
+            if not is_subscribed:
+                for topic in member.topics:  # to be known before the first join, for the same reason
+                    consumer.partitions_for_topic(topic)
+                consumer.subscribe(member.topics, listener=Listener())
+                is_subscribed = True
+            found = consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000))
+        except KafkaConnectionError as error:
+            complain(member, error)  # a node that dies just then is the user's to bear
         records = [
             (one.topic, one.partition, one.offset, one.value) for batch in found.values() for one in batch
         ]
@@ -214,7 +221,7 @@ async def _aiokafka(member: Member) -> None:
 
 
 def complain(member: Member, error: Exception) -> None:
-    """A commit was refused; what was to be committed is kept for the next one."""
+    """Something failed that is tried again: a commit that is refused is kept for the next one."""
     print(f"{time.monotonic():.3f} {member.name}: {error!r}", file=sys.stderr, flush=True)
 
 
