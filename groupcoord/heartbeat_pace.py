@@ -21,14 +21,17 @@ class HeartbeatPace:
         """One came.
 
         Most clients count from when they sent the last one, or have a fixed beat; some from its answer. So a
-        gap tells the interval if the last answer came at once; if it came late, only if it is shorter than
-        what is known, or if the client came soon after that answer.
+        gap tells the interval if the last answer came at once. If that came late, the gap does only if it is
+        shorter than what is known, or if the client came soon after the answer. One that came neither soon
+        after it nor an interval later has left out a beat: it was kept for too long.
         """
         gap_ms = now_ms - self._last_ms
         idle_ms = gap_ms - self._held_ms
         is_sound = self._last_ms >= 0 and gap_ms > 0 and idle_ms >= 0
         if is_sound and (not self._held_ms or gap_ms < self.interval_ms or idle_ms < gap_ms // 4):
             self.interval_ms = gap_ms
+        elif is_sound and gap_ms * 4 > self.interval_ms * 5 and idle_ms * 10 < self.interval_ms * 9:
+            self.interval_ms = self.interval_ms * 19 // 20
         self._last_ms, self._held_ms = now_ms, 0
 
     def answered(self, now_ms: int) -> None:

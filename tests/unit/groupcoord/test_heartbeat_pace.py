@@ -70,6 +70,30 @@ def test_a_pace_that_was_taken_for_too_slow_is_corrected() -> None:
     assert 850 <= held[-1] <= 1_000
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("taken_for_ms", [1_150, 1_400])
+def test_a_first_gap_that_was_too_long_is_forgotten(
+    client: Callable[[int, int], int], taken_for_ms: int
+) -> None:
+    pace = HeartbeatPace()
+    pace.beat(10_000 - taken_for_ms)
+
+    held = play(client, pace, 60)
+
+    assert held[0] == taken_for_ms * 9 // 10
+    assert 850 <= held[-1] <= 1_000
+
+
+@pytest.mark.parametrize("released_ms", [1, 200, 500, 899])
+def test_a_client_that_says_more_before_its_time_is_over_keeps_its_pace(released_ms: int) -> None:
+    pace = HeartbeatPace()
+    pace.beat(0)
+    for beat in range(1, 30):
+        pace.beat(beat * INTERVAL_MS)
+        assert pace.hold_ms(LIMIT_MS) == 900
+        pace.answered(beat * INTERVAL_MS + released_ms)
+
+
 def test_what_happens_during_a_rebalance_says_nothing_about_the_pace() -> None:
     pace = HeartbeatPace()
     pace.beat(1_000)
