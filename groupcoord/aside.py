@@ -3,6 +3,7 @@
 `run` uses nothing but its argument, which never changes; so it may run beside the shard that asked for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -52,14 +53,17 @@ def run(work: AsideWork) -> AsideResult:
 
 
 def _resolve(work: ResolveRegexes) -> RegexesResolved:
-    compiled = {regex: TopicRegex.compile(regex) for regex in work.regexes}
     names = list(work.topics.names())
     return RegexesResolved(
         group_id=work.group_id,
-        topics={
-            regex: frozenset(name for name in names if pattern.matches(name))
-            for regex, pattern in compiled.items()
-        },
+        topics={regex: _matching(regex, names) for regex in work.regexes},
         version=work.topics.version,
         began_ms=work.began_ms,
     )
+
+
+def _matching(regex: str, names: Sequence[str]) -> frozenset[str]:
+    pattern = TopicRegex.compile(regex)
+    matching = frozenset(name for name in names if pattern.matches(name))
+    pattern.forget()
+    return matching

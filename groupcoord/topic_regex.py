@@ -32,8 +32,10 @@ MAX_DEPTH = 100
 # States of the automaton, after repeated parts were written out. RE2 bounds its memory in the same way. Topic
 # names have 249 characters at most, so a pattern that needs more asks for what no name can be.
 MAX_STATES = 2_500
-# Sets of states kept between names, some kB each at worst; then they are forgotten and made anew.
+# Sets of states kept between names, and states in all of them, some 60 bytes each; then they are forgotten
+# and made anew.
 MAX_KEPT_SETS = 2_000
+MAX_KEPT_STATES = 200_000
 
 
 class Flags(NamedTuple):
@@ -84,6 +86,10 @@ class TopicRegex:
     def matches(self, name: str) -> bool:
         """Whether the whole name matches; one that is not ASCII cannot be a topic's, and never does."""
         return name.isascii() and self._automaton.accepts(name)
+
+    def forget(self) -> None:
+        """Give back what was learned from names: megabytes that point at each other."""
+        self._automaton.forget()
 
 
 # ---- the tree ----------------------------------------------------------------------------------------------
@@ -446,6 +452,14 @@ class _Automaton:
         self._states: list[_State] = [_State()]  # the first is the end: nothing leads on from it
         self._start = self._build(tree, 0)
         self._steps: dict[tuple[frozenset[int], int], _Step] = {}
+        self._kept_states = 0  # in all of them
+
+    def forget(self) -> None:
+        """Forget the sets of states. They lead to each other, so nobody else would free them soon."""
+        for step in self._steps.values():
+            step.next.clear()
+        self._steps.clear()
+        self._kept_states = 0
 
     def _add(self, state: _State) -> int:
         self._states.append(state)
@@ -491,9 +505,10 @@ class _Automaton:
     def _step(self, states: frozenset[int], before: int) -> _Step:
         step = self._steps.get((states, before))
         if step is None:
-            if len(self._steps) >= MAX_KEPT_SETS:
-                self._steps = {}
+            if len(self._steps) >= MAX_KEPT_SETS or self._kept_states > MAX_KEPT_STATES:
+                self.forget()
             step = self._steps[states, before] = _Step(states, before)
+            self._kept_states += len(states)
         return step
 
     def _follow(self, step: _Step, letter: str) -> _Step:

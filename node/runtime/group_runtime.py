@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -44,6 +45,7 @@ REMEMBERED_GROUPS = 4_096
 MAX_REMEMBERED_CHARS = 64
 # Given in one turn of the loop: each makes a connection write, some 40 us.
 MAX_ANSWERS_PER_TURN = 100
+ASIDE_THREADS = 2  # as many as Kafka has by default (group.coordinator.background.threads)
 MAX_COMMANDS_PER_TURN = 256  # some 5 ms; others have the loop before the next ones of the same request
 MAX_GROUPS_PER_TURN = 2_000  # listed: 3 us each, with all that is written of them
 
@@ -95,6 +97,8 @@ class GroupRuntime:
         self._given = 0
         self._is_counting = False
         self._loader = GroupLoader()
+        # Threads of its own: an expression may take one for many seconds; the disks must not wait for it.
+        self._threads = ThreadPoolExecutor(ASIDE_THREADS, thread_name_prefix="groups")
 
     # ---- life ----------------------------------------------------------------------------------------
 
@@ -114,6 +118,7 @@ class GroupRuntime:
             self._give_answers()
         if self._timers is not None:
             self._timers.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._tasks = None
 
     def refresh(self) -> None:
@@ -346,6 +351,7 @@ class GroupRuntime:
             compression=self._compression,
             answer=self._answered,
             failed=lambda shard: self._reopen(index, shard),
+            threads=self._threads,
         )
         if not shard.load_if_empty():
             self._tasks.create_task(self._load(index, shard))

@@ -8,6 +8,7 @@ inbox: each is decided and carried out before the next one is looked at.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from typing import get_args
 
@@ -63,6 +64,7 @@ class GroupShard:
         compression: Compression,
         answer: Callable[[Token, Answer], None],
         failed: Callable[["GroupShard"], None],
+        threads: Executor,
     ) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
@@ -74,6 +76,7 @@ class GroupShard:
         self._clock = clock
         self._answer = answer
         self._failed = failed
+        self._threads = threads
         self._forgotten_topics: frozenset[str] = frozenset()  # whose offsets could not be removed yet
         self._new_log = partial(
             GroupLog,
@@ -246,7 +249,7 @@ class GroupShard:
                     self._timer_keys.discard(key)
                     self._timers.cancel((self, key))
                 case RunAside(work):
-                    done = asyncio.get_running_loop().run_in_executor(None, aside.run, work)
+                    done = asyncio.get_running_loop().run_in_executor(self._threads, aside.run, work)
                     done.add_done_callback(self._bring_back)
                 case Follow() | Noted():
                     raise AssertionError(f"{effect} is the core's own business")

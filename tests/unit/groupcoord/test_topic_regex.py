@@ -2,9 +2,13 @@
 (tests/compat/java/test_topic_regex.py).
 """
 
+import gc
+from random import Random
+
 import pytest
 
-from groupcoord.topic_regex import MAX_KEPT_SETS, TopicRegex
+from groupcoord import topic_regex
+from groupcoord.topic_regex import MAX_KEPT_SETS, MAX_KEPT_STATES, MAX_STATES, TopicRegex
 from logstore.errors import ErrorCode, KafkaError
 
 ACCEPTED_LINES = r"""
@@ -98,3 +102,25 @@ def test_sets_of_states_are_forgotten_when_there_are_too_many() -> None:
 
     assert len(compiled._automaton._steps) <= MAX_KEPT_SETS
     assert compiled.matches("ba" + "b" * 12) and not compiled.matches("a" + "b" * 13)
+
+
+def test_sets_of_states_that_are_forgotten_are_free_at_once() -> None:
+    random = Random(1)
+    names = ["".join(random.choices("ab", k=200)) for _ in range(60)]
+    compiled = TopicRegex.compile(".*a" + "." * 60 + "b.*")
+    kept_at_most = MAX_KEPT_STATES + 2 * MAX_STATES
+    gc.collect()
+    gc.disable()
+    try:
+        for name in names:
+            compiled.matches(name)
+            assert sum(len(step.states) for step in compiled._automaton._steps.values()) <= kept_at_most
+        steps = sum(isinstance(one, topic_regex._Step) for one in gc.get_objects())
+        compiled.forget()
+        left = sum(isinstance(one, topic_regex._Step) for one in gc.get_objects())
+    finally:
+        gc.enable()
+
+    assert steps <= MAX_KEPT_SETS + 1
+    assert left <= 1
+    assert compiled.matches("a" * 61 + "b")
