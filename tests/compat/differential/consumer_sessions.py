@@ -426,6 +426,28 @@ def topics_grow_and_go(s: ConsumerSession) -> None:
     s.describe()
 
 
+@consumer_session("new")
+def a_target_that_is_put_off(s: ConsumerSession) -> None:
+    """KIP-1263. Ours is made by a timer, and Kafka's at the first heartbeat after the interval."""
+    interval = {"name": "consumer.assignment.interval.ms", "config_operation": 0, "value": "2000"}
+    resource = {"resource_type": 32, "resource_name": s.group, "configs": [interval]}
+    changed = s.quietly("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+    assert only(changed.responses).error_code == 0, changed
+    s.pause(1)  # until coordinators have heard of it
+    s.join("anna")
+    s.join("bert")
+    s.describe()
+    s.obey("bert")
+    s.obey("anna", subscribed_topic_names=[s.topic, s.second])
+    s.leave("bert")
+    s.join("carl")
+    s.describe()
+    s.pause(2.5)
+    s.obey("anna")
+    for _ in range(3):
+        s.round("anna", "carl")
+
+
 def _has(group: Any, who: str, partitions: int) -> bool:
     found = described(group)[who].assignment.topic_partitions
     return sum(len(one.partitions) for one in found) == partitions
