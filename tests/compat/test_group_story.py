@@ -71,6 +71,14 @@ def test_two_readers_of_a_generation_are_found_and_those_without_one_do_not_coun
         story.check_no_partition_had_two_readers()
 
 
+def test_a_generation_whose_number_is_taken_again_after_a_crash_is_another() -> None:
+    story = story_of(*STARTED, (1, "a", "polled", (4, ["x"])))
+    story.crashed(["a"])
+
+    story.note({"at": 3, "member": "b", "event": "polled", "generation": 4, "records": [["t-0", 1, "z"]]})
+    story.check_no_partition_had_two_readers()
+
+
 def test_records_that_are_doubled_or_lost_are_found() -> None:
     story = story_of(*STARTED, (1, "a", "polled", (1, ["x", "x"])))
 
