@@ -7,7 +7,7 @@ then a restart falls back to the generation before.
 
 from collections.abc import Sequence
 
-from groupcoord.classic_member import ClassicMember, OfferedBytes
+from groupcoord.classic_member import MEMBER_BYTES, ClassicMember, OfferedBytes
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
 from groupcoord.group_state import MOVES, GroupState
@@ -201,6 +201,16 @@ class ClassicGroup:
             member_id, client_id = member.member_id, member.client_id
         self.timeline.note(Event(cause, now_ms, member_id, client_id, reason), self.generation_id)
 
+    def expect(self, member_id: str) -> None:
+        """Somebody was told this id and should come back with it."""
+        self.pending_join_members.add(member_id)
+        self.offered.total += MEMBER_BYTES
+
+    def _expect_no_more(self, member_id: str) -> None:
+        if member_id in self.pending_join_members:
+            self.pending_join_members.remove(member_id)
+            self.offered.total -= MEMBER_BYTES
+
     def add(self, member: ClassicMember, protocol_type: str) -> None:
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
@@ -215,7 +225,7 @@ class ClassicGroup:
             self.awaiting_join_count += 1
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self.pending_join_members.discard(member.member_id)
+        self._expect_no_more(member.member_id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
         """Forget a member or a pending one. The caller has answered what it waited for."""
@@ -228,7 +238,7 @@ class ClassicGroup:
                 del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
-        self.pending_join_members.discard(member_id)
+        self._expect_no_more(member_id)
         self.pending_sync_members.discard(member_id)
         return member
 
@@ -308,9 +318,10 @@ class ClassicGroup:
         self.subscribed_topics = frozenset(topics)
 
     def forget(self) -> None:
-        """The group is gone, and what its members offered."""
+        """The group is gone, and what its members took."""
         self.state = GroupState.DEAD
         self.offered.total -= sum(member.offered_bytes for member in self.members.values())
+        self.offered.total -= MEMBER_BYTES * len(self.pending_join_members)
 
     def _count_protocols(self, member: ClassicMember, change: int) -> None:
         self.offered.total += change * member.offered_bytes

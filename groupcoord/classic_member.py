@@ -8,6 +8,9 @@ from groupcoord.heartbeat_pace import HeartbeatPace
 from groupcoord.member_commands import Protocol
 from groupcoord.request_token import Token
 
+# A member with its names and timer; also one that was only told its id, with a group and a timer of its own.
+MEMBER_BYTES = 2_000
+
 
 @dataclass(slots=True, kw_only=True)
 class ClassicMember:
@@ -57,12 +60,14 @@ class ClassicMember:
 
 
 def offered_bytes(protocols: Sequence[Protocol]) -> int:
-    """What the names and the metadata of these protocols take."""
-    return sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
+    """What a member takes that offers these protocols: it itself, their names and metadata."""
+    return MEMBER_BYTES + sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
 
 
 @dataclass(slots=True)
 class OfferedBytes:
-    """What the members of all classic groups of a shard offer, together; each group keeps it in step."""
+    """What members and pending members of all classic groups of a shard take, with what they offer; each
+    group keeps it in step.
+    """
 
     total: int = 0

@@ -16,9 +16,9 @@ MAX_MEMBER_NAME_CHARS = 255
 # A group without members or offsets costs about 1 kB; beyond this a shard refuses new ones
 # (COORDINATOR_NOT_AVAILABLE).
 MAX_GROUPS_PER_SHARD = 200_000
-# Names and metadata of all protocols that members of a shard's classic groups offer. A member may bring a
-# megabyte, and one that hangs up stays until its time is over. Room for 32 groups as large as a record can
-# be; beyond it new members are told COORDINATOR_NOT_AVAILABLE.
+# What members of a shard's classic groups may take, pending ones too, with the protocols that they offer. A
+# member may bring a megabyte, and one that hangs up stays until its time is over. Room for 16,000 members, or
+# 32 groups as large as a record can be; beyond it new ones are told COORDINATOR_NOT_AVAILABLE.
 MAX_OFFERED_BYTES_PER_SHARD = 32 * 1024 * 1024
 # Offsets looked at in one slice of the expiry, so that a slice takes about a millisecond.
 EXPIRY_SLICE_OFFSETS = 1_000

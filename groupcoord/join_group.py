@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import to_record
-from groupcoord.classic_member import ClassicMember, offered_bytes
+from groupcoord.classic_member import MEMBER_BYTES, ClassicMember, offered_bytes
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.coordinator_config import (
     MAX_MEMBER_NAME_CHARS,
@@ -88,14 +88,17 @@ def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence
 def _check_offered(
     shard: Shard, group: ClassicGroup | None, command: JoinGroup, protocols: Sequence[Protocol]
 ) -> None:
-    """COORDINATOR_NOT_AVAILABLE for metadata that the shard has no room for; a member may always bring as
-    much as it has.
+    """COORDINATOR_NOT_AVAILABLE for members and metadata that the shard has no room for; a member may always
+    bring as much as it has.
     """
-    member = group.members.get(command.member_id) if group is not None else None
-    more_bytes = offered_bytes(protocols) - (member.offered_bytes if member is not None else 0)
+    more_bytes = offered_bytes(protocols)
+    if group is not None and command.member_id in group.members:
+        more_bytes -= group.members[command.member_id].offered_bytes
+    elif group is not None and command.member_id in group.pending_join_members:
+        more_bytes -= MEMBER_BYTES
     if more_bytes > 0 and shard.offered.total + more_bytes > MAX_OFFERED_BYTES_PER_SHARD:
         raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the members of this partition's groups offer too much"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many members in the groups of this partition"
         )
 
 
@@ -132,7 +135,7 @@ def _new_member_id(shard: Shard, name: str) -> str:
 
 
 def _require_member_id(group: ClassicGroup, command: JoinGroup, new_member_id: str) -> list[Effect]:
-    group.pending_join_members.add(new_member_id)
+    group.expect(new_member_id)
     session = start_session(group, _new_member(command, (), new_member_id))
     return [session, *refuse_join(command, ErrorCode.MEMBER_ID_REQUIRED, new_member_id)]
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import load_classic_group
-from groupcoord.classic_member import OfferedBytes
+from groupcoord.classic_member import MEMBER_BYTES, OfferedBytes
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
 from groupcoord.coordinator_config import (
@@ -197,7 +197,7 @@ class Shard:
         classic = [group for group in self.groups.values() if isinstance(group, ClassicGroup)]
         assert self.offered.total == sum(
             member.offered_bytes for group in classic for member in group.members.values()
-        )
+        ) + MEMBER_BYTES * sum(len(group.pending_join_members) for group in classic)
         self.pending.check_invariants()
         for group_id, group in self.groups.items():
             assert group.group_id == group_id

@@ -4,6 +4,7 @@ import pytest
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import load_classic_group
+from groupcoord.classic_member import MEMBER_BYTES
 from groupcoord.coordinator_config import (
     MAX_OFFERED_BYTES_PER_SHARD,
     MAX_PENDING_MEMBERS,
@@ -255,7 +256,7 @@ def test_pending_members_are_bounded() -> None:
     assert group is not None
     (session,) = (timer for key, timer in world.timers.items() if key.purpose == "session")
     for number in range(MAX_PENDING_MEMBERS):
-        group.pending_join_members.add(f"p{number}")
+        group.expect(f"p{number}")
         world.timers[session_key(group, f"p{number}")] = session
 
     answer = world.joined(world.join(member_id_required=True))
@@ -265,7 +266,7 @@ def test_pending_members_are_bounded() -> None:
 
 def test_what_members_offer_is_bounded_however_they_join() -> None:
     world = GroupWorld(NO_DELAY)
-    room = MAX_OFFERED_BYTES_PER_SHARD // 1_000_005
+    room = MAX_OFFERED_BYTES_PER_SHARD // (1_000_005 + MEMBER_BYTES)
 
     def join(group_id: str, member_id: str = "") -> JoinGroupResult | Refuse:
         token = world.join(member_id, group_id=group_id, protocols=[("range", bytes(1_000_000))])
@@ -282,6 +283,24 @@ def test_what_members_offer_is_bounded_however_they_join() -> None:
     assert join("g0", first.member_id).error is ErrorCode.NONE, "who is in may stay"
     world.leave(first.member_id, group_id="g0")
     assert join("g0").error is ErrorCode.NONE
+
+
+def test_ids_that_were_given_out_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupcoord.join_group.MAX_OFFERED_BYTES_PER_SHARD", 2 * MEMBER_BYTES + 100)
+    world = GroupWorld()
+    tokens = [
+        world.join(group_id=f"g{number}", member_id_required=True, session_ms=10_000) for number in range(3)
+    ]
+    told = world.joined(tokens[1])
+
+    refused = world.answers[tokens[2]]
+
+    assert isinstance(refused, Refuse) and refused.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert list(world.coordinator.shard.groups) == ["g0", "g1"]
+    again = world.join(told.member_id, group_id="g1", member_id_required=True)
+    world.advance(10_000)
+    assert world.joined(again).error is ErrorCode.NONE, "who was told an id may come with it"
+    assert world.joined(world.join(group_id="g2", member_id_required=True)).member_id
 
 
 def test_a_new_member_that_nobody_waits_for_any_more_is_dropped() -> None:
