@@ -32,7 +32,7 @@ from tests.property.test_group_model import Model
 from tests.simulation.mutants import Mutant, Patch
 
 EXAMPLES_PER_SEED: Final = 25
-MAX_SEEDS: Final = 20
+MAX_SEEDS: Final = 40
 GROUP_MUTANTS: list[Mutant] = []
 
 
@@ -86,12 +86,12 @@ def offsets_are_shown_before_they_are_committed(patch: Patch) -> None:
     patch.setattr(offset_fetch, "Reply", hasty)
 
 
-@group_mutant(10)
+@group_mutant(7)
 def a_removed_offset_is_still_pending(patch: Patch) -> None:
     patch.setattr(PendingOffsets, "remove", lambda *_: None)
 
 
-@group_mutant(2)
+@group_mutant()
 def the_last_marker_wins_whatever_was_written_when(patch: Patch) -> None:
     patch.setattr(PendingOffsets, "_beat", lambda *_: None)
 
@@ -111,7 +111,7 @@ def offsets_of_a_topic_that_is_read_expire(patch: Patch) -> None:
 # ---- classic groups ----------------------------------------------------------------------------------------
 
 
-@group_mutant(1)
+@group_mutant(11)
 def assignments_are_given_out_before_they_are_committed(patch: Patch) -> None:
     sync = coordinator.sync_group
 
@@ -142,7 +142,7 @@ def partitions_are_given_while_others_own_them(patch: Patch) -> None:
     patch.setattr(ConsumerGroup, "owner_epoch", lambda *_: NO_OWNER)
 
 
-@group_mutant(1)
+@group_mutant()
 def members_go_on_before_they_gave_up_what_they_should(patch: Patch) -> None:
     patch.setattr(reconciliation, "owns_any", lambda *_: False)
 
@@ -167,7 +167,7 @@ def an_expression_outlives_its_last_subscriber(patch: Patch) -> None:
     patch.setattr(consumer_heartbeat, "change_regex", keep)
 
 
-@group_mutant(2)
+@group_mutant(12)
 def what_a_member_owns_is_free_when_it_is_away(patch: Patch) -> None:
     own = ConsumerGroup._own
 
@@ -201,7 +201,7 @@ def who_is_out_leaves_the_epoch_as_it_is(patch: Patch) -> None:
     )
 
 
-@group_mutant(6)
+@group_mutant(2)
 def other_topics_are_no_new_epoch(patch: Patch) -> None:
     bump = member_change.bump_epoch
 
