@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -52,6 +53,26 @@ def consume(shell: Shell, topic: str, count: int, *arguments: str) -> list[str]:
         *("--formatter-property", "print.key=true", *arguments),
     )
     return sorted(line for line in printed.splitlines() if line.startswith("key-"))
+
+
+def formatted(shell: Shell, formatter: str, group: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Keys and values of a group's records as a formatter of the console consumer reads them, in order."""
+    printed = shell.run(
+        "kafka-console-consumer",
+        *("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "3000"),
+        *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
+    )
+    # They are printed without anything between them.
+    starts = [match.start() for match in re.finditer(r'\{"key":\{"type":', printed.text)]
+    records = [json.JSONDecoder().raw_decode(printed.text, start)[0] for start in starts]
+    rows = [(one["key"]["data"], one["value"] and one["value"]["data"]) for one in records]
+    return [(key, value) for key, value in rows if key["group"] == group]
+
+
+def last_values(rows: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[dict[str, Any]]:
+    """The last value of each key, tombstones left out."""
+    newest = {json.dumps(key): value for key, value in rows}
+    return [value for value in newest.values() if value is not None]
 
 
 def test_kafka_topics(shell: Shell, topic: str) -> None:
@@ -203,6 +224,11 @@ def test_kafka_consumer_groups(shell: Shell, topic: str) -> None:
     rows = [line.split() for line in described.splitlines() if topic in line]
     assert {row[2]: row[5] for row in rows} == {"0": "0", "1": "0"}, "no lag"
     assert "Empty" in shell.ok("kafka-consumer-groups", "--describe", *of_group, "--state")
+    committed = formatted(shell, "OffsetsMessageFormatter", group)
+    assert {(key["topic"], key["partition"]) for key, _ in committed} == {(topic, 0), (topic, 1)}
+    assert sum(value["offset"] for value in last_values(committed)) == 6
+    (kept,) = last_values(formatted(shell, "GroupMetadataMessageFormatter", group))
+    assert (kept["protocolType"], kept["members"]) == ("consumer", [])
     reset = shell.ok(
         "kafka-consumer-groups", "--reset-offsets", *of_group, "--topic", topic, "--to-earliest", "--execute"
     )
