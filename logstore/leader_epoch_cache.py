@@ -2,8 +2,8 @@
 (KIP-101).
 
 The entries are in `leader-epoch-checkpoint`, whose format `checkpoint` has. The file is replaced at each
-change without waiting for the disk: what a power cut takes from it is in the headers of batches above the
-recovery point, which recovery reads again.
+change without waiting for the disk: what a power cut takes from it, or leaves in it of batches that are gone,
+is told by the headers above the recovery point, which recovery reads again.
 """
 
 from bisect import bisect_right

@@ -259,6 +259,10 @@ class _Loader:
             reason = None if is_unflushed else segment.problem()
             if reason is not None:
                 self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
+            if is_unflushed:
+                # Their file may be newer than these batches, which a power cut took back to before they were
+                # cut and written again in another reign.
+                self._epochs.truncate_from_end(segment.base_offset)
             if is_unflushed or reason is not None:
                 # What follows a flushed segment was not written into the void: it stays, whatever this one
                 # lost.

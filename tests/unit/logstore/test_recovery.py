@@ -217,6 +217,23 @@ def test_lost_epochs_are_found_in_the_batches(content: bytes | None) -> None:
     assert epochs_of(open_log(disk, config=CONFIG, clean_shutdown=True)) == epochs
 
 
+def test_batches_that_a_power_cut_brought_back_bring_their_epoch_back() -> None:
+    """They had been cut and written again in the next reign, and only the file of the epochs shows that."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log, 3, epoch=4)
+    append(log, 2, epoch=5)
+    before = files(disk)[f"{0:020d}.log"], epochs_of(log)
+    log.truncate_to(3, now_ms=NOW_MS)
+    append(log, 2, epoch=6)
+    assert epochs_of(log) != before[1]
+    disk.write_file(DIRECTORY / f"{0:020d}.log", before[0], sync=True)
+
+    again = open_log(disk)
+
+    assert (again.log_end_offset, epochs_of(again)) == (5, before[1])
+
+
 def test_preallocated_zeros_are_cut() -> None:
     disk = MemoryDisk()
     log = open_log(disk, config=LogConfig(preallocate=True, segment_bytes=5000))
