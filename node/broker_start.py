@@ -208,6 +208,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         on_cut_off=broker.set_cut_off,
         is_quorum_gone=lambda: broker.is_quorum_gone(_voter_ids(broker)),
     )
+    broker.meet_brokers(broker.metadata.image, _everything(broker.metadata.image))
     broker.metadata.add_listener(broker.meet_brokers)
     broker.metadata.add_controller_listener(broker.lifecycle.controller_changed)
     broker.metadata.add_controller_listener(broker.look_for_peers)

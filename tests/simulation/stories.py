@@ -212,6 +212,28 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
     await the_end(simulation)
 
 
+async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answer(
+    simulation: Simulation,
+) -> None:
+    """The follower has heard of one process of it only, and must not wait for the answer of that one."""
+    world = simulation.world
+    leader, _ = await _leader_of(simulation)
+    follower = next(node for node in world.nodes if node is not leader)
+    follower.kill()
+    follower.start()
+    await simulation.wait_until_whole()
+    await asyncio.sleep(1)  # its fetch is at the leader
+
+    leader.lose_power()
+    await asyncio.sleep(0.1)  # nobody has missed it when it is back
+    leader.start()
+    await simulation.wait_until_whole()
+    await _have_lead(simulation, leader.node_id)
+    simulation.workload.add_producer("p", [FIRST], pause_s=0.05, max_records=5)
+    await asyncio.sleep(1)
+    await the_end(simulation)
+
+
 # ---- what stories do -----------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ SEEDS = range(3)
         stories.a_change_of_the_isr_comes_a_second_time,
         stories.a_follower_hears_late_of_two_elections,
         stories.a_leader_dies_when_it_has_deleted_records,
+        stories.a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answer,
     ],
     ids=lambda story: story.__name__,
 )
