@@ -61,7 +61,7 @@ from metadata_raft.quorum import Quorum, QuorumStatus
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.request_control import REMEMBERED
 from node.clock import Clock
-from node.runtime.command_sender import CommandSender, RequestIds
+from node.runtime.command_sender import CommandSender, Leader, RequestIds
 from node.runtime.controller_runtime import ControllerRuntime, Decided
 from node.runtime.encoded_answers import EncodedAnswers
 
@@ -112,7 +112,7 @@ class MetadataRuntime:
         self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
         self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
         self._awaited_count = 0
-        self._leads = asyncio.Event()
+        self._new_leader = asyncio.Event()  # set, and replaced, when a leader of the quorum is known anew
         self.encoded_answers = EncodedAnswers()
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
@@ -186,6 +186,8 @@ class MetadataRuntime:
             await asyncio.sleep(TICK_S)
             if self.controller_id != self._known_controller:
                 self._known_controller = self.controller_id
+                if self._known_controller != -1:
+                    self._tell_new_leader()
                 for listener in self._controller_listeners:
                     listener()
             if self._quorum.is_leader:
@@ -285,42 +287,45 @@ class MetadataRuntime:
     async def _submit(self, command: Command, sequence: int | None, deadline: float) -> Reply:
         loop = get_running_loop()
         backoff_s = self._retry_backoff_s
-        broker_epoch, asked_last = self.broker_epoch, -1
+        broker_epoch, asked_last = self.broker_epoch, Leader(-1, -1)
         while True:
             request = None if sequence is None else self._ids.request(broker_epoch, sequence)
+            new_leader = self._new_leader
             try:
                 if self._quorum.is_leader:
                     return (await self._controller.decide(command, request)).reply
                 asked_last = self._whom_to_ask(asked_last)
-                decided = await self._ask(asked_last, command, request, deadline)
+                decided = await self._ask(asked_last.node_id, command, request, deadline)
                 await self._wait_for(decided.offset, deadline)
                 return decided.reply
             except KafkaError as error:
                 if error.code not in _RETRIED or loop.time() + backoff_s >= deadline:
                     raise _told(error) from None
-            await self._pause(backoff_s * (0.5 + self._chance.random() / 2))
-            backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+            try:
+                async with asyncio.timeout(backoff_s * (0.5 + self._chance.random() / 2)):
+                    await new_leader.wait()
+                backoff_s = self._retry_backoff_s
+            except TimeoutError:
+                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
-    async def _pause(self, pause_s: float) -> None:
-        """Wait before a command is sent again; no longer than until this node comes to lead."""
-        if self._leads.is_set():  # It led already, and could not do it: to wait for that would be no pause.
-            await asyncio.sleep(pause_s)
-            return
-        try:
-            async with asyncio.timeout(pause_s):
-                await self._leads.wait()
-        except TimeoutError:
-            pass
+    def _tell_new_leader(self) -> None:
+        """Commands that wait to be sent again wait no longer: a heartbeat that comes late is none."""
+        self._new_leader.set()
+        self._new_leader = asyncio.Event()
 
-    def _whom_to_ask(self, asked_last: int) -> int:
-        """The leader, as far as that is known; else another voter than before, who may know."""
-        leader_id = self._quorum.leader_id
-        if self._sender is not None and self._sender.hint.epoch > self._quorum.epoch:
-            leader_id = self._sender.hint.node_id
-        if leader_id not in (-1, self.broker_id, asked_last):
-            return leader_id
-        others = [one for one in self._voters() if one not in (self.broker_id, asked_last)]
-        return self._chance.choice(others) if others else leader_id
+    def _whom_to_ask(self, asked_last: Leader) -> Leader:
+        """The leader, as far as that is known; else, as of epoch -1, another voter than before, who may know.
+
+        Whoever was not asked as the leader of this epoch may well have come to lead it since.
+        """
+        known = Leader(self._quorum.epoch, self._quorum.leader_id)
+        if self._sender is not None and self._sender.hint.epoch > known.epoch:
+            known = self._sender.hint
+        refused = asked_last.node_id if known.epoch <= asked_last.epoch else -1
+        if known.node_id not in (-1, self.broker_id, refused):
+            return known
+        others = [one for one in self._voters() if one not in (self.broker_id, asked_last.node_id)]
+        return Leader(-1, self._chance.choice(others)) if others else known
 
     async def _ask(
         self, node_id: int, command: Command, request: RequestId | None, deadline: float
@@ -368,7 +373,7 @@ class MetadataRuntime:
 
     def handle_leadership(self, epoch: int) -> None:
         """Decide from what is committed."""
-        self._leads.set()
+        self._tell_new_leader()
         # Voters hear of the new leader at once, so one that has no connection here will make one now.
         dialling_until_s = get_running_loop().time() + FIRST_DIAL_S
         lost_at_s = dict.fromkeys(self._voters(), dialling_until_s) | self._lost_at_s
@@ -387,7 +392,6 @@ class MetadataRuntime:
 
     def handle_resignation(self, detail: str) -> None:
         """The commands under way here fail; `submit` and their senders ask the next leader."""
-        self._leads.clear()
         self._controller.resign(detail)
 
     def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:

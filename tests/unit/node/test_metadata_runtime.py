@@ -1,14 +1,22 @@
 """The metadata runtime: when a command is answered, and what becomes of it when the quorum changes hands."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import AddRaftVoter, CreateTopics, NewTopic, RemoveRaftVoter, VoterListener
+from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.delta import replay_batch
+from metadata_raft.quorum_memory import MemoryQuorum
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import FeatureLevelRecord
+from node.clock import ManualClock
+from node.runtime.command_sender import CommandSender, Leader
+from node.runtime.controller_runtime import Decided
+from node.runtime.metadata_runtime import MetadataRuntime
+from tests.unit.metadata_raft.metadata_world import EMPTY
 from tests.unit.node.metadata_node import MetadataNode
 
 
@@ -102,6 +110,51 @@ def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() 
         await turns()
         node.quorum.commit()
         assert (await again).topics[0].error_code == ErrorCode.NONE
+
+    asyncio.run(scene())
+
+
+class Voters:
+    """The way to the other voters, of which none leads; `asked` are those that were asked."""
+
+    def __init__(self) -> None:
+        self.hint = Leader(-1, -1)
+        self.asked: list[int] = []
+
+    async def send(self, node_id: int, command: object, request: object, timeout_s: float) -> Decided:
+        self.asked.append(node_id)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
+
+
+def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> None:
+    """A heartbeat that waits for its turn meanwhile comes too late, and a broker that lives is fenced."""
+
+    async def scene() -> None:
+        quorum, voters = MemoryQuorum(), Voters()
+        metadata = MetadataRuntime(
+            quorum=quorum,
+            image=EMPTY,
+            config=ControllerConfig(),
+            clock=ManualClock(),
+            broker_id=0,
+            sender=cast(CommandSender, voters),
+            voters=lambda: (0, 1, 2),
+            retry_backoff_ms=3_600_000,
+        )
+        quorum.lose_leadership()
+        ticking = asyncio.ensure_future(metadata._tick_for_ever())
+        asking = asyncio.ensure_future(metadata.submit(create("a"), timeout_ms=86_400_000))
+        while not voters.asked:
+            await asyncio.sleep(0)
+        quorum.leader_id, quorum.epoch = voters.asked[0], quorum.epoch + 1
+
+        async with asyncio.timeout(60):
+            while len(voters.asked) < 2:
+                await asyncio.sleep(0.01)
+
+        assert voters.asked[1] == voters.asked[0]
+        asking.cancel()
+        ticking.cancel()
 
     asyncio.run(scene())
 
