@@ -165,8 +165,6 @@ async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None
     await _have_lead(simulation, second_id)
     news_of_second = _HeldNews(second)
     await _have_lead(simulation, first_id)
-    leader, partition = await _leader_of(simulation)
-    assert leader.node_id == first_id
     await asyncio.sleep(10)
 
     news_of_last.tell_until(lambda one: one.leader == second_id)
@@ -294,7 +292,7 @@ def fetch_again(node: VirtualNode) -> None:
 
 
 async def _have_lead(simulation: Simulation, node_id: int) -> None:
-    """Make this node the preferred leader of the first partition, and have it elected."""
+    """Have this node preferred and elected as leader of the first partition, and wait until it leads."""
     client = simulation.admin_client
     _, partition = await _leader_of(simulation)
     others = [one for one in partition.assignment.replicas if one != node_id]
@@ -304,6 +302,8 @@ async def _have_lead(simulation: Simulation, node_id: int) -> None:
         await admin_requests.elect_preferred_leader(client, FIRST)
 
     await simulation.world.spawn(simulation.admin, ask())
+    node = simulation.world.nodes[node_id]
+    await _until(lambda: any(one.is_leader for on, one in replicas_of(simulation.world, FIRST) if on is node))
 
 
 class _HeldNews:
