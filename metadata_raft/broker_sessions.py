@@ -26,7 +26,7 @@ class Session:
 
     broker_epoch: int
     last_contact_ms: int
-    heard_since_ms: int = NEVER  # its first heartbeat of this reign, or after a silence
+    heard_since_ms: int = NEVER  # its first heartbeat of this reign, after a silence or a fall
     metadata_offset: int = -1  # what the broker said it has applied
     is_stuck: bool = False  # it said so twice, and there is more
     shutdown_offset: int = -1  # everybody must have applied so much before the broker may go; -1 for none
@@ -79,6 +79,12 @@ class BrokerSessions:
         # Behind `now_ms` where there is no grace: until then a session lasts, that included.
         session.reconnect_until_ms = min(session.reconnect_until_ms, now_ms + grace_ms - (not grace_ms))
 
+    def doubt_others(self, broker_id: int) -> None:
+        """A broker falls: who was heard of before that may have fallen with it, and must be heard again."""
+        for other_id, session in self._sessions.items():
+            if other_id != broker_id:
+                session.heard_since_ms = NEVER
+
     def is_alive(self, image: MetadataImage, broker_id: int, now_ms: int, timeout_ms: int) -> bool:
         """Whether a broker was heard of lately enough."""
         session = self.of(image, broker_id, now_ms)
@@ -102,7 +108,7 @@ class BrokerSessions:
         )
 
     def absent(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> frozenset[int]:
-        """The brokers that count as up, and of which nothing was heard in this reign or for too long."""
+        """The brokers that count as up, and were not heard of in this reign, since a fall, or lately."""
         return frozenset(
             broker_id
             for broker_id, broker in image.brokers.items()

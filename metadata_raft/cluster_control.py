@@ -110,7 +110,11 @@ def register_broker(
             if must_leave
             else sessions.absent(image, now_ms, timeout_ms)
         )
-        records.extend(leaders_after_fence(image, known.broker_id, config, unheard, for_good=must_leave))
+        records.extend(
+            leaders_after_fence(
+                image, known.broker_id, config, unheard, for_good=must_leave, doubts_last=not known.fenced
+            )
+        )
         if not known.fenced:
             records.append(_fence(known))
     broker_epoch = image.version + 1 + len(records)
@@ -266,10 +270,16 @@ def broker_connection_lost(
 
 
 def fence_records(
-    image: MetadataImage, broker: BrokerImage, config: ControllerConfig, absent: Set[int] = frozenset()
+    image: MetadataImage,
+    broker: BrokerImage,
+    config: ControllerConfig,
+    absent: Set[int] = frozenset(),
+    *,
+    doubts_last: bool = False,
 ) -> list[MetadataRecord]:
     """A broker is not believed any more: it leads nothing and is in no ISR in which another one is up."""
-    return [*leaders_after_fence(image, broker.broker_id, config, absent), _fence(broker)]
+    changes = leaders_after_fence(image, broker.broker_id, config, absent, doubts_last=doubts_last)
+    return [*changes, _fence(broker)]
 
 
 def _fence(broker: BrokerImage) -> BrokerRegistrationChangeRecord:

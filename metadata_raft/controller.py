@@ -128,7 +128,8 @@ class Controller:
         stale = self._sessions.stale_broker(self.image, now_ms, timeout_ms)
         if stale is not None:
             absent = self._sessions.absent(self.image, now_ms, timeout_ms)
-            return Due(fence_records(self.image, self.image.brokers[stale], self.config, absent))
+            broker = self.image.brokers[stale]
+            return Due(fence_records(self.image, broker, self.config, absent, doubts_last=True))
         records = self._elections.due(self.image, self.config, now_ms)
         return Due(records) if records else None
 
@@ -139,7 +140,12 @@ class Controller:
     def replay(self, batch: MetadataBatch) -> MetadataChanges:
         """Make the records of one decision true."""
         assert batch.base_offset == self.image.version + 1, "a batch does not follow its image"
+        before = self.image.brokers
         self.image, changes = replay_batch(self.image, batch)
+        for broker_id in changes.brokers & before.keys():
+            broker = self.image.brokers.get(broker_id)
+            if before[broker_id].is_active and (broker is None or broker.fenced):
+                self._sessions.doubt_others(broker_id)
         if changes.configs:
             self._elections.settings_changed()
         return changes

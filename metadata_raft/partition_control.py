@@ -101,12 +101,14 @@ def leaders_after_fence(
     absent: Set[int] = frozenset(),
     *,
     for_good: bool = False,
+    doubts_last: bool = False,
 ) -> Iterator[PartitionChangeRecord]:
     """Take a broker that falls or shuts down out of every ISR and elect others.
 
     Where nobody in sync is left that is up, or all the others are `absent`, the ISR stays as it is and nobody
-    leads: all of them have every acknowledged record, so whoever is heard again first may lead. One that goes
-    `for_good`, or comes back as another process, stays only where it is the last.
+    leads: all of them have every acknowledged record, so whoever is heard again first may lead. With
+    `doubts_last` that holds too where one other alone is not `absent`: it may have lost its power just now.
+    One that goes `for_good`, or comes back as another process, stays only where it is the last.
     """
     for topic in image.topics.by_name.values():
         election: Election | None = None
@@ -116,7 +118,14 @@ def leaders_after_fence(
             if election is None:
                 election = online_election(image, topic.name, config)
             change = _leave(
-                image, topic.topic_id, partition, broker_id, election, absent=absent, must_leave=for_good
+                image,
+                topic.topic_id,
+                partition,
+                broker_id,
+                election,
+                absent=absent,
+                must_leave=for_good,
+                doubts_last=doubts_last,
             )
             if change is not None:
                 yield change
@@ -238,12 +247,15 @@ def _leave(
     absent: Set[int] = frozenset(),
     must_leave: bool = False,
     may_empty: bool = False,
+    doubts_last: bool = False,
 ) -> PartitionChangeRecord | None:
     if broker_id not in partition.isr:
         return None
     isr = [replica for replica in partition.isr if replica != broker_id]
-    if not must_leave and not any(one not in absent and is_up(image, one) for one in isr):
+    alive = [replica for replica in isr if replica not in absent and is_up(image, replica)]
+    if not must_leave and len(alive) <= doubts_last:
         isr = list(partition.isr)
+        absent = {*absent, *alive}
     return change_partition(
         image,
         topic_id,

@@ -1,7 +1,7 @@
 """Faults in an order that chance seldom finds: each was a fault of ours, or is one of a mutant."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from logstore.errors import KafkaError
@@ -232,6 +232,28 @@ async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answ
     await the_end(simulation)
 
 
+async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulation) -> None:
+    """Nobody has missed the leader yet; it comes back first, without what it had not synced."""
+    world = simulation.world
+    assert world.nodes[0].broker is not None
+    controller_id = world.nodes[0].broker.metadata.controller_id
+    pair = [node.node_id for node in world.nodes if node.node_id != controller_id]
+    await world.spawn(simulation.admin, admin_requests.reassign(simulation.admin_client, FIRST, pair))
+    await _until(lambda: any(_are_in_sync(one, pair) for _, one in replicas_of(world, FIRST)))
+    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    await asyncio.sleep(3)
+    leader, _ = await _leader_of(simulation)
+    follower = next(world.nodes[one] for one in pair if one != leader.node_id)
+
+    leader.lose_power()
+    follower.kill()
+    await asyncio.sleep(1)
+    leader.start()
+    await asyncio.sleep(10)
+    follower.start()
+    await the_end(simulation)
+
+
 # ---- what stories do -----------------------------------------------------------------------------------
 
 
@@ -289,6 +311,16 @@ def fetch_again(node: VirtualNode) -> None:
     assert node.broker is not None
     for fetcher in node.broker.replication.fetchers:
         fetcher.__dict__.pop("fetch", None)
+
+
+def _are_in_sync(partition: Partition, node_ids: Sequence[int]) -> bool:
+    """Whether these, and no others, are the replicas and in sync, as the leader of the partition knows."""
+    assignment = partition.assignment
+    return (
+        partition.is_leader
+        and set(assignment.replicas) == set(node_ids)
+        and set(assignment.in_sync_replicas) == set(node_ids)
+    )
 
 
 async def _have_lead(simulation: Simulation, node_id: int) -> None:

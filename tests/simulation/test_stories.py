@@ -28,6 +28,11 @@ def test_three_nodes(story: stories.Story) -> None:
         Simulation(seed, Options()).play(story)
 
 
+def test_a_follower_dies_when_its_leader_has_lost_its_power() -> None:
+    for seed in SEEDS:
+        Simulation(seed, Options(replicas=2)).play(stories.a_follower_dies_when_its_leader_has_lost_its_power)
+
+
 @pytest.mark.parametrize("story", group_stories.STORIES, ids=lambda story: story.__name__)
 def test_groups_outlive_their_coordinator(story: stories.Story) -> None:
     for seed in SEEDS:

@@ -174,6 +174,7 @@ def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> N
     world.now_ms += 1
 
     ticks = [world.tick() for _ in range(3)]
+    world.heartbeat(0)
 
     assert not at_the_timeout and ticks == [True, True, False]
     assert [world.image.brokers[broker_id].fenced for broker_id in range(3)] == [False, True, True]
@@ -220,6 +221,7 @@ def test_a_dropped_connection_is_fenced_after_a_short_grace() -> None:
     world.now_ms += 1
 
     assert not within and world.tick()
+    world.heartbeat(2)
 
     assert partition(world).leader == 2
 
@@ -230,7 +232,49 @@ def test_a_process_that_is_gone_is_fenced_at_once() -> None:
 
     world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
 
-    assert world.tick() and partition(world).leader == 2
+    assert world.tick()
+    world.heartbeat(2)
+    assert partition(world).leader == 2
+
+
+def test_the_last_in_sync_leads_and_leads_alone_when_it_is_heard_after_the_others_fell() -> None:
+    """It may have lost its power just now, and with it what the one that falls still has."""
+    world = with_topic(1, 2)
+    epoch = world.image.brokers[1].broker_epoch
+    world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
+    world.tick()
+    unsure = partition(world)
+
+    world.heartbeat(2)
+
+    assert (unsure.leader, unsure.isr) == (NO_LEADER, (1, 2))
+    assert (partition(world).leader, partition(world).isr) == (2, (2,))
+
+
+def test_a_leader_that_may_have_lost_its_power_does_not_keep_a_follower_that_fell_out() -> None:
+    world = with_topic(1, 2)
+    epoch = world.image.brokers[2].broker_epoch
+    world.submit(BrokerConnectionLost(broker_id=2, broker_epoch=epoch, is_gone=True))
+    world.tick()
+    unsure = partition(world)
+
+    world.start_broker(1, page_cache_id=NEXT_BOOT)
+    lost = partition(world)
+    world.start_broker(2)
+
+    assert (unsure.leader, unsure.isr) == (1, (1, 2))
+    assert (lost.leader, lost.isr) == (NO_LEADER, (2,))
+    assert partition(world).leader == 2
+
+
+def test_where_two_others_live_the_next_one_leads_at_once() -> None:
+    world = with_topic(1, 2, 0)
+    epoch = world.image.brokers[1].broker_epoch
+    world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
+
+    assert world.tick()
+
+    assert (partition(world).leader, partition(world).isr) == (2, (2, 0))
 
 
 def test_a_broker_that_comes_back_in_time_stays() -> None:
@@ -280,6 +324,7 @@ def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
     world.now_ms += 1
 
     assert not before and world.tick() and not world.tick()
+    world.heartbeat(2)
     assert partition(world).leader == 2
 
 
@@ -384,6 +429,7 @@ def returns(world: MetadataWorld, **what_it_says: Any) -> None:
     world.heartbeat(1)
     while world.tick():
         pass
+    world.heartbeat(1)
 
 
 def test_after_all_were_killed_the_first_that_returns_leads_if_its_host_ran_on() -> None:
@@ -402,13 +448,23 @@ def test_after_all_lost_power_it_waits_for_the_last() -> None:
     assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (0, 2))
 
 
-def test_one_whose_host_ran_on_leaves_the_isr_all_the_same_where_another_lives() -> None:
+def test_one_whose_host_ran_on_leaves_the_isr_all_the_same_where_two_others_live() -> None:
+    world = all_die()
+    world.heartbeat(0)
+    world.heartbeat(2)
+
+    world.start_broker(1, page_cache_id=HOST)
+
+    assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
+
+
+def test_one_whose_host_ran_on_stays_where_one_other_may_have_lost_its_power() -> None:
     world = all_die()
     world.heartbeat(0)
 
     world.start_broker(1, page_cache_id=HOST)
 
-    assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
+    assert (partition(world).leader, partition(world).isr) == (0, (0, 1, 2))
 
 
 def test_a_host_that_cannot_tell_whether_it_was_restarted_proves_nothing() -> None:
