@@ -217,12 +217,12 @@ def commands_that_are_sent_again_are_carried_out_again(patch: Patch) -> None:
 # ---- replication -------------------------------------------------------------------------------------------
 
 
-@mutant(REPLICAS, 5)
+@mutant(REPLICAS, 6, 12)
 def the_high_watermark_does_not_wait_for_the_isr(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", lambda isr, leader_end_offset, **_: leader_end_offset)
 
 
-@mutant(REPLICAS, 9)
+@mutant(REPLICAS, 16, 24)
 def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
     def fastest(isr: InSyncReplicas, leader_end_offset: int, **_: Any) -> int:
         return max((one.log_end_offset for one in isr.followers.values()), default=leader_end_offset)
@@ -254,7 +254,7 @@ def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_expansion", propose_anybody)
 
 
-@mutant(REPLICAS)
+@mutant(REPLICAS, 6, 9)
 def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> None:
     want = FollowedPartition.want
 
@@ -314,7 +314,7 @@ def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
 # ---- the controller ----------------------------------------------------------------------------------------
 
 
-@mutant(FALLS, 3)
+@mutant(FALLS, 2, 27)
 def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 
