@@ -246,7 +246,8 @@ def broker_heartbeat(
         absent = sessions.absent(image, now_ms, config.broker_session_timeout_ms)
         records = _transition(image, broker, following, config, absent)
     elif current is _UNFENCED and session.heard_since_ms == now_ms:
-        records = list(leaders_after_unfence(image, broker.broker_id, config))
+        absent = sessions.absent(image, now_ms, config.broker_session_timeout_ms)
+        records = list(leaders_after_unfence(image, broker.broker_id, config, absent))
     if following is _LEAVING and current is not _LEAVING:
         session.shutdown_offset = image.version + len(records)
     reply = BrokerHeartbeatReply(
@@ -355,7 +356,7 @@ def _transition(
             unfence = BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=FencingChange.UNFENCE
             )
-            return [unfence, *leaders_after_unfence(image, broker.broker_id, config)]
+            return [unfence, *leaders_after_unfence(image, broker.broker_id, config, absent)]
         case BrokerControlState.CONTROLLED_SHUTDOWN:
             leave = BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=1

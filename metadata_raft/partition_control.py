@@ -195,10 +195,11 @@ def _begins_anew(broker: BrokerImage, partition: PartitionImage) -> bool:
 
 
 def leaders_after_unfence(
-    image: MetadataImage, broker_id: int, config: ControllerConfig
+    image: MetadataImage, broker_id: int, config: ControllerConfig, absent: Set[int] = frozenset()
 ) -> Iterator[PartitionChangeRecord]:
     """Elect a broker that comes up, or is heard of for the first time, wherever it may lead and nobody does.
 
+    Nobody who is `absent` begins to lead because of it.
     Where it leads already, those that fell when it was not sure to live leave the ISR.
     """
     for topic, partition in partitions_of(image, broker_id):
@@ -213,7 +214,9 @@ def leaders_after_unfence(
                 image,
                 topic.topic_id,
                 partition,
-                is_acceptable=leader_acceptor(image, partition, with_broker=broker_id),
+                is_acceptable=leader_acceptor(
+                    image, partition, with_broker=broker_id, absent=absent - {broker_id}
+                ),
                 election=online_election(image, topic.name, config),
             )
             if change is not None:

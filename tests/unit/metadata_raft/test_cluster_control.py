@@ -267,6 +267,20 @@ def test_a_leader_that_may_have_lost_its_power_does_not_keep_a_follower_that_fel
     assert partition(world).leader == 2
 
 
+def test_one_that_may_have_lost_its_power_does_not_lead_because_another_comes_up() -> None:
+    world = with_topic(1, 2, 0)
+    for broker_id in (0, 1):
+        epoch = world.image.brokers[broker_id].broker_epoch
+        world.heartbeat(1)
+        world.heartbeat(2)
+        world.submit(BrokerConnectionLost(broker_id=broker_id, broker_epoch=epoch, is_gone=True))
+        world.tick()
+
+    world.start_broker(0)
+
+    assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (1, 2))
+
+
 def test_where_two_others_live_the_next_one_leads_at_once() -> None:
     world = with_topic(1, 2, 0)
     epoch = world.image.brokers[1].broker_epoch
