@@ -7,7 +7,6 @@ from metadata_raft.commands import ConfigChange, ConfigOperation
 from metadata_raft.records import ConfigResourceType
 from node.kafka_api.config_resources import alter_resources
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import listed
 from node.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -22,25 +21,16 @@ if TYPE_CHECKING:
 async def handle(
     broker: "Broker", context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    wanted = ((one.resource_type, one.resource_name, _changes(one)) for one in request.resources)
-    resources = await listed(wanted, is_large=context.is_large)
-    results = await alter_resources(
+    responses = await alter_resources(
         broker,
-        resources,
+        context,
+        request.resources,
+        _changes,
+        AlterConfigsResourceResponse,
         replace_all=True,
         validate_only=request.validate_only,
-        is_large=context.is_large,
     )
-    answered = (
-        AlterConfigsResourceResponse(
-            error_code=result.error_code,
-            error_message=result.error_message,
-            resource_type=number,
-            resource_name=name,
-        )
-        for (number, name, _), result in zip(resources, results, strict=True)
-    )
-    return AlterConfigsResponse(responses=await listed(answered, is_large=context.is_large))
+    return AlterConfigsResponse(responses=responses)
 
 
 def _changes(resource: AlterConfigsResource) -> list[ConfigChange] | KafkaError:

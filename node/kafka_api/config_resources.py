@@ -1,14 +1,14 @@
 """What AlterConfigs and IncrementalAlterConfigs share: from resource numbers to one command."""
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import starmap
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import AlterConfigs, ConfigChange, ResourceChanges, ResourceResult
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
+from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import listed
 
 if TYPE_CHECKING:
@@ -37,21 +37,37 @@ def checked_resource_type(broker: "Broker", number: int, name: str) -> ConfigRes
     return kind
 
 
+class Resource(Protocol):
+    """What a request says about the resource that it changes."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+R = TypeVar("R", bound=Resource)
+A = TypeVar("A")
+
+
 async def alter_resources(
     broker: "Broker",
-    resources: Sequence[tuple[int, str, Sequence[ConfigChange] | KafkaError]],
+    context: RequestContext,
+    resources: Sequence[R],
+    changes_of: Callable[[R], Sequence[ConfigChange] | KafkaError],
+    answer: Callable[..., A],
     *,
     replace_all: bool,
     validate_only: bool,
-    is_large: bool,
-) -> list[ResourceResult]:
-    """The result of each (type, name, changes), in order; a resource that is refused here goes no further."""
-    times = Counter((number, name) for number, name, _ in resources)
+) -> list[A]:
+    """The answer to each resource, in order; one that is refused here goes no further."""
+    times = Counter((one.resource_type, one.resource_name) for one in resources)
 
-    def judged(
-        number: int, name: str, changes: Sequence[ConfigChange] | KafkaError
-    ) -> ResourceChanges | ResourceResult:
+    def judged(resource: R) -> ResourceChanges | ResourceResult:
+        number, name = resource.resource_type, resource.resource_name
         try:
+            changes = changes_of(resource)
             if isinstance(changes, KafkaError):
                 raise changes
             if times[number, name] > 1:
@@ -63,10 +79,20 @@ async def alter_resources(
             resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all
         )
 
-    outcomes = await listed(starmap(judged, resources), is_large=is_large)
+    outcomes = await listed(map(judged, resources), is_large=context.is_large)
     accepted = [one for one in outcomes if isinstance(one, ResourceChanges)]
     results = iter(await _submit(broker, accepted, validate_only=validate_only))
-    return [one if isinstance(one, ResourceResult) else next(results) for one in outcomes]
+
+    def answered(resource: R, outcome: ResourceChanges | ResourceResult) -> A:
+        result = outcome if isinstance(outcome, ResourceResult) else next(results)
+        return answer(
+            error_code=result.error_code,
+            error_message=result.error_message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+
+    return await listed(map(answered, resources, outcomes), is_large=context.is_large)
 
 
 async def _submit(
