@@ -5,7 +5,7 @@ an unknown group is GROUP_ID_NOT_FOUND; since 10 topics are named by id alone, a
 UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION, each for itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
@@ -77,18 +77,7 @@ def _commit(broker: "Broker", context: RequestContext, request: OffsetCommitRequ
     if not offsets:
         return build(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
 
-    def make(token: int) -> OffsetCommit:
-        return OffsetCommit(
-            token=token,
-            group_id=request.group_id,
-            generation_id=request.generation_id_or_member_epoch,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            retention_time_ms=request.retention_time_ms,
-            offsets=offsets,
-            unknown_group_is_illegal_generation=context.api_version < FIRST_GROUP_ID_NOT_FOUND_VERSION,
-        )
-
+    make = _commands(context, request, offsets, request.retention_time_ms)
     return broker.groups.ask(request.group_id, make, build)
 
 
@@ -101,6 +90,17 @@ def _commit_packed(
         error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
         return EncodedBody([encode_answer(context.api_version, request, error)])
 
+    return broker.groups.ask(request.group_id, _commands(context, request, offsets), build)
+
+
+def _commands(
+    context: RequestContext,
+    request: OffsetCommitRequest | PackedCommit,
+    offsets: Sequence[OffsetToCommit | PackedOffsets],
+    retention_time_ms: int = -1,
+) -> Callable[[int], OffsetCommit]:
+    """What makes the command of a token; a packed request is of a version without a retention."""
+
     def make(token: int) -> OffsetCommit:
         return OffsetCommit(
             token=token,
@@ -108,11 +108,12 @@ def _commit_packed(
             generation_id=request.generation_id_or_member_epoch,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
+            retention_time_ms=retention_time_ms,
             offsets=offsets,
             unknown_group_is_illegal_generation=context.api_version < FIRST_GROUP_ID_NOT_FOUND_VERSION,
         )
 
-    return broker.groups.ask(request.group_id, make, build)
+    return make
 
 
 def _packed_offsets(
