@@ -14,6 +14,9 @@ from metadata_raft.metadata_version import (
 
 # Whether there are consumer groups (KIP-848): 0 no, 1 yes. Older nodes could not coordinate them.
 GROUP_VERSION: Final = "group.version"
+# How transactions are kept: 0 as Apache Kafka before 4.0 does, 1 with values that can be extended (KIP-890),
+# 2 with an epoch that moves at the end of each.
+TRANSACTION_VERSION: Final = "transaction.version"
 
 # What a node says of itself when it registers.
 SUPPORTED_FEATURES: Final = {

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from logstore.topic_partition import ZERO_UUID, TopicPartition
-from metadata_raft.cluster_features import GROUP_VERSION
+from metadata_raft.cluster_features import GROUP_VERSION, TRANSACTION_VERSION
 from metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
@@ -191,6 +191,11 @@ class MetadataImage:
     def group_version(self) -> int:
         """1 if groups may speak the consumer protocol (KIP-848), else 0."""
         return self.features.get(GROUP_VERSION, 0)
+
+    @property
+    def transaction_version(self) -> int:
+        """By which rules transactions are kept: 0, 1 or 2."""
+        return self.features.get(TRANSACTION_VERSION, 0)
 
     def active_brokers(self) -> list[BrokerImage]:
         """The brokers that are up, by id."""

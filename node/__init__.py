@@ -9,6 +9,7 @@ settings_not_honoured  settings of Apache Kafka that have no effect here
 setting               how the tables of settings are written
 cluster_settings      the table of settings of a node among others: quorum, replication, peers
 group_settings        the table of settings of groups and their offsets, and what they must be to each other
+transaction_settings  the table of settings of transactions
 group_config_def      the settings of single groups, and what holds of them
 broker_settings       the table of broker settings
 config                file, environment and command line into one frozen BrokerConfig

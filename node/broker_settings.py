@@ -23,6 +23,7 @@ from logstore.log_config import BROKER_LOG_KEYS
 from node.cluster_settings import CLUSTER_SETTINGS
 from node.group_settings import GROUP_SETTINGS
 from node.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
+from node.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -326,6 +327,15 @@ def _base_name(name: str) -> str | None:
 
 BROKER_CONFIG_DEF: Final = ConfigDef(
     "broker",
-    (*_IDENTITY, *_NETWORK, *CLUSTER_SETTINGS, *_TOPICS, *_STORAGE, *GROUP_SETTINGS, *BROKER_LOG_KEYS),
+    (
+        *_IDENTITY,
+        *_NETWORK,
+        *CLUSTER_SETTINGS,
+        *_TOPICS,
+        *_STORAGE,
+        *GROUP_SETTINGS,
+        *TRANSACTION_SETTINGS,
+        *BROKER_LOG_KEYS,
+    ),
     base_name=_base_name,
 )

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from groupcoord.transactions.transaction_config import TransactionConfig
 from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
@@ -314,6 +315,23 @@ def coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        max_batch_bytes=config.message_max_bytes,
+    )
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    """What the coordinators of transactions need to know of the configuration."""
+    return TransactionConfig(
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+        transaction_abort_timed_out_transaction_cleanup_interval_ms=(
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        ),
+        transaction_remove_expired_transaction_cleanup_interval_ms=(
+            config.transaction_remove_expired_transaction_cleanup_interval_ms
+        ),
+        transaction_two_phase_commit_enable=config.transaction_two_phase_commit_enable,
+        ottla_transaction_hold_ms=config.ottla_transaction_hold_ms,
         max_batch_bytes=config.message_max_bytes,
     )
 

@@ -245,6 +245,15 @@ _REPLICATION = (
         importance=HIGH,
     ),
     setting(
+        "request.timeout.ms",
+        INT,
+        30_000,
+        "How long this node waits for what it asks others about transactions: to write how one ended, and"
+        " whether one goes on.",
+        at_least(1),
+        importance=HIGH,
+    ),
+    setting(
         "replica.selector.class",
         STRING,
         None,

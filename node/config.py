@@ -76,6 +76,7 @@ class BrokerConfig:
     replica_fetch_response_max_bytes: int
     replica_fetch_backoff_ms: int
     replica_socket_timeout_ms: int
+    request_timeout_ms: int
     replica_selector_class: str | None
     leader_replication_throttled_rate: int
     follower_replication_throttled_rate: int
@@ -138,6 +139,20 @@ class BrokerConfig:
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     offsets_topic_compression_codec: int
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_two_phase_commit_enable: bool
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_segment_bytes: int
+    transaction_partition_verification_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    unstable_api_versions_enable: bool
+    ottla_transaction_hold_ms: int
     compression_type: str
     message_max_bytes: int
     min_insync_replicas: int

@@ -8,7 +8,6 @@ from typing import Final
 
 NOT_HONOURED: Final = frozenset(
     """
-    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name background.threads
     client.quota.callback.class config.providers connection.failed.authentication.delay.ms
@@ -61,7 +60,7 @@ NOT_HONOURED: Final = frozenset(
     remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
     remote.log.reader.max.pending.tasks remote.log.reader.threads remote.log.storage.manager.class.name
     remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-    remote.log.storage.system.enable replica.socket.receive.buffer.bytes request.timeout.ms
+    remote.log.storage.system.enable replica.socket.receive.buffer.bytes
     sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
     sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
@@ -96,11 +95,6 @@ NOT_HONOURED: Final = frozenset(
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password ssl.principal.mapping.rules
     ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
     ssl.truststore.certificates ssl.truststore.password telemetry.max.bytes
-    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-    transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-    transaction.state.log.load.buffer.size transaction.state.log.min.isr
-    transaction.state.log.num.partitions transaction.state.log.replication.factor
-    transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-    transactional.id.expiration.ms unstable.api.versions.enable unstable.feature.versions.enable
+    transaction.state.log.load.buffer.size unstable.feature.versions.enable
     """.split()  # noqa: SIM905 - a table of names reads better without 270 pairs of quotes
 )
