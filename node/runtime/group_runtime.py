@@ -31,8 +31,7 @@ from node.kafka_api.request_context import Aside, Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.group_loader import GroupLoader
-from node.runtime.group_log import Answer
-from node.runtime.group_shard import GroupShard
+from node.runtime.group_shard import Answer, GroupShard
 from node.runtime.group_topics import ImageTopics
 from node.runtime.timer_queue import TimerQueue
 

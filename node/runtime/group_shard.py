@@ -24,11 +24,14 @@ from groupcoord.effects import (
     Noted,
     Refuse,
     Reply,
+    Result,
     RunAside,
     StartTimer,
     TimerKey,
 )
 from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, TxnOffsetCommit
+from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
+from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
 from groupcoord.timer_commands import EndHold
@@ -37,14 +40,16 @@ from logstore.errors import ErrorCode, KafkaError
 from node.clock import Clock
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.coordinator_log import AlikeRows, CoordinatorLog, Row, coordinator_error
 from node.runtime.group_loader import GroupLoader, LoadEndedError
-from node.runtime.group_log import Answer, GroupLog, coordinator_error
 from node.runtime.timer_queue import TimerQueue
 
 # Until what a timer brought is tried again, while too few replicas are in sync.
 WRITE_AGAIN_MS = 1_000
 
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
+
+Answer = Result | KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +84,7 @@ class GroupShard:
         self._threads = threads
         self._forgotten_topics: frozenset[str] = frozenset()  # whose offsets could not be removed yet
         self._new_log = partial(
-            GroupLog,
+            CoordinatorLog[Result],
             partition=partition,
             replicas=replicas,
             clock=clock,
@@ -88,7 +93,7 @@ class GroupShard:
             answer=answer,
             failed=self._drop,
         )
-        self._log: GroupLog | None = None
+        self._log: CoordinatorLog[Result] | None = None
 
     @property
     def is_loaded(self) -> bool:
@@ -231,7 +236,7 @@ class GroupShard:
             match effect:
                 case Append():
                     try:
-                        self._log.append(effect)
+                        self._log.append(_rows(effect.records), effect.producer)
                     except KafkaError as error:
                         self._drop(error, effects[position + 1 :])
                         return
@@ -285,3 +290,14 @@ class GroupShard:
                 self._answer(effect.token, told)
         self.close(ErrorCode.NOT_COORDINATOR, not_appended=told)
         self._failed(self)
+
+
+def _rows(records: Sequence[AppendedRecord]) -> list[Row]:
+    rows: list[Row] = []
+    for record in records:
+        if isinstance(record, CommittedOffsets) and len(set(map(len, record.values))) == 1:
+            key_head = pack_key_head(record.group_id, record.topic)
+            rows.append(AlikeRows(key_head, pack_key_tails(record.partitions), record.values))
+        else:
+            rows += [(encode_key(each), encode_value(each)) for each in opened(record)]
+    return rows

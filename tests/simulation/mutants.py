@@ -33,7 +33,7 @@ from node.replica.follower_fetcher import FollowerFetcher
 from node.replica.follower_state import FollowedPartition
 from node.replica.isr import InSyncReplicas
 from node.replica.partition import Partition
-from node.runtime.group_log import GroupLog
+from node.runtime.coordinator_log import CoordinatorLog
 from node.wire.messages.fetch import FetchPartition
 from tests.simulation import stories
 from tests.simulation.raft import fuzz, schedules
@@ -382,4 +382,6 @@ def a_leader_that_is_left_alone_does_not_sync(patch: Patch) -> None:
 
 @mutant(GROUPS, 6)
 def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
-    patch.setattr(GroupLog, "answer_when_committed", lambda log, token, answer: log._answer(token, answer))
+    patch.setattr(
+        CoordinatorLog, "answer_when_committed", lambda log, token, answer: log._answer(token, answer)
+    )

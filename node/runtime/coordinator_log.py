@@ -1,19 +1,18 @@
-"""What a shard appends to its partition of `__consumer_offsets`, and the answers that wait until it is there.
+"""What a shard of a coordinator appends to its partition, and the answers that wait until it is there.
 
 All that a shard appends in one turn of the event loop becomes one batch, so that a hundred commits that came
-together cost one append and one wait. Each `Append` is in one batch, whole; one of a transaction is a batch
-of its own. An answer leaves when everything that was appended before it is committed, in the order in which
-the answers were given.
+together cost one append and one wait. What is appended at once is in one batch, whole; what belongs to a
+transaction is a batch of its own. An answer leaves when everything that was appended before it is committed,
+in the order in which the answers were given.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from groupcoord.effects import Append, Result
 from groupcoord.offset_commands import Producer
-from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
-from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened, record_size_bytes
 from groupcoord.request_token import Token
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
@@ -26,11 +25,36 @@ from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 
 PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
+# What a record takes beside key and value at most: lengths, attributes, deltas and the count of its headers.
+RECORD_OVERHEAD_BYTES: Final = 32
+# How often whoever waits for as long as it takes looks again, once an answer would have been an error.
+LOOK_AGAIN_S: Final = 0.1
 
-Answer = Result | KafkaError
+A = TypeVar("A")  # what the coordinator answers
+Waiter: TypeAlias = Callable[[KafkaError | None], None]
 
 
-class GroupLog:
+class AlikeRows(NamedTuple):
+    """Records whose keys differ only in their ends; all ends, and all values, are of one length."""
+
+    key_head: bytes
+    key_tails: Sequence[bytes]
+    values: Sequence[bytes]
+
+
+# Key and value of a record, None for a tombstone; or many at once.
+Row: TypeAlias = tuple[bytes, bytes | None] | AlikeRows
+
+
+class _Waiting(NamedTuple):
+    """Who is told when the high watermark is at `end_offset`, or is not for too long."""
+
+    end_offset: int
+    tell: Waiter
+    is_patient: bool  # is not told of a delay
+
+
+class CoordinatorLog(Generic[A]):
     """One reign's appends. `failed` is told when a batch could not be appended; nothing is appended then."""
 
     def __init__(
@@ -42,7 +66,7 @@ class GroupLog:
         commit_timeout_ms: int,
         compression: Compression,
         max_batch_bytes: int,
-        answer: Callable[[Token, Answer], None],
+        answer: Callable[[Token, A | KafkaError], None],
         failed: Callable[[KafkaError], None],
     ) -> None:
         self.leader_epoch = partition.leader_epoch
@@ -58,10 +82,12 @@ class GroupLog:
         self._append_end_offset = partition.log.log_end_offset
         self._batch = OpenBatch()
         self._batch_bytes = 0  # no less than what its records take
-        self._open: list[tuple[Token, Answer]] = []  # answers that wait for the open batch to be appended
+        self._open: list[tuple[Waiter, bool]] = []  # who waits for the open batch; is it patient?
         self._flushing: asyncio.Handle | None = None
-        # Answers that wait for the high watermark to reach an offset, in the order of the offsets.
-        self._uncommitted: deque[tuple[int, Token, Answer]] = deque()
+        # Who waits for the high watermark to reach an offset, in the order of the offsets.
+        self._uncommitted: deque[_Waiting] = deque()
+        self._late: list[_Waiting] = []  # patient, and the time of an answer is over
+        self._looking: asyncio.TimerHandle | None = None
 
     def check(self, producer: Producer | None = None) -> None:
         """Whether the partition would take an append now, in a transaction of `producer`; the error that
@@ -74,35 +100,44 @@ class GroupLog:
         if producer is not None:
             self._partition.log.check_producer_epoch(*producer)
 
-    def append(self, effect: Append) -> None:
+    def append(self, rows: Sequence[Row], producer: Producer | None = None) -> None:
         """Add to the open batch. KafkaError if the one before had to be appended first, and could not be."""
-        size = sum(map(record_size_bytes, effect.records))
-        if self._batch.count and (effect.producer or self._batch_bytes + size > self._max_batch_bytes):
+        size = sum(map(_size_bytes, rows))
+        if self._batch.count and (producer or self._batch_bytes + size > self._max_batch_bytes):
             self.flush()
         now_ms = self._clock.now_ms()
-        for record in effect.records:
-            self._add(record, now_ms)
+        for row in rows:
+            if isinstance(row, AlikeRows):
+                self._batch.append_alike(*row, now_ms)
+            else:
+                self._batch.append(*row, now_ms)
         self._batch_bytes += size
-        if effect.producer is not None:
-            self.flush(effect.producer)
+        if producer is not None:
+            self.flush(producer)
             return
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_soon(self._flush_at_the_end_of_the_turn)
 
-    def _add(self, record: AppendedRecord, now_ms: int) -> None:
-        if isinstance(record, CommittedOffsets) and len(set(map(len, record.values))) == 1:
-            key_head = pack_key_head(record.group_id, record.topic)
-            self._batch.append_alike(key_head, pack_key_tails(record.partitions), record.values, now_ms)
-            return
-        for one in opened(record):
-            self._batch.append(encode_key(one), encode_value(one), now_ms)
+    def answer_when_committed(self, token: Token, answer: A) -> None:
+        """Give an answer when all that was appended so far is committed, perhaps at once; an error if that
+        takes too long.
+        """
+        self._wait(partial(self._give, token, answer), is_patient=False)
 
-    def answer_when_committed(self, token: Token, answer: Answer) -> None:
-        """Give an answer when all that was appended so far is committed, perhaps at once."""
+    def when_committed(self, tell: Waiter) -> None:
+        """Tell None when all that was appended so far is committed, perhaps at once and however long it
+        takes; the error if the reign ends before.
+        """
+        self._wait(tell, is_patient=True)
+
+    def _give(self, token: Token, answer: A, error: KafkaError | None) -> None:
+        self._answer(token, answer if error is None else error)
+
+    def _wait(self, tell: Waiter, *, is_patient: bool) -> None:
         if self._batch.count:
-            self._open.append((token, answer))
+            self._open.append((tell, is_patient))
         else:
-            self._wait_for_watermark([(token, answer)])
+            self._wait_for_watermark([(tell, is_patient)])
 
     def flush(self, producer: Producer | None = None) -> None:
         """Append the open batch, in the transaction of `producer`; KafkaError if that fails, which `close`
@@ -128,21 +163,25 @@ class GroupLog:
             origin=AppendOrigin.COORDINATOR,
         )
         self._append_end_offset = result.last_offset + 1
-        answers, self._open = self._open, []
+        waiting, self._open = self._open, []
         self._batch, self._batch_bytes = OpenBatch(), 0
-        self._wait_for_watermark(answers)
+        self._wait_for_watermark(waiting)
 
     def close(self, error: KafkaError, *, not_appended: KafkaError) -> None:
         """The reign ends: whoever waits gets the error, or the other one if its batch was never appended."""
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
-        waiting = [(token, error) for _, token, _ in self._uncommitted]
-        waiting += [(token, not_appended) for token, _ in self._open]
+        if self._looking is not None:
+            self._looking.cancel()
+        committing = [*self._late, *self._uncommitted]
+        opened = self._open
         self._uncommitted.clear()
-        self._open, self._batch = [], OpenBatch()
-        for token, told in waiting:
-            self._answer(token, told)
+        self._late, self._open, self._batch = [], [], OpenBatch()
+        for each in committing:
+            each.tell(error)
+        for tell, _ in opened:
+            tell(not_appended)
 
     def _flush_at_the_end_of_the_turn(self) -> None:
         self._flushing = None
@@ -151,15 +190,15 @@ class GroupLog:
         except KafkaError as error:
             self._failed(error)
 
-    def _wait_for_watermark(self, answers: list[tuple[Token, Answer]]) -> None:
+    def _wait_for_watermark(self, waiting: list[tuple[Waiter, bool]]) -> None:
         end_offset = self._append_end_offset
         if self._partition.log.high_watermark >= end_offset:
-            for token, answer in answers:
-                self._answer(token, answer)
+            for tell, _ in waiting:
+                tell(None)
             return
-        is_watched = bool(self._uncommitted) and self._uncommitted[-1][0] == end_offset
-        self._uncommitted.extend((end_offset, token, answer) for token, answer in answers)
-        if answers and not is_watched:
+        is_watched = bool(self._uncommitted) and self._uncommitted[-1].end_offset == end_offset
+        self._uncommitted.extend(_Waiting(end_offset, *each) for each in waiting)
+        if waiting and not is_watched:
             place = Place(end_offset, self.leader_epoch)
             future = self._replicas.delay_produce({self._partition: place}, self._commit_timeout_ms)
             future.add_done_callback(lambda done: self._settle(end_offset, done))
@@ -167,15 +206,44 @@ class GroupLog:
     def _settle(self, end_offset: int, done: "asyncio.Future[Mapping[Partition, ErrorCode]]") -> None:
         """The append up to `end_offset` is committed, or it will not be in time."""
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if done.cancelled() else done.result()[self._partition]
-        while self._uncommitted and self._uncommitted[0][0] <= end_offset:
-            _, token, answer = self._uncommitted.popleft()
-            self._answer(token, answer if code is ErrorCode.NONE else coordinator_error(KafkaError(code)))
+        error = None if code is ErrorCode.NONE else coordinator_error(KafkaError(code))
+        while self._uncommitted and self._uncommitted[0].end_offset <= end_offset:
+            each = self._uncommitted.popleft()
+            if error is not None and each.is_patient:
+                self._late.append(each)
+            else:
+                each.tell(error)
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self._failed(KafkaError(code))
+        elif self._late and self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._looking = None
+        if self._partition.leader_epoch != self.leader_epoch or not self._partition.is_leader:
+            self._failed(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
+        high_watermark = self._partition.log.high_watermark
+        late, self._late = self._late, []
+        self._late = [each for each in late if each.end_offset > high_watermark]
+        if self._late:
+            self._looking = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look_again)
+        for each in late:
+            if each.end_offset <= high_watermark:
+                each.tell(None)
+
+
+def _size_bytes(row: Row) -> int:
+    """No less than what a row will take in a batch."""
+    if isinstance(row, AlikeRows):
+        each = len(row.key_head) + len(row.key_tails[0]) + len(row.values[0]) + RECORD_OVERHEAD_BYTES
+        return each * len(row.values)
+    key, value = row
+    return len(key) + (0 if value is None else len(value)) + RECORD_OVERHEAD_BYTES
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:
-    """What a client of the group is told when the partition refused an append; the topic is none of its
+    """What a client of the coordinator is told when the partition refused an append; the topic is none of its
     business.
     """
     match error.code:
