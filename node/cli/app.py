@@ -1,6 +1,6 @@
-"""`ottla`: the command line. This page, `topic_app`, `group_app` and `cluster_app` have the commands and
-their words; what they do is imported when it is needed, so that `--help` answers at once and a node carries
-nothing that only a client needs.
+"""`ottla`: the command line. This page, `topic_app`, `group_app`, `txn_app` and `cluster_app` have the
+commands and their words; what they do is imported when it is needed, so that `--help` answers at once and a
+node carries nothing that only a client needs.
 """
 
 import sys
@@ -26,6 +26,7 @@ from node.cli.command_options import (
 from node.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from node.cli.group_app import group
 from node.cli.topic_app import topic
+from node.cli.txn_app import txn
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -45,6 +46,7 @@ app.add_typer(quorum, name="quorum")
 app.add_typer(broker, name="broker")
 app.add_typer(topic, name="topic")
 app.add_typer(group, name="group")
+app.add_typer(txn, name="txn")
 app.add_typer(log, name="log")
 
 

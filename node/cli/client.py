@@ -25,6 +25,7 @@ CLIENT_ID: Final = "ottla"
 DEFAULT_PORT: Final = 9092
 RETRY_PAUSE_S: Final = 0.1  # Kafka's retry.backoff.ms
 MAX_RETRY_PAUSE_S: Final = 1.0
+GROUP, TRANSACTION = 0, 1  # what has a coordinator, as FindCoordinator numbers it
 
 R = TypeVar("R")
 
@@ -95,17 +96,25 @@ class Client:
 
     async def coordinator(self, group_id: str) -> PeerClient:
         """A connection to the coordinator of a group."""
-        found = await self.retry(lambda: self._find_coordinator(group_id))
+        return await self._coordinator(group_id, GROUP, f"the coordinator of group {group_id}")
+
+    async def transaction_coordinator(self, transactional_id: str) -> PeerClient:
+        """A connection to the coordinator of a transactional id."""
+        subject = f"the coordinator of transactional id {transactional_id}"
+        return await self._coordinator(transactional_id, TRANSACTION, subject)
+
+    async def _coordinator(self, key: str, key_type: int, subject: str) -> PeerClient:
+        found = await self.retry(lambda: self._find_coordinator(key, key_type, subject))
         return await self._connect(found)
 
-    async def _find_coordinator(self, group_id: str) -> tuple[str, int]:
-        request = FindCoordinatorRequest(key=group_id, key_type=0, coordinator_keys=[group_id])
+    async def _find_coordinator(self, key: str, key_type: int, subject: str) -> tuple[str, int]:
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         response = await (await self.any_node()).request(request, FindCoordinatorResponse)
         if not response.coordinators:  # before version 4
-            check(response.error_code, response.error_message, f"the coordinator of group {group_id}")
+            check(response.error_code, response.error_message, subject)
             return response.host, response.port
         one = response.coordinators[0]
-        check(one.error_code, one.error_message, f"the coordinator of group {group_id}")
+        check(one.error_code, one.error_message, subject)
         return one.host, one.port
 
     async def _connect(self, endpoint: tuple[str, int]) -> PeerClient:

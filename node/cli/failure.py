@@ -20,6 +20,7 @@ _ADVICE: Final = {
     ErrorCode.GROUP_ID_NOT_FOUND: "It is not there; `ottla group list` shows all.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "It is not there; `ottla txn list` shows all.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask for access to the group.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask for access to the topic.",
 }

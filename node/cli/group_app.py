@@ -47,8 +47,8 @@ def group_list(
     """List the groups of all brokers."""
     import node.cli.group_commands as commands
 
-    states = commands.parse_words(state, commands.STATES, "state")
-    types = commands.parse_words(group_type, commands.TYPES, "type")
+    states = commands.parse_words(state, commands.STATES, "state of a group")
+    types = commands.parse_words(group_type, commands.TYPES, "type of a group")
     run(lambda: commands.list_all(client_of(bootstrap, timeout), states, types, output == "json"))
 
 

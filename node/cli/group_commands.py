@@ -43,7 +43,7 @@ def parse_words(text: str | None, known: Sequence[str], noun: str) -> list[str]:
     words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
     wrong = [word for word in words if word not in spelled]
     if wrong:
-        raise CommandError(f"{wrong[0]!r} is no {noun} of a group; choose of {', '.join(known)}.", EXIT_USAGE)
+        raise CommandError(f"{wrong[0]!r} is no {noun}; choose of {', '.join(known)}.", EXIT_USAGE)
     return [spelled[word] for word in words]
 
 

@@ -1,10 +1,14 @@
-"""The records of Kafka's internal topics in words: the metadata log and `__consumer_offsets`."""
+"""The records of Kafka's internal topics in words: the metadata log, `__consumer_offsets` and
+`__transaction_state`.
+"""
 
 import json
 from collections.abc import Callable
 
 from groupcoord import record_codec as group_record_codec
 from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
 from logstore.errors import KafkaError
 from logstore.record import Record
 from metadata_raft import record_codec
@@ -50,10 +54,50 @@ def group(record: Record) -> tuple[str | None, str | None]:
     return json.dumps(key), None if decoded.value is None else json.dumps(describe(decoded.value))
 
 
+def transaction(record: Record) -> tuple[str | None, str | None]:
+    """A record of `__transaction_state`; as it is, if it is of a kind that this version does not know."""
+    if record.key is None:
+        return plain(record)
+    try:
+        transactional_id = decode_key(record.key)
+        if transactional_id is None:
+            return plain(record)
+        t = None if record.value is None else decode_value(transactional_id, record.value)
+    except KafkaError:
+        return plain(record)
+    if record.value is not None and t is None:
+        return plain(record)
+    key = json.dumps({"transactional_id": transactional_id})
+    return key, None if t is None else json.dumps(_transaction_in_words(t))
+
+
+def _transaction_in_words(t: Transaction) -> dict[str, object]:
+    """What version 1 of the value has in tags is left out where it is not given, as there."""
+    words: dict[str, object] = {
+        "state": t.state.value,
+        "producer_id": t.producer_id,
+        "producer_epoch": t.producer_epoch,
+        "timeout_ms": t.timeout_ms,
+        "partitions": [str(partition) for partition in sorted(t.partitions)],
+        "last_update_ms": t.last_update_ms,
+        "start_ms": t.start_ms,
+        "client_version": t.client_version,
+    }
+    if t.previous_producer_id != NO_PRODUCER_ID:
+        words["previous_producer_id"] = t.previous_producer_id
+    if t.next_producer_id != NO_PRODUCER_ID:
+        words["next_producer_id"] = t.next_producer_id
+    if t.next_producer_epoch != NO_EPOCH:
+        words["next_producer_epoch"] = t.next_producer_epoch
+    return words
+
+
 def wording_for(directory: str) -> Wording:
     """How to word the records of a partition, by the name of its directory."""
     if directory.startswith("__cluster_metadata-"):
         return metadata
     if directory.startswith(f"{OFFSETS_TOPIC}-"):
         return group
+    if directory.startswith(f"{TRANSACTIONS_TOPIC}-"):
+        return transaction
     return plain

@@ -58,7 +58,7 @@ def test_commands_in_the_documents_exist(path: Path) -> None:
 
 
 def test_the_readme_shows_every_face() -> None:
-    groups = {"topic", "log", "cluster", "quorum", "broker", "group"}
+    groups = {"topic", "log", "cluster", "quorum", "broker", "group", "txn"}
     shown = {
         " ".join(words[:2]) if words[0] in groups else words[0] for words in commands_in(ROOT / "README.md")
     }

@@ -21,10 +21,11 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 def test_states_and_types_in_any_case() -> None:
-    assert group_commands.parse_words("stable, EMPTY", group_commands.STATES, "state") == ["Stable", "Empty"]
-    assert group_commands.parse_words(None, group_commands.TYPES, "type") == []
+    states, noun = group_commands.STATES, "state of a group"
+    assert group_commands.parse_words("stable, EMPTY", states, noun) == ["Stable", "Empty"]
+    assert group_commands.parse_words(None, group_commands.TYPES, "type of a group") == []
     with pytest.raises(CommandError, match="'calm' is no state of a group; choose of Stable, ") as refused:
-        group_commands.parse_words("stable,calm", group_commands.STATES, "state")
+        group_commands.parse_words("stable,calm", states, noun)
     assert refused.value.exit_code == EXIT_USAGE
 
 

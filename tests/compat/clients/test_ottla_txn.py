@@ -1,0 +1,190 @@
+"""`ottla txn` as a client of Apache Kafka. In this process: each start of one takes as long
+as all that these tests ask.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from node.cli import app
+from tests.compat.batches import TRANSACTIONAL, batch
+from tests.compat.conftest import create_topic
+from tests.compat.servers import Server
+from tests.compat.wire_client import WireClient, eventually, only
+
+pytestmark = pytest.mark.slow
+LONG_MS = 60_000
+Run = Callable[..., str]
+
+
+@pytest.fixture(params=[pytest.param("reference", marks=pytest.mark.java)])
+def server(request: pytest.FixtureRequest) -> Server:
+    found: Server = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def wire(server: Server) -> Iterator[WireClient]:
+    with WireClient(server.bootstrap) as client:
+        yield client
+
+
+@pytest.fixture
+def run(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """`ottla txn ...` to the end that is expected; what it printed, on whichever stream it should."""
+
+    def txn(*arguments: str, code: int = 0, errors: bool = False) -> str:
+        monkeypatch.setattr(sys, "argv", ["ottla", "txn", *arguments])
+        monkeypatch.setenv("OTTLA_BOOTSTRAP", server.bootstrap)
+        capsys.readouterr()
+        ended = app.main()
+        printed = capsys.readouterr()
+        assert ended == code, printed.out + printed.err
+        return printed.err if errors else printed.out
+
+    return txn
+
+
+class Transaction:
+    """A transaction of the old protocol, request by request."""
+
+    def __init__(self, wire: WireClient, topic: str) -> None:
+        self.wire, self.topic = wire, topic
+        self.id = f"txn-{uuid4().hex[:8]}"
+        eventually(
+            lambda: wire.call("find_coordinator", 4, key_type=1, coordinator_keys=[self.id]),
+            lambda found: only(found.coordinators).error_code == 0,
+            60,
+        )
+        made = eventually(
+            lambda: wire.call(
+                "init_producer_id", 4, transactional_id=self.id, transaction_timeout_ms=LONG_MS
+            ),
+            lambda answer: answer.error_code == 0,
+            60,
+        )
+        self.pair = {"producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+
+    def add(self, *partitions: int) -> None:
+        answer = self.wire.call(
+            "add_partitions_to_txn",
+            3,
+            v3_and_below_transactional_id=self.id,
+            v3_and_below_producer_id=self.pair["producer_id"],
+            v3_and_below_producer_epoch=self.pair["producer_epoch"],
+            v3_and_below_topics=[{"name": self.topic, "partitions": list(partitions)}],
+        )
+        results = only(answer.results_by_topic_v3_and_below).results_by_partition
+        assert [one.partition_error_code for one in results] == [0] * len(partitions)
+
+    def end(self, *, committed: bool) -> int:
+        asked = {"transactional_id": self.id, **self.pair, "committed": committed}
+        return int(self.wire.call("end_txn", 3, **asked).error_code)
+
+
+def produce(wire: WireClient, topic: str, transactional_id: str | None, **fields: Any) -> int:
+    """One transactional record to partition 0; the error code."""
+    records = batch(base_sequence=0, attributes=TRANSACTIONAL, **fields)
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
+    answer = wire.call(
+        "produce", 9, transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=data
+    )
+    return int(only(only(answer.responses).partition_responses).error_code)
+
+
+def last_stable_offset(wire: WireClient, topic: str) -> int:
+    asked = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+    answer = wire.call("list_offsets", 5, replica_id=-1, isolation_level=1, topics=asked)
+    return int(only(only(answer.topics).partitions).offset)
+
+
+def told(run: Run, *arguments: str, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--output", "json", code=code))
+
+
+def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) -> None:
+    topic = create_topic(wire, partitions=2)
+    t = Transaction(wire, topic)
+    assert run("abort", t.id, code=1, errors=True) == f"ottla: {t.id} has no transaction open (Empty).\n"
+    t.add(0, 1)
+    assert produce(wire, topic, t.id, **t.pair) == 0
+
+    ids = ["--match", f"{t.id[:-1]}."]
+    listed = told(run, "list", *ids, "--state", "ongoing", "--longer-than", "PT0S")
+    described = told(run, "describe", t.id)
+    [known] = told(run, "producers", f"{topic}:0")
+    shown = run("describe", t.id).splitlines()
+
+    assert [(one["id"], one["state"]) for one in listed] == [(t.id, "Ongoing")]
+    assert listed == told(run, "list", "--producer-id", str(t.pair["producer_id"]))
+    assert told(run, "list", *ids, "--longer-than", "P1D") == []
+    assert [(one["state"], one["timeout_ms"], one["epoch"]) for one in described] == [("Ongoing", LONG_MS, 0)]
+    assert [(one["partition"], one["open_from"]) for one in described[0]["partitions"]] == [(0, 0), (1, None)]
+    assert described[0]["open_for_ms"] >= 0
+    assert (known["producer"], known["open_from"]) == (t.pair["producer_id"], 0)
+    assert shown[0].startswith(f"id {t.id}  Ongoing  producer {t.pair['producer_id']}  epoch 0  timeout 60 s")
+    assert [line.split() for line in shown[2:]] == [[topic, "0", "0"], [topic, "1", "-"]]
+    # Its coordinator knows of it.
+    assert run("find-hanging", "--topic", topic, "--longer-than", "PT0S") == ""
+
+    assert run("abort", t.id).startswith(f"aborted the transaction of {t.id}")
+    assert last_stable_offset(wire, topic) == 2
+    assert told(run, "describe", t.id)[0]["partitions"] == []
+    assert [one["open_from"] for one in told(run, "producers", topic)] == [None] * 2
+    assert t.end(committed=True) in (47, 90)  # it is fenced
+    assert "has no transaction open" in run("abort", t.id, code=1, errors=True)
+
+
+def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) -> None:
+    """Such as could begin before leaders asked the coordinator first (KAFKA-12671)."""
+    topic = create_topic(wire)
+    verifies_not = {
+        "name": "transaction.partition.verification.enable",
+        "config_operation": 0,
+        "value": "false",
+    }
+    resource = {"resource_type": 4, "resource_name": "", "configs": [verifies_not]}
+    assert only(wire.call("incremental_alter_configs", 1, resources=[resource]).responses).error_code == 0
+    try:
+        pair = {"producer_id": 2**40, "producer_epoch": 3}
+        eventually(lambda: produce(wire, topic, "nobody", **pair), lambda code: code == 0)
+    finally:
+        verifies_not["config_operation"] = 1
+        wire.call("incremental_alter_configs", 1, resources=[resource])
+    where = ["--topic", topic, "--longer-than", "PT0S"]
+
+    [found] = told(run, "find-hanging", *where, code=1)
+    shown = run("find-hanging", "--all", "--longer-than", "PT0S", code=1).splitlines()
+    offset = ["--start-offset", "0"]
+
+    assert (found["producer"], found["epoch"], found["open_from"]) == (2**40, 3, 0)
+    assert [line.split()[:5] for line in shown[1:]] == [[topic, "0", str(2**40), "3", "0"]]
+    assert run("find-hanging", "--topic", topic) == ""  # not for long enough
+    assert last_stable_offset(wire, topic) == 0
+    assert "no transaction open from offset 7" in run(
+        "abort", "--topic", f"{topic}:0", "--start-offset", "7", code=1, errors=True
+    )
+    assert "Name one partition" in run("abort", "--topic", topic, *offset, code=2, errors=True)
+
+    assert run("abort", "--topic", f"{topic}:0", *offset).endswith(f"in {topic}-0\n")
+    assert last_stable_offset(wire, topic) == 2
+    assert run("find-hanging", *where) == ""
+
+
+def test_what_is_not_there(run: Run) -> None:
+    nobody = f"nobody-{uuid4().hex}"
+
+    assert "`ottla txn list` shows all" in run("describe", nobody, code=1, errors=True)
+    assert "`ottla txn list` shows all" in run("abort", nobody, code=1, errors=True)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in run("producers", nobody, code=1, errors=True)
+    assert "INVALID_REGULAR_EXPRESSION" in run("list", "--match", "(", code=1, errors=True)
+    assert "is no state of a transaction" in run("list", "--state", "odd", code=2, errors=True)
+    assert "is not a duration" in run("list", "--longer-than", "1h", code=2, errors=True)
+    assert "Give one of" in run("find-hanging", code=2, errors=True)
+    assert "Give an ID" in run("abort", code=2, errors=True)

@@ -1,0 +1,113 @@
+"""Which transactions hang, and how `ottla txn` shows what it found."""
+
+import json
+
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from node.cli import txn_tables
+from node.cli.hanging_transactions import OpenTransaction, open_for_long, still_open, without_coordinator
+from node.cli.txn_admin import ListedTransaction, ProducerView, TransactionView
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+NOW_MS, LONG_MS = 1_000_000, 900_000
+OPEN = ProducerView(7, 3, 12, NOW_MS - LONG_MS - 1, 5, 40)
+VIEW = TransactionView("t", "Ongoing", 7, 3, 60_000, NOW_MS - 12_300, [A0], "h:9092")
+
+
+@pytest.mark.parametrize(
+    ("producer", "is_found"),
+    [
+        (OPEN, True),
+        (OPEN._replace(last_timestamp_ms=NOW_MS - LONG_MS), False),
+        (OPEN._replace(start_offset=None), False),
+        (OPEN._replace(start_offset=0), True),
+    ],
+)
+def test_what_is_open_for_too_long(producer: ProducerView, is_found: bool) -> None:
+    found = open_for_long({A0: [producer]}, now_ms=NOW_MS, longer_than_ms=LONG_MS)
+
+    assert found == ([OpenTransaction(A0, producer)] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("transactions", "hangs"),
+    [
+        ({}, True),
+        ({8: VIEW}, True),
+        ({7: VIEW}, False),
+        ({7: VIEW._replace(state="PrepareAbort")}, False),  # its marker is on the way
+        ({7: VIEW._replace(partitions=[A1])}, True),
+        ({7: VIEW._replace(state="CompleteCommit", partitions=[])}, True),
+    ],
+)
+def test_what_no_coordinator_will_end(transactions: dict[int, TransactionView], hangs: bool) -> None:
+    one = OpenTransaction(A0, OPEN)
+
+    assert without_coordinator([one], transactions) == ([one] if hangs else [])
+
+
+@pytest.mark.parametrize(
+    ("now", "hangs"),
+    [
+        (OPEN, True),
+        (OPEN._replace(last_sequence=13), True),
+        (OPEN._replace(start_offset=None), False),  # ended between the questions
+        (OPEN._replace(start_offset=44), False),  # and the next one begun
+    ],
+)
+def test_what_was_just_being_ended_does_not_hang(now: ProducerView, hangs: bool) -> None:
+    one = OpenTransaction(A0, OPEN)
+
+    assert still_open([one], {A0: [now]}) == ([one] if hangs else [])
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_a_transaction_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    view = VIEW._replace(transactional_id="t\x1b", partitions=[A0, A1, TopicPartition("gone", 0)])
+    txn_tables.print_transaction(view, {A0: 40, A1: None}, NOW_MS)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        "id t\\x1b  Ongoing  producer 7  epoch 3  timeout 60 s  open for 12.3 s  coordinator h:9092"
+    )
+    assert [line.split() for line in lines[2:]] == [
+        ["a", "0", "40"],
+        ["a", "1", "-"],
+        ["gone", "0", "deleted"],
+    ]
+
+
+def test_one_at_rest_and_one_without_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
+    txn_tables.print_transaction(VIEW._replace(state="CompleteCommit", partitions=[]), {}, NOW_MS)
+    two_phase = VIEW._replace(timeout_ms=2**31 - 1)
+    told = json.loads(json.dumps(txn_tables.transaction_as_json(two_phase, {A0: 40}, NOW_MS)))
+
+    assert capsys.readouterr().out == (
+        "id t  CompleteCommit  producer 7  epoch 3  timeout 60 s  coordinator h:9092\n"
+    )
+    assert (told["timeout_ms"], told["open_for_ms"], told["began_ms"]) == (None, 12_300, VIEW.start_ms)
+    assert told["partitions"] == [{"topic": "a", "partition": 0, "open_from": 40, "deleted": False}]
+    assert txn_tables.transaction_as_json(two_phase, {}, NOW_MS)["partitions"][0]["deleted"]
+
+
+def test_lists_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = [ListedTransaction("t", "Ongoing", 7, 1)]
+    txn_tables.print_transactions(listed)
+    txn_tables.print_producers({A0: [OPEN, OPEN._replace(last_timestamp_ms=-1, start_offset=None)]})
+    txn_tables.print_hanging([OpenTransaction(A0, OPEN)], NOW_MS)
+    txn_tables.print_transactions([])
+    txn_tables.print_producers({A0: []})
+    txn_tables.print_hanging([], NOW_MS)
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1] == ["t", "Ongoing", "7", "1"]
+    assert lines[3] == ["a", "0", "7", "3", "12", "1970-01-01T00:01:39.999Z", "5", "40"]
+    assert lines[4][5:] == ["-", "5", "-"]
+    assert lines[6] == ["a", "0", "7", "3", "40", "1970-01-01T00:01:39.999Z", "900.0"]
+    assert len(lines) == 7
+    assert txn_tables.transactions_as_json(listed)[0]["coordinator"] == 1
+    assert txn_tables.hanging_as_json([OpenTransaction(A0, OPEN)], NOW_MS)[0]["silent_for_ms"] == LONG_MS + 1
+    assert txn_tables.producers_as_json({A0: [OPEN]})[0]["open_from"] == 40
