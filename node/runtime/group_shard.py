@@ -41,7 +41,8 @@ from node.clock import Clock
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.coordinator_log import AlikeRows, CoordinatorLog, Row, coordinator_error
-from node.runtime.group_loader import GroupLoader, LoadEndedError
+from node.runtime.group_loader import load_group_shard
+from node.runtime.shard_loader import LoadEndedError, ShardLoader
 from node.runtime.timer_queue import TimerQueue
 
 # Until what a timer brought is tried again, while too few replicas are in sync.
@@ -114,10 +115,11 @@ class GroupShard:
         self._start(Coordinator(self._new_shard()))
         return True
 
-    async def load(self, loader: GroupLoader, topic_id_of: Callable[[str], bytes | None]) -> None:
+    async def load(self, loader: ShardLoader, topic_id_of: Callable[[str], bytes | None]) -> None:
         """Have the partition replayed; until then requests are told to wait."""
         try:
-            loaded = await loader.load(
+            loaded = await load_group_shard(
+                loader,
                 self.partition,
                 make_shard=self._new_shard,
                 topic_id_of=topic_id_of,

@@ -17,8 +17,9 @@ from logstore.partition_log import PartitionLog
 from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
 from node.replica.partition import Assignment, Partition
-from node.runtime import group_loader
-from node.runtime.group_loader import GroupLoader, LoadedShard, LoadEndedError
+from node.runtime import shard_loader
+from node.runtime.group_loader import LoadedShard, load_group_shard
+from node.runtime.shard_loader import LoadEndedError, ShardLoader
 
 ALONE = Assignment(leader_id=1, leader_epoch=0, partition_epoch=0, replicas=(1,), in_sync_replicas=(1,))
 
@@ -51,22 +52,22 @@ def new_shard() -> Shard:
 
 
 async def load(
-    loader: GroupLoader,
+    loader: ShardLoader,
     partition: Partition,
     *,
     make_shard: Callable[[], Shard] = new_shard,
     is_closed: Callable[[], bool] = lambda: False,
 ) -> LoadedShard:
-    return await loader.load(
-        partition, make_shard=make_shard, topic_id_of=lambda name: bytes(16), is_closed=is_closed
+    return await load_group_shard(
+        loader, partition, make_shard=make_shard, topic_id_of=lambda name: bytes(16), is_closed=is_closed
     )
 
 
 def test_a_shard_is_loaded_piece_by_piece_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_loader, "LOAD_BYTES", 10_000)
+    monkeypatch.setattr(shard_loader, "LOAD_BYTES", 10_000)
     partition = partition_with(batches=30)
 
-    shard, unreadable, stale = asyncio.run(load(GroupLoader(), partition))
+    shard, unreadable, stale = asyncio.run(load(ShardLoader(), partition))
 
     assert shard.offsets.count == 100 and unreadable.count == 0 and not stale
     value = shard.offsets.get("g", "t", 99)
@@ -82,7 +83,7 @@ def test_closing_ends_a_load_within_one_pause() -> None:
         return looked > 3
 
     with pytest.raises(LoadEndedError):
-        asyncio.run(load(GroupLoader(), partition_with(batches=100), is_closed=is_closed))
+        asyncio.run(load(ShardLoader(), partition_with(batches=100), is_closed=is_closed))
 
     assert looked == 4
 
@@ -99,11 +100,11 @@ def test_no_more_loads_at_once_than_the_machine_has_use_for() -> None:
         return new_shard()
 
     async def story() -> None:
-        loader = GroupLoader()
+        loader = ShardLoader()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(8):
                 tasks.create_task(load(loader, partition_with(batches=1), make_shard=counted))
 
     asyncio.run(story())
 
-    assert 1 <= most <= group_loader.MAX_LOADS
+    assert 1 <= most <= shard_loader.MAX_LOADS

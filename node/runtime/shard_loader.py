@@ -1,0 +1,95 @@
+"""Loads shards of the coordinators: a log is read and scanned in a thread, piece by piece.
+
+The event loop only looks up where the next piece is. Python runs one thread at a time, so the thread that
+scans gives way every millisecond or two; otherwise the loop would get its turn every 5 ms only, and
+heartbeats of other shards would wait for it.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, TypeVar
+
+from logstore.disk import FileSlice
+from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import FetchIsolation
+from node.replica.partition import Partition
+
+# One hop to the thread and back, a quarter of a millisecond, for some 10,000 records.
+LOAD_BYTES = 1024 * 1024
+# Threads at this work. More would only take turns with each other; two, so that one disk that does not answer
+# keeps nothing else from being loaded.
+MAX_LOADS = 2
+# A sleep of no time at all would not do: the thread would have the interpreter back before the loop has woken
+# up.
+PAUSE_S = 0.000_05
+
+
+class LoadEndedError(Exception):
+    """The shard was closed while it was loaded."""
+
+
+class LogScan(Protocol):
+    """Takes a log piece by piece; `feed` returns the offset after the last whole batch, -1 for none."""
+
+    def feed(self, content: bytes) -> int: ...
+
+
+Pause: TypeAlias = Callable[[], None]
+S = TypeVar("S", bound=LogScan)
+R = TypeVar("R")
+
+
+class ShardLoader:
+    """The loads of one coordinator; at most `MAX_LOADS` at a time, the others wait."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(MAX_LOADS)
+
+    async def load(
+        self,
+        partition: Partition,
+        *,
+        new_scan: Callable[[Pause], S],
+        make: Callable[[S, Pause], R],
+        is_closed: Callable[[], bool],
+    ) -> R:
+        """What `make` makes, in a thread, of a scan of all that the partition's log has now.
+
+        KafkaError if the log cannot be read; LoadEndedError soon after `is_closed` is true.
+        """
+        loop_thread = threading.get_ident()
+
+        def pause() -> None:
+            if is_closed():
+                raise LoadEndedError
+            if threading.get_ident() != loop_thread:
+                time.sleep(PAUSE_S)
+
+        async with self._slots:
+            scan = new_scan(pause)
+            await _scan(partition, scan, pause)
+            return await asyncio.to_thread(make, scan, pause)
+
+
+async def _scan(partition: Partition, scan: LogScan, pause: Pause) -> None:
+    log = partition.log
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        pause()
+        piece = log.read(offset, LOAD_BYTES, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
+        next_offset = await asyncio.to_thread(_scan_piece, scan, piece.slice)
+        if next_offset <= offset:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition} has no batch at offset {offset}"
+            )
+        offset = next_offset
+
+
+def _scan_piece(scan: LogScan, piece: FileSlice) -> int:
+    try:
+        content = piece.read()
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"it could not be read: {error}") from error
+    return scan.feed(content)
