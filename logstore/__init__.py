@@ -22,6 +22,7 @@ time_index          timestamp -> offset
 transaction_index   the aborted transactions of a segment
 leader_epoch_cache  leader epoch -> start offset; where a follower must cut
 producer_state      producer id -> epoch, last batches, open transaction; its snapshot format
+verification        whether the first batch of a transaction may be appended (KIP-890)
 segment             one .log file with its indexes
 producer_snapshots  the .snapshot files of a log
 recovery            opening a directory: leftovers, lost indexes, torn tails

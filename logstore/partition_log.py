@@ -46,7 +46,7 @@ from logstore.log_reader import (
 )
 from logstore.log_segments import LogSegments
 from logstore.producer_state import BatchMetadata, ProducerEntry
-from logstore.record import EndTransactionMarker, marker_of_batch
+from logstore.record import MARKER_SIZE, EndTransactionMarker, build_marker
 from logstore.record_batch import (
     CONTROL_BIT,
     HEADER_SIZE,
@@ -56,12 +56,13 @@ from logstore.record_batch import (
     BatchHeader,
     patch_offset_and_epoch,
 )
-from logstore.recovery import LoadedLog, apply_to_producers, load_log, replay_producers
+from logstore.recovery import LoadedLog, apply_to_producers, end_transaction, load_log, replay_producers
 from logstore.roll import Room, is_due, longest_age_ms, room_in
 from logstore.segment import MAX_RELATIVE_OFFSET, Segment, TimestampAndOffset
 from logstore.topic_partition import TopicPartition
 from logstore.transaction_index import AbortedTransaction
 from logstore.varint import ByteSource
+from logstore.verification import Guard, Verifications
 
 # Those that belong to the log's interface, wherever they are made.
 __all__ = [
@@ -95,6 +96,7 @@ class AppendOrigin(Enum):
     COORDINATOR = "coordinator"  # a group or transaction coordinator of this cluster
 
 
+_NEEDS_A_LOOK: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 _CLIENT: Final = AppendOrigin.CLIENT  # an enum member by its class's name costs 0.1 us
 
 
@@ -121,6 +123,7 @@ class PartitionLog:
         "_producers",
         "_room",
         "_snapshots",
+        "_verifications",
         "config",
         "directory",
         "high_watermark",
@@ -157,6 +160,7 @@ class PartitionLog:
         self._base_offsets = self._files.base_offsets
         self._epochs = loaded.epochs
         self._producers = loaded.producers
+        self._verifications = Verifications(self._producers)
         self._snapshots = loaded.snapshots
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
@@ -255,13 +259,15 @@ class PartitionLog:
         now_ms: int,
         produce_version: int = LATEST_PRODUCE_VERSION,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: Guard | None = None,
     ) -> AppendResult:
         """Check the one batch in `records`, give it its offsets and write it.
 
         Base offset, leader epoch and LogAppendTime are written into `records` itself where it is writable. A
         batch that an idempotent producer sent before is not written again: the result is the old one's,
-        `duplicate`. KafkaError as `validate_batch` and `ProducerState.check_batch` say; KAFKA_STORAGE_ERROR
-        when the disk fails.
+        `duplicate`. The first batch of a transaction needs the `guard` that `begin_verification` gave.
+        KafkaError as `validate_batch`, `ProducerState.check_batch` and `Verifications.check_first` say;
+        KAFKA_STORAGE_ERROR when the disk fails.
         """
         if self._failure is not None:
             raise _storage_error(self.directory, self._failure)
@@ -271,24 +277,34 @@ class PartitionLog:
             records, config=config, now_ms=now_ms, produce_version=produce_version, is_client=is_client
         )
         # As in `validate_batch`: every batch comes by here.
-        _, batch_length, _, _, _, attributes, last_offset_delta, _, max_timestamp, producer_id, _, _, _ = (
-            header
-        )
+        (
+            _,
+            batch_length,
+            _,
+            _,
+            _,
+            attributes,
+            last_offset_delta,
+            _,
+            max_timestamp,
+            producer_id,
+            epoch,
+            _,
+            _,
+        ) = header
         offset = self.log_end_offset
-        marker: EndTransactionMarker | None = None
+        producers, opens_transaction = self._producers, False
         if producer_id >= 0:
-            if attributes & CONTROL_BIT:
-                marker = marker_of_batch(batch)
-                if marker is None:
-                    raise KafkaError(
-                        ErrorCode.INVALID_RECORD,
-                        "The control batch of a producer holds no transaction marker.",
-                    )
-                self._producers.check_marker(header, marker)
+            if attributes & _NEEDS_A_LOOK:
+                if attributes & CONTROL_BIT:
+                    raise KafkaError(ErrorCode.INVALID_RECORD, "A producer's control batch is no data.")
+                opens_transaction = not producers.has_ongoing_transaction(producer_id, epoch)
+            if opens_transaction:
+                duplicate = self._verifications.check_first(header, guard, is_client=is_client)
             else:
-                duplicate = self._producers.check_batch(header, is_client=is_client)
-                if duplicate is not None:
-                    return self._duplicate_result(duplicate)
+                duplicate = producers.check_batch(header, is_client=is_client)
+            if duplicate is not None:
+                return self._duplicate_result(duplicate)
         size_bytes = LOG_OVERHEAD + batch_length
         last_offset = offset + last_offset_delta
         if size_bytes > config.segment_bytes:
@@ -307,12 +323,12 @@ class PartitionLog:
             ) and segment.is_full(config):
                 self._room = None
             self.log_end_offset = next_offset = last_offset + 1
-            if producer_id >= 0 and not attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
-                self._producers.add_batch(header, now_ms, base_offset=offset)
-            elif producer_id >= 0:
-                placed = header._replace(base_offset=offset)
-                self._add_to_producers(segment, placed, batch if marker is not None else None, now_ms)
-            self._producers.map_end_offset = next_offset
+            if producer_id >= 0:
+                producers.add_batch(header, now_ms, base_offset=offset)
+                if opens_transaction:
+                    self._verifications.data_appended(producer_id)
+                    self._update_first_unstable()
+            producers.map_end_offset = next_offset
         except OSError as error:
             raise self._fail(error) from error
         # As Kafka: who asks for flush.messages gets no acknowledgement before the fsync.
@@ -323,6 +339,82 @@ class PartitionLog:
         return tuple.__new__(
             AppendResult, (offset, last_offset, log_append_time_ms, self.log_start_offset, False)
         )
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
+    ) -> Guard | None:
+        """The guard to append the first batch of a transaction with, once its coordinator has said yes.
+
+        None where a transaction of this epoch is open: there is nothing to ask. INVALID_PRODUCER_EPOCH from a
+        fenced producer.
+        """
+        return self._verifications.begin(
+            producer_id, producer_epoch, base_sequence, bumps_epoch=bumps_epoch, now_ms=now_ms
+        )
+
+    def append_marker(
+        self,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> AppendResult:
+        """End the transaction of a producer, as its coordinator of this cluster decided.
+
+        `duplicate`: that was done before; the marker is below the offsets of the result, which are those of
+        the last record. KafkaError as `ProducerState.check_marker`; KAFKA_STORAGE_ERROR when the disk fails.
+        """
+        if self._failure is not None:
+            raise _storage_error(self.directory, self._failure)
+        offset, producers = self.log_end_offset, self._producers
+        is_new = producers.check_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+        )
+        if not is_new:
+            return AppendResult(offset - 1, offset - 1, NO_TIMESTAMP, self.log_start_offset, True)
+        batch = build_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp_ms=now_ms,
+            base_offset=offset,
+            partition_leader_epoch=leader_epoch,
+        )
+        try:
+            segment = self._segment_for(MARKER_SIZE, offset, offset, now_ms, now_ms)
+            if leader_epoch > self._epochs.latest_epoch:
+                self._epochs.assign(leader_epoch, offset)
+            position = segment.size_bytes
+            segment.append([batch], MARKER_SIZE)
+            if segment.index_batch(
+                offset, now_ms, position, self.config.index_interval_bytes
+            ) and segment.is_full(self.config):
+                self._room = None
+            self.log_end_offset = producers.map_end_offset = offset + 1
+            aborted = end_transaction(
+                producers,
+                marker,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                offset=offset,
+                timestamp=now_ms,
+                now_ms=now_ms,
+            )
+            if aborted is not None:
+                segment.transaction_index.append(aborted)
+        except OSError as error:
+            raise self._fail(error) from error
+        self._verifications.marker_appended(producer_id, producer_epoch)
+        self._update_first_unstable()
+        if offset + 1 - self.recovery_point >= self.config.flush_messages:
+            self.flush(now_ms=now_ms)
+        return AppendResult(offset, offset, NO_TIMESTAMP, self.log_start_offset)
 
     def append_run(
         self, batches: Sequence[memoryview], *, leader_epoch: int, now_ms: int
@@ -451,22 +543,24 @@ class PartitionLog:
             if header.producer_id >= 0:
                 batch = view[position : position + header.size_bytes]
                 seen_ms = now_ms if now_ms >= 0 else header.max_timestamp
-                self._add_to_producers(segment, header, batch, seen_ms)
+                self._add_copy_to_producers(segment, header, batch, seen_ms)
         if segment.is_full(config):
             self._room = None
         self._producers.map_end_offset = self.log_end_offset
         return stop - begin
 
-    def _add_to_producers(
-        self, segment: Segment, header: BatchHeader, batch: ByteSource | None, now_ms: int
+    def _add_copy_to_producers(
+        self, segment: Segment, header: BatchHeader, batch: memoryview, now_ms: int
     ) -> None:
-        if not header.is_control:
-            self._producers.add_batch(header, now_ms)
-        else:
-            placed = memoryview(batch) if batch is not None else None
-            aborted = apply_to_producers(self._producers, header, placed, now_ms)
+        if header.is_control:
+            aborted = apply_to_producers(self._producers, header, batch, now_ms)
             if aborted is not None:
                 segment.transaction_index.append(aborted)
+            self._verifications.marker_appended(header.producer_id, header.producer_epoch)
+        else:
+            self._producers.add_batch(header, now_ms)
+            if header.is_transactional:
+                self._verifications.data_appended(header.producer_id)
         if header.is_transactional:
             self._update_first_unstable()
 
@@ -840,9 +934,9 @@ class PartitionLog:
         """The producers that the log knows (DescribeProducers)."""
         return self._producers.entries.values()
 
-    def has_ongoing_transaction(self, producer_id: int) -> bool:
-        """Whether this producer has data of an open transaction in the log (KIP-890)."""
-        return self._producers.has_ongoing_transaction(producer_id)
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this instance of a producer has data of an open transaction in the log (KIP-890)."""
+        return self._producers.has_ongoing_transaction(producer_id, producer_epoch)
 
     def check_producer_epoch(self, producer_id: int, producer_epoch: int) -> None:
         """Whether a coordinator may write for this producer: INVALID_PRODUCER_EPOCH if it is fenced."""
@@ -850,6 +944,7 @@ class PartitionLog:
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers silent for `producer.id.expiration.ms`; how many."""
+        self._verifications.remove_expired(now_ms, expiration_ms)
         return self._producers.remove_expired(now_ms, expiration_ms)
 
     def check_invariants(self) -> None:

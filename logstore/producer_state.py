@@ -25,6 +25,8 @@ from logstore.record_batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, 
 # A client may have five requests in flight; any of the last five batches may come again.
 RETAINED_BATCHES: Final = 5
 NO_OFFSET: Final = -1
+MAX_PRODUCER_EPOCH: Final = 2**15 - 1
+FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2  # of transaction.version
 SNAPSHOT_VERSION: Final = 1
 
 _SNAPSHOT_HEAD = struct.Struct(">hIi")
@@ -103,20 +105,34 @@ class ProducerState:
 
         OUT_OF_ORDER_SEQUENCE_NUMBER on a gap or an old duplicate, INVALID_PRODUCER_EPOCH from a fenced
         producer, INVALID_TXN_STATE for a batch outside a transaction that is open. A producer without
-        history may begin with any sequence: its history may have been deleted or expired. Batches that a
-        coordinator writes (not `is_client`) carry no sequence, only their epoch counts.
+        history may begin with any sequence, for its history may have been deleted or expired; but not in a
+        log that never held a record (KAFKA-15591). Batches that a coordinator writes (not `is_client`) carry
+        no sequence, only their epoch counts.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
+            if is_client and header.base_sequence and not self.map_end_offset:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Producer {header.producer_id} begins an empty log with sequence {header.base_sequence}"
+                    " instead of 0.",
+                )
             return None
         if header.producer_epoch == entry.epoch:
             if is_client:
                 batches = entry.batches
                 last_sequence = batches[-1][0] if batches else NO_SEQUENCE
                 if header.base_sequence != (last_sequence + 1) & MAX_SEQUENCE:
-                    return self._duplicate_of(entry, header)
+                    duplicate = self.duplicate_of(entry, header)
+                    if duplicate is None:
+                        raise KafkaError(
+                            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                            f"Producer {header.producer_id} sent sequence {header.base_sequence} after"
+                            f" {last_sequence}.",
+                        )
+                    return duplicate
         elif header.producer_epoch < entry.epoch:
-            raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
+            raise old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
         elif is_client and header.base_sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -134,33 +150,46 @@ class ProducerState:
         """INVALID_PRODUCER_EPOCH if a newer instance of the producer is known."""
         entry = self.entries.get(producer_id)
         if entry is not None and producer_epoch < entry.epoch:
-            raise _old_epoch(producer_id, producer_epoch, entry.epoch)
+            raise old_epoch(producer_id, producer_epoch, entry.epoch)
 
-    def _duplicate_of(self, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata:
+    def duplicate_of(self, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
+        """The one of the last batches of a producer, in its epoch, that this is again."""
         for batch in entry.batches or ():
             if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
-        raise KafkaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Producer {header.producer_id} sent sequence {header.base_sequence} after"
-            f" {entry.last_sequence}.",
-        )
+        return None
 
-    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """Whether a leader may append this marker: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED
-        if not.
+    def check_marker(
+        self,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+    ) -> bool:
+        """Whether a leader is to append this marker; False: it was, and this is the same one again.
+
+        From transaction version 2 on a marker carries a new epoch, so a second one of that epoch ends nothing
+        (KAFKA-19999); one of the last epoch may carry that of its transaction. INVALID_PRODUCER_EPOCH from a
+        transaction that has ended, TRANSACTION_COORDINATOR_FENCED from a coordinator that was replaced.
         """
-        entry = self.entries.get(header.producer_id)
+        entry = self.entries.get(producer_id)
         if entry is None:
-            return
-        if header.producer_epoch < entry.epoch:
-            raise _old_epoch(header.producer_id, header.producer_epoch, entry.epoch)
+            return True
+        bumps_epoch = transaction_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        is_open = entry.current_txn_first_offset != NO_OFFSET
+        is_same_epoch = producer_epoch == entry.epoch
+        if producer_epoch < entry.epoch or (
+            bumps_epoch and is_same_epoch and is_open and producer_epoch != MAX_PRODUCER_EPOCH
+        ):
+            raise old_epoch(producer_id, producer_epoch, entry.epoch)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"A marker for producer {header.producer_id} comes from coordinator epoch"
+                f"A marker for producer {producer_id} comes from coordinator epoch"
                 f" {marker.coordinator_epoch}, {entry.coordinator_epoch} was seen.",
             )
+        return is_open or not (bumps_epoch and is_same_epoch)
 
     # After an append.
 
@@ -190,23 +219,30 @@ class ProducerState:
             self._ongoing[base_offset] = header.producer_id
 
     def add_marker(
-        self, header: BatchHeader, marker: EndTransactionMarker, now_ms: int
+        self,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        offset: int,
+        timestamp: int,
+        now_ms: int,
     ) -> CompletedTransaction | None:
         """A marker is in the log; the transaction that it ends, None if it had no data in this log."""
-        entry = self.entries.get(header.producer_id)
+        entry = self.entries.get(producer_id)
         if entry is None:
-            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
-        if entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        if entry.epoch != producer_epoch:
+            entry.epoch = producer_epoch
             entry.batches = None
         first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, NO_OFFSET
         entry.coordinator_epoch = marker.coordinator_epoch
-        entry.last_timestamp = header.max_timestamp
+        entry.last_timestamp = timestamp
         entry.last_seen_ms = now_ms
         if first_offset == NO_OFFSET:
             return None
         is_aborted = marker.control_type is ControlType.ABORT
-        return CompletedTransaction(header.producer_id, first_offset, header.base_offset, is_aborted)
+        return CompletedTransaction(producer_id, first_offset, offset, is_aborted)
 
     def last_stable_offset_after(self, transaction: CompletedTransaction) -> int:
         """Up to where the log is decided once `transaction` has ended, for its row in the transaction
@@ -242,10 +278,14 @@ class ProducerState:
                 if last_offset < high_watermark:
                     del self._unreplicated[first_offset]
 
-    def has_ongoing_transaction(self, producer_id: int) -> bool:
-        """Whether this producer has data of an open transaction in the log."""
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this instance of a producer has data of an open transaction in the log."""
         entry = self.entries.get(producer_id)
-        return entry is not None and entry.current_txn_first_offset != NO_OFFSET
+        return (
+            entry is not None
+            and entry.current_txn_first_offset != NO_OFFSET
+            and entry.epoch == producer_epoch
+        )
 
     # Expiry and snapshots.
 
@@ -291,7 +331,8 @@ class ProducerState:
             )
 
 
-def _old_epoch(producer_id: int, epoch: int, current: int) -> KafkaError:
+def old_epoch(producer_id: int, epoch: int, current: int) -> KafkaError:
+    """What a fenced producer is told."""
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"Producer {producer_id} has epoch {epoch}, a newer instance of it has {current}.",

@@ -67,6 +67,14 @@ class EndTransactionMarker(NamedTuple):
     coordinator_epoch: int
 
 
+# A marker is always of one size, and there is one for each partition of a transaction: packed in two calls it
+# takes a fifth of what `build_batch` takes. What stands before the CRC and what it covers; the lengths in the
+# record are varints: 16 bytes follow, no deltas, a key of 4 bytes and a value of 6.
+_MARKER_UNCHECKED = struct.Struct(">qiibI")
+_MARKER_CHECKED = struct.Struct(">hiqqqhii 5s hh 1s hi b")
+_MARKER_BEFORE_KEY: Final = b"\x20\0\0\0\x08"
+_MARKER_BEFORE_VALUE: Final = b"\x0c"
+MARKER_SIZE: Final = _MARKER_UNCHECKED.size + _MARKER_CHECKED.size
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
@@ -207,17 +215,30 @@ def build_marker(
     """The control batch that ends a transaction of `producer_id`, as the transaction coordinator writes
     it.
     """
-    key = _CONTROL_KEY.pack(0, marker.control_type)
-    value = _MARKER_VALUE.pack(0, marker.coordinator_epoch)
-    return build_batch(
-        [(key, value, timestamp_ms, ())],
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
+    checked = _MARKER_CHECKED.pack(
+        TRANSACTIONAL_BIT | CONTROL_BIT,
+        0,  # last offset delta
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        1,  # records
+        _MARKER_BEFORE_KEY,
+        0,
+        marker.control_type,
+        _MARKER_BEFORE_VALUE,
+        0,
+        marker.coordinator_epoch,
+        0,  # headers
     )
+    batch = bytearray(
+        _MARKER_UNCHECKED.pack(
+            base_offset, MARKER_SIZE - LOG_OVERHEAD, partition_leader_epoch, MAGIC, crc32c(checked)
+        )
+    )
+    batch += checked
+    return batch
 
 
 def parse_marker(record: Record) -> EndTransactionMarker | None:

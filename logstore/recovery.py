@@ -19,7 +19,7 @@ from logstore.leader_epoch_cache import LeaderEpochCache
 from logstore.log_config import LogConfig
 from logstore.producer_snapshots import ProducerSnapshots
 from logstore.producer_state import ProducerState
-from logstore.record import marker_of_batch
+from logstore.record import EndTransactionMarker, marker_of_batch
 from logstore.record_batch import (
     CRC_START,
     HEADER,
@@ -437,7 +437,36 @@ def apply_to_producers(
     marker = marker_of_batch(batch)
     if marker is None:
         return None  # Of another kind, or compaction emptied the batch: its transaction is gone from the log.
-    completed = producers.add_marker(header, marker, now_ms)
+    return end_transaction(
+        producers,
+        marker,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        offset=header.base_offset,
+        timestamp=header.max_timestamp,
+        now_ms=now_ms,
+    )
+
+
+def end_transaction(
+    producers: ProducerState,
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    offset: int,
+    timestamp: int,
+    now_ms: int,
+) -> AbortedTransaction | None:
+    """Tell `producers` of a marker that is in the log; the aborted transaction that it ends, if it does."""
+    completed = producers.add_marker(
+        marker,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        offset=offset,
+        timestamp=timestamp,
+        now_ms=now_ms,
+    )
     if completed is None:
         return None
     last_stable_offset = producers.last_stable_offset_after(completed)

@@ -7,7 +7,9 @@ Rows are written as the markers arrive; after a crash the index of the active se
 """
 
 import struct
-from itertools import pairwise
+from bisect import bisect_left
+from itertools import islice, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +27,9 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+
+_LAST_OFFSET = attrgetter("last_offset")
 
 
 class TransactionIndex:
@@ -78,8 +83,10 @@ class TransactionIndex:
         them.
         """
         found: list[AbortedTransaction] = []
-        for row in self.rows:
-            if row.last_offset >= start_offset and row.first_offset < end_offset:
+        rows = self.rows
+        # What ended before the start is passed over at once: its last stable offset is below the end too.
+        for row in islice(rows, bisect_left(rows, start_offset, key=_LAST_OFFSET), None):
+            if row.first_offset < end_offset:
                 found.append(row)
             if row.last_stable_offset >= end_offset:
                 return found, True
@@ -88,7 +95,7 @@ class TransactionIndex:
     def truncate_to(self, offset: int) -> None:
         """Drop the transactions whose marker stands at or above `offset`."""
         rows = self.rows
-        keep = sum(row.last_offset < offset for row in rows)
+        keep = bisect_left(rows, offset, key=_LAST_OFFSET)
         if keep < len(rows):
             self._file().truncate(keep * ROW.size)
             del rows[keep:]

@@ -19,10 +19,12 @@ from logstore.partition_log import (
     FetchIsolation,
     PartitionLog,
 )
+from logstore.record import EndTransactionMarker
 from logstore.record_batch import HEADER_SIZE, BatchHeader, read_header
 from logstore.schema import Buffer
 from logstore.segment import TimestampAndOffset
 from logstore.topic_partition import TopicPartition
+from logstore.verification import Guard
 from node.replica import delayed_delete, delayed_fetch, delayed_produce
 from node.replica.delayed_delete import DelayedDelete
 from node.replica.delayed_fetch import DelayedFetch
@@ -284,29 +286,73 @@ class Partition:
         now_ms: int,
         produce_version: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: Guard | None = None,
     ) -> AppendResult:
         """Append a producer's batch; KafkaError says why not. With acks=all the ISR must be large enough."""
         isr = self.isr
         if isr is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if required_acks == -1 and not self.has_enough_replicas():
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {len(isr.committed)} replicas in sync,"
-                f" min.insync.replicas is {self.log.config.min_insync_replicas}.",
-            )
+            raise self._not_enough_replicas(isr)
         result = self.log.append_as_leader(
             records,
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,
             produce_version=produce_version,
             origin=origin,
+            guard=guard,
         )
         if self.watchers:
             self._tell_watchers()
         if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
             self._advance_high_watermark()
         return result
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
+    ) -> Guard | None:
+        """`PartitionLog.begin_verification`, by the leader."""
+        if self.isr is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.log.begin_verification(
+            producer_id, producer_epoch, base_sequence, bumps_epoch=bumps_epoch, now_ms=now_ms
+        )
+
+    def append_marker(
+        self,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> AppendResult:
+        """`PartitionLog.append_marker`, with acks=all: the ISR must be large enough."""
+        isr = self.isr
+        if isr is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not self.has_enough_replicas():
+            raise self._not_enough_replicas(isr)
+        result = self.log.append_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+        )
+        if self.watchers:
+            self._tell_watchers()
+        if len(isr.maximal) == 1:
+            self._advance_high_watermark()
+        return result
+
+    def _not_enough_replicas(self, isr: InSyncReplicas) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{self.topic_partition} has {len(isr.committed)} replicas in sync,"
+            f" min.insync.replicas is {self.log.config.min_insync_replicas}.",
+        )
 
     def append_run(
         self, batches: Sequence[memoryview], *, required_acks: int, now_ms: int

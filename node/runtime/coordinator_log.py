@@ -19,6 +19,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.open_batch import OpenBatch
 from logstore.partition_log import AppendOrigin
 from logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from logstore.verification import NOT_VERIFIED
 from node.clock import Clock
 from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
@@ -161,6 +162,7 @@ class CoordinatorLog(Generic[A]):
             now_ms=self._clock.now_ms(),
             produce_version=PRODUCE_VERSION,
             origin=AppendOrigin.COORDINATOR,
+            guard=NOT_VERIFIED,
         )
         self._append_end_offset = result.last_offset + 1
         waiting, self._open = self._open, []

@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 from logstore.compression import Compression
 from logstore.disk import MemoryDisk
 from logstore.log_config import LogConfig
-from logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
+from logstore.partition_log import FetchIsolation, PartitionLog
 from logstore.record import (
     ControlType,
     EndTransactionMarker,
@@ -22,6 +22,7 @@ from logstore.record import (
 )
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import ZERO_UUID, TopicPartition
+from logstore.verification import NOT_VERIFIED
 
 DIRECTORY = Path("/data/t-0")
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=150, segment_ms=400)
@@ -98,7 +99,9 @@ class LogAgainstList(RuleBasedStateMachine):
             is_transactional=is_transactional,
         )
 
-        result = self.log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=self.now_ms)
+        result = self.log.append_as_leader(
+            batch, leader_epoch=self.epoch, now_ms=self.now_ms, guard=NOT_VERIFIED
+        )
 
         assert (result.base_offset, result.last_offset) == (self.end, self.end + len(rows) - 1)
         records = tuple(Record(self.end + index, row[2], row[0], row[1]) for index, row in enumerate(rows))
@@ -109,19 +112,21 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(producer_id=st.sampled_from([8, 9]), control_type=st.sampled_from(ControlType))
     def end_transaction(self, producer_id: int, control_type: ControlType) -> None:
-        marker = build_marker(
-            EndTransactionMarker(control_type, 0),
+        marker = EndTransactionMarker(control_type, 0)
+        batch = build_marker(
+            marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=self.now_ms, base_offset=self.end
+        )
+        (record,) = iterate_records(batch)
+
+        self.log.append_marker(
+            marker,
             producer_id=producer_id,
             producer_epoch=0,
-            timestamp_ms=self.now_ms,
-        )
-        (record,) = iterate_records(marker)
-
-        self.log.append_as_leader(
-            marker, leader_epoch=self.epoch, now_ms=self.now_ms, origin=AppendOrigin.COORDINATOR
+            transaction_version=0,
+            leader_epoch=self.epoch,
+            now_ms=self.now_ms,
         )
 
-        record = record._replace(offset=self.end)
         self.batches.append(ModelBatch((record,), self.epoch, producer_id, True, control_type))
         self.end += 1
 

@@ -19,10 +19,11 @@ from logstore.disk import OsDisk
 from logstore.log_config import LogConfig
 from logstore.log_manager import LogManager
 from logstore.partition_log import AppendOrigin, PartitionLog
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker, iterate_records
+from logstore.record import ControlType, EndTransactionMarker, build_batch, iterate_records
 from logstore.record_batch import check_batch, iterate_headers
 from logstore.topic_partition import TopicPartition
 from logstore.transaction_index import ROW
+from logstore.verification import NOT_VERIFIED
 from tests.compat.java.jars import kafka_classpath, why_no_java
 
 JUDGE = Path(__file__).parent / "CleanerJudge.java"
@@ -88,14 +89,19 @@ def fill(directory: Path, seed: int) -> int:
     open_transactions: set[int] = set()
 
     def append(batch: bytearray, origin: AppendOrigin) -> None:
-        ours.log.append_as_leader(batch, leader_epoch=0, now_ms=ours.now_ms, origin=origin)
+        ours.log.append_as_leader(
+            batch, leader_epoch=0, now_ms=ours.now_ms, origin=origin, guard=NOT_VERIFIED
+        )
 
     def end(producer_id: int) -> None:
         open_transactions.discard(producer_id)
-        marker = EndTransactionMarker(chance.choice(list(ControlType)), 0)
-        append(
-            build_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=ours.now_ms),
-            AppendOrigin.COORDINATOR,
+        ours.log.append_marker(
+            EndTransactionMarker(chance.choice(list(ControlType)), 0),
+            producer_id=producer_id,
+            producer_epoch=0,
+            transaction_version=0,
+            leader_epoch=0,
+            now_ms=ours.now_ms,
         )
 
     for _ in range(2_000):

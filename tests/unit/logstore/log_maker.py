@@ -6,18 +6,18 @@ from typing import Any
 from logstore.disk import MemoryDisk
 from logstore.leader_epoch_cache import EpochEntry
 from logstore.log_config import LogConfig
-from logstore.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
+from logstore.partition_log import AppendResult, FetchIsolation, PartitionLog
 from logstore.record import (
     ControlType,
     EndTransactionMarker,
     NewRecord,
     Record,
     build_batch,
-    build_marker,
     iterate_records,
 )
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import ZERO_UUID, TopicPartition
+from logstore.verification import NOT_VERIFIED
 
 DIRECTORY = Path("/data/t-0")
 NOW_MS = 1_000_000
@@ -57,8 +57,8 @@ def batch_of(count: int = 1, *, timestamp: int = NOW_MS, value: bytes = b"v", **
 
 
 def append(log: PartitionLog, count: int = 1, *, epoch: int = 0, **options: Any) -> AppendResult:
-    now_ms = options.pop("now_ms", NOW_MS)
-    return log.append_as_leader(batch_of(count, **options), leader_epoch=epoch, now_ms=now_ms)
+    now_ms, guard = options.pop("now_ms", NOW_MS), options.pop("guard", NOT_VERIFIED)
+    return log.append_as_leader(batch_of(count, **options), leader_epoch=epoch, now_ms=now_ms, guard=guard)
 
 
 def send(
@@ -68,11 +68,23 @@ def send(
     return append(log, count, producer_id=producer_id, base_sequence=sequence, **options)
 
 
-def end_transaction(log: PartitionLog, producer_id: int, control_type: ControlType) -> AppendResult:
-    marker = build_marker(
-        EndTransactionMarker(control_type, 0), producer_id=producer_id, producer_epoch=0, timestamp_ms=NOW_MS
+def end_transaction(
+    log: PartitionLog,
+    producer_id: int,
+    control_type: ControlType,
+    *,
+    epoch: int = 0,
+    version: int = 0,
+    coordinator_epoch: int = 0,
+) -> AppendResult:
+    return log.append_marker(
+        EndTransactionMarker(control_type, coordinator_epoch),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transaction_version=version,
+        leader_epoch=0,
+        now_ms=NOW_MS,
     )
-    return log.append_as_leader(marker, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
 
 
 def records_of_log(log: PartitionLog) -> list[Record]:

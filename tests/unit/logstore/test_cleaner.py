@@ -29,11 +29,11 @@ from logstore.record import (
     EndTransactionMarker,
     Record,
     build_batch,
-    build_marker,
     iterate_records,
 )
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
+from logstore.verification import NOT_VERIFIED
 
 DATA = Path("/data")
 T0 = TopicPartition("t", 0)
@@ -87,17 +87,20 @@ class World:
             **more,  # type: ignore[arg-type]
         )
         origin = AppendOrigin.COORDINATOR if is_transactional else AppendOrigin.CLIENT
-        self.log.append_as_leader(batch, leader_epoch=0, now_ms=self.now_ms, origin=origin)
+        self.log.append_as_leader(
+            batch, leader_epoch=0, now_ms=self.now_ms, origin=origin, guard=NOT_VERIFIED
+        )
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def end_transaction(self, producer_id: int, control_type: ControlType) -> None:
-        batch = build_marker(
+        self.log.append_marker(
             EndTransactionMarker(control_type, 0),
             producer_id=producer_id,
             producer_epoch=0,
-            timestamp_ms=self.now_ms,
+            transaction_version=0,
+            leader_epoch=0,
+            now_ms=self.now_ms,
         )
-        self.log.append_as_leader(batch, leader_epoch=0, now_ms=self.now_ms, origin=AppendOrigin.COORDINATOR)
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def run(self, *, buffer_bytes: int = 24 * 1_000) -> CleaningJob | None:

@@ -10,7 +10,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.log_reader import SegmentsChanged
 from logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
-from logstore.record import ControlType, build_batch
+from logstore.record import ControlType, EndTransactionMarker, build_marker
 from logstore.record_batch import MAX_SEQUENCE, check_batch, iterate_headers, read_header
 from logstore.roll import longest_age_ms
 from tests.unit.logstore.log_maker import (
@@ -98,9 +98,10 @@ def test_duplicates_get_their_old_offsets(log: PartitionLog) -> None:
 
 
 def test_sequences_wrap_in_the_log(log: PartitionLog) -> None:
+    append(log)
     send(log, 9, MAX_SEQUENCE - 1, count=3)
 
-    assert send(log, 9, 1).base_offset == 3
+    assert send(log, 9, 1).base_offset == 4
     assert send(log, 9, MAX_SEQUENCE - 1, count=3).duplicate
 
 
@@ -255,8 +256,9 @@ def test_aborted_transactions_are_sorted_by_their_first_offset() -> None:
     assert [row.first_offset for row in info.aborted_transactions or []] == [0, 1, 2]
 
 
-def test_a_marker_that_is_none_is_refused(log: PartitionLog) -> None:
-    fake = build_batch([(b"", b"", 0, ())], is_control=True, producer_id=1, producer_epoch=0)
+def test_a_producers_control_batch_is_not_appended_as_data(log: PartitionLog) -> None:
+    marker = EndTransactionMarker(ControlType.COMMIT, 0)
+    fake = build_marker(marker, producer_id=1, producer_epoch=0, timestamp_ms=NOW_MS)
 
     with pytest.raises(KafkaError):
         log.append_as_leader(fake, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)

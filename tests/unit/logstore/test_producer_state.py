@@ -5,11 +5,18 @@ import struct
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.producer_state import ProducerEntry, ProducerState, decode_snapshot, encode_snapshot
+from logstore.producer_state import (
+    CompletedTransaction,
+    ProducerEntry,
+    ProducerState,
+    decode_snapshot,
+    encode_snapshot,
+)
 from logstore.record import ControlType, EndTransactionMarker
-from logstore.record_batch import CONTROL_BIT, MAX_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
+from logstore.record_batch import MAX_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 
 PRODUCER = 4001
+START = 100  # that there was something before lets a producer begin with any sequence
 
 
 def header(
@@ -41,6 +48,7 @@ def header(
 def state_after(*batches: tuple[int, int, int]) -> ProducerState:
     """The state after batches (epoch, sequence, count), one after the other in the log."""
     state = ProducerState()
+    state.map_end_offset = START
     for epoch, sequence, count in batches:
         batch = header(sequence, count=count, epoch=epoch, offset=state.map_end_offset)
         assert state.check_batch(batch, is_client=True) is None
@@ -85,7 +93,7 @@ def test_each_of_the_last_five_batches_may_come_again() -> None:
     for number in range(2, 7):
         duplicate = state.check_batch(header(2 * number, count=2), is_client=True)
         assert duplicate is not None
-        assert (duplicate.first_offset, duplicate.last_offset) == (2 * number, 2 * number + 1)
+        assert (duplicate.first_offset, duplicate.last_offset) == (START + 2 * number, START + 2 * number + 1)
     with pytest.raises(KafkaError) as refused:
         state.check_batch(header(2, count=2), is_client=True)
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -96,7 +104,7 @@ def test_a_duplicate_across_the_wrap_is_known() -> None:
 
     duplicate = state.check_batch(header(MAX_SEQUENCE - 1, count=4), is_client=True)
 
-    assert duplicate is not None and duplicate.first_offset == 0
+    assert duplicate is not None and duplicate.first_offset == START
 
 
 def test_coordinators_are_held_to_the_epoch_only() -> None:
@@ -113,9 +121,22 @@ def transaction(state: ProducerState, producer_id: int, offset: int) -> None:
     state.map_end_offset = offset + 1
 
 
-def marker_header(producer_id: int, offset: int, epoch: int = 0) -> BatchHeader:
-    return header(
-        -1, offset=offset, producer_id=producer_id, epoch=epoch, bits=TRANSACTIONAL_BIT | CONTROL_BIT
+def end(
+    state: ProducerState,
+    producer_id: int,
+    offset: int,
+    control_type: ControlType,
+    *,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+) -> CompletedTransaction | None:
+    return state.add_marker(
+        EndTransactionMarker(control_type, coordinator_epoch),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        offset=offset,
+        timestamp=0,
+        now_ms=0,
     )
 
 
@@ -125,7 +146,7 @@ def test_transactions_hold_back_the_last_stable_offset_until_their_marker_is_rep
     transaction(state, 2, 11)
     assert state.first_unstable_offset == 10
 
-    ended = state.add_marker(marker_header(1, 12), EndTransactionMarker(ControlType.ABORT, 0), 0)
+    ended = end(state, 1, 12, ControlType.ABORT)
 
     assert ended is not None and (ended.first_offset, ended.last_offset, ended.is_aborted) == (10, 12, True)
     assert state.last_stable_offset_after(ended) == 11
@@ -135,20 +156,24 @@ def test_transactions_hold_back_the_last_stable_offset_until_their_marker_is_rep
     assert state.first_unstable_offset == 10
     state.on_high_watermark(13)
     assert state.first_unstable_offset == 11
-    assert not state.has_ongoing_transaction(1) and state.has_ongoing_transaction(2)
+    assert not state.has_ongoing_transaction(1, 0) and state.has_ongoing_transaction(2, 0)
 
 
 def test_a_marker_without_data_ends_nothing_but_fences() -> None:
     state = ProducerState()
-    marker = EndTransactionMarker(ControlType.COMMIT, 5)
 
-    assert state.add_marker(marker_header(1, 0, epoch=3), marker, 0) is None
+    assert end(state, 1, 0, ControlType.COMMIT, epoch=3, coordinator_epoch=5) is None
 
     with pytest.raises(KafkaError) as refused:
         state.check_batch(header(0, producer_id=1, epoch=2), is_client=True)
     assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
     with pytest.raises(KafkaError) as fenced:
-        state.check_marker(marker_header(1, 1, epoch=3), EndTransactionMarker(ControlType.COMMIT, 4))
+        state.check_marker(
+            EndTransactionMarker(ControlType.COMMIT, 4),
+            producer_id=1,
+            producer_epoch=3,
+            transaction_version=0,
+        )
     assert fenced.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
@@ -179,7 +204,7 @@ def test_a_snapshot_has_kafkas_layout() -> None:
     content = encode_snapshot(state.entries.values())
 
     assert struct.unpack(">h", content[:2]) == (1,)
-    assert struct.unpack(">iqhiqiqiq", content[6:]) == (1, PRODUCER, 7, 2, 2, 2, 1000, -1, -1)
+    assert struct.unpack(">iqhiqiqiq", content[6:]) == (1, PRODUCER, 7, 2, START + 2, 2, 1000, -1, -1)
 
 
 def test_a_snapshot_comes_back() -> None:

@@ -5,6 +5,7 @@ import pytest
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import (
+    MARKER_SIZE,
     ControlType,
     EndTransactionMarker,
     Record,
@@ -69,6 +70,18 @@ def test_a_marker_says_how_its_transaction_ended() -> None:
     assert header.attributes == 0x30
     assert parse_marker(next(iterate_records(batch))) == marker
     assert records_of([batch]) == []
+
+
+@pytest.mark.parametrize("control_type", ControlType)
+def test_a_marker_is_what_a_batch_of_its_one_record_would_be(control_type: ControlType) -> None:
+    place = {"producer_id": 2**40, "producer_epoch": 32767, "base_offset": 7, "partition_leader_epoch": 5}
+
+    batch = build_marker(EndTransactionMarker(control_type, 2**20), timestamp_ms=1_700_000_000_123, **place)
+
+    key, value = b"\0\0\0" + bytes([control_type]), b"\0\0" + (2**20).to_bytes(4, "big")
+    record = (key, value, 1_700_000_000_123, ())
+    assert batch == build_batch([record], is_transactional=True, is_control=True, **place)
+    assert len(batch) == MARKER_SIZE == 78
 
 
 @pytest.mark.parametrize(

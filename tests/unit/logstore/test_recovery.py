@@ -54,7 +54,7 @@ def test_a_clean_close_leaves_nothing_to_read() -> None:
     assert log.recovery_point == log.log_end_offset
     assert records_of_log(log) == records
     assert send(log, 1, 9).duplicate
-    assert log.has_ongoing_transaction(2)
+    assert log.has_ongoing_transaction(2, 0)
     assert append(log).base_offset == len(records)
 
 
@@ -187,7 +187,7 @@ def test_producers_are_known_again_after_a_crash() -> None:
 
     assert send(log, 1, 9).duplicate
     assert not send(log, 1, 10).duplicate
-    assert log.has_ongoing_transaction(2)
+    assert log.has_ongoing_transaction(2, 0)
 
 
 def test_a_broken_snapshot_is_removed_and_the_older_one_serves() -> None:

@@ -1,0 +1,142 @@
+"""Whether a transactional batch belongs to a transaction that its coordinator knows (KIP-890).
+
+A late batch of a transaction that has ended would open one that nobody ends. So a leader asks the coordinator
+before the first batch of a transaction in its log, and takes the batch only with the `Guard` that it made
+when it began to ask: the end of a transaction that arrives meanwhile takes the guard off the file. A guard
+is proof by identity; two that look alike are two questions. Nothing here is durable: a new leader asks anew.
+"""
+
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.producer_state import BatchMetadata, ProducerState, old_epoch
+from logstore.record_batch import BatchHeader
+
+# Producers whose first batch waits in one log at a time. A hostile client can ask for any number of ids; the
+# oldest question then loses its guard, and its batch is refused.
+MAX_GUARDS: Final = 100_000
+
+
+class Guard:
+    """A question to the coordinator about one producer. Those that ask in the same epoch share one, so that
+    the lowest of their sequences goes first.
+    """
+
+    __slots__ = ("bumps_epoch", "created_ms", "lowest_sequence", "producer_epoch", "producer_id")
+
+    def __init__(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        lowest_sequence: int,
+        bumps_epoch: bool,
+        created_ms: int,
+    ) -> None:
+        """`bumps_epoch`: the client gets a new epoch with each transaction (transaction.version 2)."""
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = lowest_sequence
+        self.bumps_epoch = bumps_epoch
+        self.created_ms = created_ms
+
+
+# For a leader that does not ask (transaction.partition.verification.enable=false).
+NOT_VERIFIED: Final = Guard(
+    producer_id=-1, producer_epoch=-1, lowest_sequence=2**31 - 1, bumps_epoch=False, created_ms=-1
+)
+
+
+class Verifications:
+    """The guards of one log, at most one a producer."""
+
+    __slots__ = ("_guards", "_producers")
+
+    def __init__(self, producers: ProducerState) -> None:
+        self._producers = producers
+        self._guards: dict[int, Guard] = {}  # oldest first
+
+    def of(self, producer_id: int) -> Guard | None:
+        """The guard on file."""
+        return self._guards.get(producer_id)
+
+    def begin(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
+    ) -> Guard | None:
+        """The guard to append with once the coordinator has said yes; None: a transaction of this epoch is
+        open, there is nothing to ask. INVALID_PRODUCER_EPOCH from a fenced producer.
+        """
+        producers = self._producers
+        producers.check_epoch(producer_id, producer_epoch)
+        if producers.has_ongoing_transaction(producer_id, producer_epoch):
+            return None
+        guard = self._guards.get(producer_id)
+        if guard is not None and guard.producer_epoch == producer_epoch:
+            guard.lowest_sequence = min(guard.lowest_sequence, base_sequence)
+            return guard
+        fresh = Guard(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            lowest_sequence=base_sequence,
+            bumps_epoch=bumps_epoch,
+            created_ms=now_ms,
+        )
+        # An older epoch than the one on file gets a guard that will not do: the newer instance's stays.
+        if guard is None or guard.producer_epoch < producer_epoch:
+            if len(self._guards) >= MAX_GUARDS:
+                del self._guards[next(iter(self._guards))]
+            self._guards[producer_id] = fresh
+        return fresh
+
+    def check_first(
+        self, header: BatchHeader, guard: Guard | None, *, is_client: bool
+    ) -> BatchMetadata | None:
+        """Whether a leader may append this as the first batch of a transaction: None, or what it duplicates.
+
+        INVALID_TXN_STATE unless `guard` is on file; OUT_OF_ORDER_SEQUENCE_NUMBER where an earlier batch of
+        the transaction still waits, or a transaction with an epoch of its own does not begin at 0; the rest
+        as `ProducerState.check_batch`.
+        """
+        producers = self._producers
+        producer_id, sequence = header.producer_id, header.base_sequence
+        entry = producers.entries.get(producer_id)
+        if entry is not None:
+            if header.producer_epoch < entry.epoch:
+                raise old_epoch(producer_id, header.producer_epoch, entry.epoch)
+            if is_client and header.producer_epoch == entry.epoch:
+                duplicate = producers.duplicate_of(entry, header)
+                if duplicate is not None:
+                    return duplicate
+        if guard is not NOT_VERIFIED and (guard is None or self._guards.get(producer_id) is not guard):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"The batch of producer {producer_id} is not part of a transaction.",
+            )
+        if is_client:
+            has_history = entry is not None and bool(entry.batches)
+            if sequence > guard.lowest_sequence or (guard.bumps_epoch and sequence and not has_history):
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Producer {producer_id} begins a transaction with sequence {sequence},"
+                    f" {0 if guard.bumps_epoch else guard.lowest_sequence} goes first.",
+                )
+        return producers.check_batch(header, is_client=is_client)
+
+    def data_appended(self, producer_id: int) -> None:
+        """The first batch of a transaction is in the log: nobody has to ask any more."""
+        self._guards.pop(producer_id, None)
+
+    def marker_appended(self, producer_id: int, producer_epoch: int) -> None:
+        """A transaction has ended: what was asked for it is void."""
+        guard = self._guards.get(producer_id)
+        # A marker carries the epoch that the client goes on with: a guard of that one asks for what follows.
+        if guard is not None and not (guard.bumps_epoch and guard.producer_epoch == producer_epoch):
+            del self._guards[producer_id]
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget the questions that are as old as the producers that are forgotten."""
+        guards = self._guards
+        for producer_id in [
+            one for one, guard in guards.items() if now_ms - guard.created_ms >= expiration_ms
+        ]:
+            del guards[producer_id]
