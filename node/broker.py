@@ -27,7 +27,7 @@ from logstore.partition_log import PartitionLog
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.volume import DirectoryLock
 from metadata_raft.cluster_features import SUPPORTED_FEATURES
-from metadata_raft.commands import CreateTopics
+from metadata_raft.commands import CreateTopics, NewTopic
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum import Quorum
@@ -266,7 +266,9 @@ class Broker:
         return any(listener.has_peer(node_id) for listener in self.listeners)
 
     async def create_offsets_topic(self) -> None:
-        topic = offsets_topic(self.metadata.image, self.config, self.unique)
+        await self._create_topic(offsets_topic(self.metadata.image, self.config, self.unique))
+
+    async def _create_topic(self, topic: NewTopic) -> None:
         reply = await self.metadata.submit(CreateTopics(topics=[topic]))
         for created in reply.topics:
             if created.error_code != ErrorCode.NONE:

@@ -10,6 +10,7 @@ NO_PEER: Final = -1
 class ConnectionInfo:
     """One client's connection, as it stays from accept to close."""
 
+    number: int  # of those that this node accepted: a later one has a higher number
     connection_id: str  # Kafka's "LOCALHOST:LOCALPORT-REMOTEHOST:REMOTEPORT-NUMBER"
     listener_name: str
     security_protocol: str

@@ -1,4 +1,5 @@
-"""How many connections a node lets in over all its listeners: in all, by listener and by address.
+"""How many connections a node lets in over all its listeners: in all, by listener and by address; and their
+numbers.
 
 The limits may change while the node runs. A lower one holds for new connections; those that are there stay,
 as in Apache Kafka.
@@ -23,13 +24,19 @@ class ConnectionLimits:
 class ConnectionQuota:
     """Counts the open connections of a node against `limits`, which may be replaced at any time."""
 
-    __slots__ = ("_by_address", "_by_listener", "_count", "limits")
+    __slots__ = ("_by_address", "_by_listener", "_count", "_seen", "limits")
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
         self.limits = limits if limits is not None else ConnectionLimits()
         self._count = 0
+        self._seen = 0
         self._by_listener: dict[str, int] = {}
         self._by_address: dict[str, int] = {}
+
+    def next_number(self) -> int:
+        """The number of a connection that came in just now, through whichever listener."""
+        self._seen += 1
+        return self._seen
 
     def enter(self, listener: str, address: str) -> str:
         """Count a connection, which must `leave` in any case; a text that says why it is one too many, or

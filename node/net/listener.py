@@ -73,7 +73,6 @@ class Listener:
         self.port = 0
         self._on_peer_lost = on_peer_lost
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
-        self._accepted = 0
         self._complaints = 0
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -136,12 +135,13 @@ class Listener:
     # ---- called by connections -------------------------------------------------------------------
 
     def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo:
-        self._accepted += 1
+        number = self.quota.next_number()
         local = transport.get_extra_info("sockname") or ("", 0)
         peer = transport.get_extra_info("peername") or ("", 0)
         local_host, client_host = _plain_address(local[0]), _plain_address(peer[0])
         return ConnectionInfo(
-            connection_id=f"{local_host}:{local[1]}-{client_host}:{peer[1]}-{self._accepted}",
+            number=number,
+            connection_id=f"{local_host}:{local[1]}-{client_host}:{peer[1]}-{number}",
             listener_name=self.name,
             security_protocol=self.security_protocol,
             client_host=client_host,

@@ -146,15 +146,19 @@ class CoordinatorShards(Generic[S, C, A]):
             if shard.is_closed:
                 return  # another node leads it, or it is gone, and its files with it
             log.error("%s could not be loaded: %s", shard.partition.topic_partition, error)
-            shard.close(ErrorCode.NOT_COORDINATOR)
-            if self._timers is not None:
-                self._timers.start(("reload", index), RELOAD_DELAY_MS, lambda: self.reopen(index, shard))
+            self.reopen_later(index, shard)
 
     def reopen(self, index: int, shard: S) -> None:
         """A shard failed: begin again from the log, if this node still leads it."""
         if self.by_index.get(index) is shard:
             del self.by_index[index]
         self.refresh()
+
+    def reopen_later(self, index: int, shard: S) -> None:
+        """Close a shard and begin again from the log in a while."""
+        shard.close(ErrorCode.NOT_COORDINATOR)
+        if self._timers is not None:
+            self._timers.start(("reload", index), RELOAD_DELAY_MS, lambda: self.reopen(index, shard))
 
     # ---- where a key is ------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Sequence
 
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic, NewTopicConfig
 from metadata_raft.image import MetadataImage
 from node.config import BrokerConfig
@@ -30,6 +31,8 @@ def _auto_created(
 ) -> NewTopic:
     if name == OFFSETS_TOPIC:
         return offsets_topic(image, config, unique)
+    if name == TRANSACTIONS_TOPIC:
+        return transactions_topic(image, config, unique)
     return NewTopic(
         name=name, topic_id=random_uuid(unique), num_partitions=USE_DEFAULT, replication_factor=USE_DEFAULT
     )
@@ -41,7 +44,7 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[
         name=OFFSETS_TOPIC,
         topic_id=random_uuid(unique),
         num_partitions=config.offsets_topic_num_partitions,
-        replication_factor=_replicas_of_offsets(image, config),
+        replication_factor=_replicas_of(config.offsets_topic_replication_factor, image, config),
         configs=[
             NewTopicConfig(name="cleanup.policy", value="compact"),
             NewTopicConfig(name="segment.bytes", value=str(config.offsets_topic_segment_bytes)),
@@ -51,11 +54,31 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[
     )
 
 
-def _replicas_of_offsets(image: MetadataImage, config: BrokerConfig) -> int:
-    """Apache Kafka refuses to create the topic while there are fewer brokers than
-    offsets.topic.replication.factor, whose default is 3; then a node without configuration could never serve
-    a group. So a small cluster has fewer replicas; but brokers that are known and not up yet are waited for,
-    or a cluster that starts would have too few for ever.
+def transactions_topic(
+    image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]
+) -> NewTopic:
+    """`__transaction_state` as `transaction.state.log.*` want it, with at most a replica for each node."""
+    return NewTopic(
+        name=TRANSACTIONS_TOPIC,
+        topic_id=random_uuid(unique),
+        num_partitions=config.transaction_state_log_num_partitions,
+        replication_factor=_replicas_of(config.transaction_state_log_replication_factor, image, config),
+        configs=[
+            NewTopicConfig(name="cleanup.policy", value="compact"),
+            NewTopicConfig(name="compression.type", value="uncompressed"),
+            NewTopicConfig(name="min.insync.replicas", value=str(config.transaction_state_log_min_isr)),
+            NewTopicConfig(name="segment.bytes", value=str(config.transaction_state_log_segment_bytes)),
+            # A transaction that was committed must not be forgotten to have a leader sooner.
+            NewTopicConfig(name="unclean.leader.election.enable", value="false"),
+        ],
+    )
+
+
+def _replicas_of(wanted: int, image: MetadataImage, config: BrokerConfig) -> int:
+    """Apache Kafka refuses to create an internal topic while there are fewer brokers than the replicas that
+    are `wanted`, by default 3; then a node without configuration could never serve a group. So a small
+    cluster has fewer replicas; but brokers that are known and not up yet are waited for, or a cluster that
+    starts would have too few for ever.
     """
     voters = len(image.voters) or len(config.controller_quorum_voters)
-    return max(1, min(config.offsets_topic_replication_factor, max(len(image.brokers), voters)))
+    return max(1, min(wanted, max(len(image.brokers), voters)))

@@ -22,6 +22,7 @@ from node.net.receive_memory import ReceiveMemory
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
 INFO = ConnectionInfo(
+    number=1,
     connection_id="1",
     listener_name="PLAINTEXT",
     security_protocol="PLAINTEXT",

@@ -24,6 +24,43 @@ TOPIC_ID = bytes(range(16))
 NUM_PARTITIONS = 3
 
 
+def host_topic(
+    replicas: ReplicaManager, disk: MemoryDisk, name: str, assignment: Assignment, *, now_ms: int
+) -> TopicsImage:
+    """Have all partitions of a coordinator's topic here, their logs opened or kept; what the metadata say."""
+    partitions = tuple(
+        PartitionImage(
+            partition=index,
+            replicas=assignment.replicas,
+            isr=assignment.in_sync_replicas,
+            leader=assignment.leader_id,
+            leader_epoch=assignment.leader_epoch,
+            partition_epoch=assignment.partition_epoch,
+        )
+        for index in range(NUM_PARTITIONS)
+    )
+    for index in range(NUM_PARTITIONS):
+        topic_partition = TopicPartition(name, index)
+        hosted = replicas.find(topic_partition)
+        if hosted is not None:
+            hosted.assign(assignment)
+            continue
+        log = PartitionLog.open(
+            disk=disk,
+            directory=Path("/data") / str(topic_partition),
+            topic_partition=topic_partition,
+            topic_id=TOPIC_ID,
+            config=LogConfig(cleanup_policy=("compact",)),
+            now_ms=now_ms,
+            clean_shutdown=True,
+        )
+        replicas._partitions[topic_partition] = Partition(
+            broker_id=1, log=log, topic_id=TOPIC_ID, assignment=assignment
+        )
+    topic = TopicImage(name, TOPIC_ID, partitions)
+    return TopicsImage(by_name={name: topic}, by_id={TOPIC_ID: topic})
+
+
 class GroupNode:
     """One broker's worth of what the coordinator stands on; a restart keeps the disk."""
 
@@ -66,22 +103,6 @@ class GroupNode:
         self.host(leader_epoch=0)
 
     def host(self, *, leader_epoch: int, leader: int = 1) -> None:
-        partitions = tuple(
-            PartitionImage(
-                partition=index,
-                replicas=self._assignment,
-                isr=self._assignment,
-                leader=leader,
-                leader_epoch=leader_epoch,
-                partition_epoch=0,
-            )
-            for index in range(NUM_PARTITIONS)
-        )
-        topic = TopicImage(OFFSETS_TOPIC, TOPIC_ID, partitions)
-        self.image = MetadataImage(
-            topics=TopicsImage(by_name={OFFSETS_TOPIC: topic}, by_id={TOPIC_ID: topic})
-        )
-        self.add_topic("t", b"t" * 16)  # what the tests commit for
         assignment = Assignment(
             leader_id=leader,
             leader_epoch=leader_epoch,
@@ -89,24 +110,11 @@ class GroupNode:
             replicas=self._assignment,
             in_sync_replicas=self._assignment,
         )
-        for index in range(NUM_PARTITIONS):
-            topic_partition = TopicPartition(OFFSETS_TOPIC, index)
-            hosted = self.replicas.find(topic_partition)
-            if hosted is not None:
-                hosted.assign(assignment)
-                continue
-            log = PartitionLog.open(
-                disk=self.disk,
-                directory=Path("/data") / str(topic_partition),
-                topic_partition=topic_partition,
-                topic_id=TOPIC_ID,
-                config=LogConfig(cleanup_policy=("compact",)),
-                now_ms=self.clock.now_ms(),
-                clean_shutdown=True,
-            )
-            self.replicas._partitions[topic_partition] = Partition(
-                broker_id=1, log=log, topic_id=TOPIC_ID, assignment=assignment
-            )
+        now_ms = self.clock.now_ms()
+        self.image = MetadataImage(
+            topics=host_topic(self.replicas, self.disk, OFFSETS_TOPIC, assignment, now_ms=now_ms)
+        )
+        self.add_topic("t", b"t" * 16)  # what the tests commit for
 
     async def ask(self, group_id: str, make: Make) -> Any:
         answer = self.groups.ask(group_id, make, lambda answer: answer)

@@ -24,6 +24,7 @@ from node.wire.api_keys import ApiKey
 from tests.unit.metadata_raft.metadata_world import EMPTY
 
 CONNECTION = ConnectionInfo(
+    number=1,
     connection_id="test",
     listener_name="PLAINTEXT",
     security_protocol="PLAINTEXT",

@@ -28,6 +28,7 @@ from node.replica.replica_manager import ReplicaManager
 NODE_ID = 1
 OTHER_ID = 2
 CONNECTION = ConnectionInfo(
+    number=1,
     connection_id="127.0.0.1:9092-127.0.0.1:50000-1",
     listener_name="PLAINTEXT",
     security_protocol="PLAINTEXT",

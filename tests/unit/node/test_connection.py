@@ -14,6 +14,7 @@ from node.net.connection import Answer, CloseConnection, Connection, Pending, Se
 from node.net.receive_memory import ReceiveMemory
 
 INFO = ConnectionInfo(
+    number=1,
     connection_id="127.0.0.1:9092-127.0.0.1:50000-1",
     listener_name="PLAINTEXT",
     security_protocol="PLAINTEXT",

@@ -66,6 +66,7 @@ from tests.unit.node.group_node import GroupNode, Story, play
 
 FLIGHTS = b"f" * 16
 CONNECTION = ConnectionInfo(
+    number=1,
     connection_id="c-1",
     listener_name="PLAINTEXT",
     security_protocol="PLAINTEXT",
