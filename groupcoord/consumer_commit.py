@@ -81,7 +81,8 @@ def _since(owned: OwnedEpochs, topic_id: bytes, partition: int) -> int | None:
 def _refuse(member: ConsumerMember, command: OffsetCommit | TxnOffsetCommit | OffsetFetch) -> NoReturn:
     received = command.member_epoch if isinstance(command, OffsetFetch) else command.generation_id
     known = member.member_epoch
-    if member.classic is not None or isinstance(command, TxnOffsetCommit):
+    is_old = isinstance(command, TxnOffsetCommit) and command.all_is_illegal_generation
+    if member.classic is not None or is_old:
         raise KafkaError(
             ErrorCode.ILLEGAL_GENERATION,
             f"The received generation id {received} does not match the expected member epoch {known}.",

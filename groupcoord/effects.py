@@ -20,6 +20,7 @@ from groupcoord.record_codec import AppendedRecord
 from groupcoord.request_token import Token
 from groupcoord.timeline import Event
 from logstore.errors import ErrorCode
+from logstore.verification import Guard
 
 Result: TypeAlias = (
     JoinGroupResult
@@ -49,6 +50,7 @@ class TimerKey(NamedTuple):
 class Append:
     records: Sequence[AppendedRecord]
     producer: Producer | None = None  # of offsets that belong to its transaction: a batch of its own
+    guard: Guard | None = None  # what the log wants to see before the first of them
 
 
 @dataclass(frozen=True, slots=True)

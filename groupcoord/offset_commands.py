@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from groupcoord.request_token import Token
+from logstore.verification import Guard
 
 _POSITION = struct.Struct(">qi")
 
@@ -69,6 +70,8 @@ class TxnOffsetCommit:
     group_instance_id: str | None = None
     offsets: Sequence[OffsetToCommit]
     producer: Producer
+    guard: Guard | None = None  # for the first batch of the transaction; handed back with its records
+    all_is_illegal_generation: bool = False  # before version 6: an unknown group and a stale epoch, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

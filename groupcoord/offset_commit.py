@@ -60,9 +60,11 @@ def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -
     elif group is not None:
         group.check_commit(command, is_transactional=True)
     elif command.generation_id >= 0:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
+        is_old = command.all_is_illegal_generation
+        code = ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.GROUP_ID_NOT_FOUND
+        raise KafkaError(code, "there is no such group")
     records, errors = _records(shard, command, behind, now_ms, NO_TIMESTAMP_MS)
-    effects: list[Effect] = [Append(records, command.producer)] if records else []
+    effects: list[Effect] = [Append(records, command.producer, command.guard)] if records else []
     return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
 
 

@@ -96,6 +96,7 @@ class OpenBatch:
         compression: Compression = Compression.NONE,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
         is_transactional: bool = False,
     ) -> bytearray:
         """The batch of what was appended, at least one record, ready for the log."""
@@ -115,7 +116,7 @@ class OpenBatch:
                 max_timestamp=self._max_timestamp,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                base_sequence=NO_SEQUENCE,
+                base_sequence=base_sequence,
                 records_count=self.count,
             ),
             content,

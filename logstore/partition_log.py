@@ -938,9 +938,9 @@ class PartitionLog:
         """Whether this instance of a producer has data of an open transaction in the log (KIP-890)."""
         return self._producers.has_ongoing_transaction(producer_id, producer_epoch)
 
-    def check_producer_epoch(self, producer_id: int, producer_epoch: int) -> None:
-        """Whether a coordinator may write for this producer: INVALID_PRODUCER_EPOCH if it is fenced."""
-        self._producers.check_epoch(producer_id, producer_epoch)
+    def check_transaction(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
+        """`Verifications.check`: whether a coordinator may write in the transaction of this producer."""
+        self._verifications.check(producer_id, producer_epoch, guard)
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers silent for `producer.id.expiration.ms`; how many."""

@@ -107,12 +107,9 @@ class Verifications:
                 duplicate = producers.duplicate_of(entry, header)
                 if duplicate is not None:
                     return duplicate
-        if guard is not NOT_VERIFIED and (guard is None or self._guards.get(producer_id) is not guard):
-            raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE,
-                f"The batch of producer {producer_id} is not part of a transaction.",
-            )
+        self._check_on_file(producer_id, guard)
         if is_client:
+            assert guard is not None
             has_history = entry is not None and bool(entry.batches)
             if sequence > guard.lowest_sequence or (guard.bumps_epoch and sequence and not has_history):
                 raise KafkaError(
@@ -121,6 +118,22 @@ class Verifications:
                     f" {0 if guard.bumps_epoch else guard.lowest_sequence} goes first.",
                 )
         return producers.check_batch(header, is_client=is_client)
+
+    def check(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
+        """Whether a coordinator may write for this producer now: INVALID_PRODUCER_EPOCH if it is fenced,
+        INVALID_TXN_STATE if neither a transaction of this epoch is open nor `guard` on file.
+        """
+        producers = self._producers
+        producers.check_epoch(producer_id, producer_epoch)
+        if not producers.has_ongoing_transaction(producer_id, producer_epoch):
+            self._check_on_file(producer_id, guard)
+
+    def _check_on_file(self, producer_id: int, guard: Guard | None) -> None:
+        if guard is not NOT_VERIFIED and (guard is None or self._guards.get(producer_id) is not guard):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"The batch of producer {producer_id} is not part of a transaction.",
+            )
 
     def data_appended(self, producer_id: int) -> None:
         """The first batch of a transaction is in the log: nobody has to ask any more."""

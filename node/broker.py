@@ -49,9 +49,10 @@ from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.command_sender import HEARTBEAT_PURPOSE
 from node.runtime.group_lag import GroupLag
-from node.runtime.group_runtime import GroupRuntime
+from node.runtime.group_runtime import Gate, GroupRuntime
 from node.runtime.group_topics import topics_changed
 from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.marker_writer import MarkerWriter
 from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import controller_config, log_config_of
 from node.runtime.metadata_runtime import MetadataRuntime
@@ -142,6 +143,8 @@ class Broker:
         self.lifecycle: BrokerLifecycle
         self.producer_ids: ProducerIds
         self.groups: GroupRuntime
+        self.txn_gate: Gate
+        self.marker_writer: MarkerWriter
         self.group_lag: GroupLag
         self.replication: Replication
         self.maintenance: LogMaintenance

@@ -37,6 +37,7 @@ from node.runtime.group_configs import GroupConfigs
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.marker_writer import MarkerWriter
 from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import (
     MetadataPublisher,
@@ -250,6 +251,12 @@ def _make_runtimes(broker: "Broker") -> None:
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
+    )
+    broker.marker_writer = MarkerWriter(
+        replicas=broker.replica_manager,
+        groups=broker.groups,
+        is_cut_off=lambda: broker.is_cut_off,
+        clock=broker.clock,
     )
     broker.group_lag = GroupLag(
         node_id=config.node_id,

@@ -17,14 +17,16 @@ from groupcoord.request_token import Token
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.open_batch import OpenBatch
-from logstore.partition_log import AppendOrigin
-from logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from logstore.verification import NOT_VERIFIED
+from logstore.partition_log import AppendOrigin, AppendResult
+from logstore.record import EndTransactionMarker
+from logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from logstore.verification import Guard
 from node.clock import Clock
 from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 
+FIRST_SEQUENCE: Final = 0  # of every batch in a transaction, as Apache Kafka's coordinator writes them
 PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
 # What a record takes beside key and value at most: lengths, attributes, deltas and the count of its headers.
 RECORD_OVERHEAD_BYTES: Final = 32
@@ -90,7 +92,7 @@ class CoordinatorLog(Generic[A]):
         self._late: list[_Waiting] = []  # patient, and the time of an answer is over
         self._looking: asyncio.TimerHandle | None = None
 
-    def check(self, producer: Producer | None = None) -> None:
+    def check(self, producer: Producer | None = None, guard: Guard | None = None) -> None:
         """Whether the partition would take an append now, in a transaction of `producer`; the error that
         clients are told if not.
         """
@@ -99,10 +101,14 @@ class CoordinatorLog(Generic[A]):
         if not self._partition.has_enough_replicas():
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
         if producer is not None:
-            self._partition.log.check_producer_epoch(*producer)
+            self._partition.log.check_transaction(*producer, guard)
 
-    def append(self, rows: Sequence[Row], producer: Producer | None = None) -> None:
-        """Add to the open batch. KafkaError if the one before had to be appended first, and could not be."""
+    def append(
+        self, rows: Sequence[Row], producer: Producer | None = None, guard: Guard | None = None
+    ) -> None:
+        """Add to the open batch; what belongs to a transaction is appended at once, with the `guard` that the
+        first batch of one needs. KafkaError if what is appended could not be.
+        """
         size = sum(map(_size_bytes, rows))
         if self._batch.count and (producer or self._batch_bytes + size > self._max_batch_bytes):
             self.flush()
@@ -114,7 +120,7 @@ class CoordinatorLog(Generic[A]):
                 self._batch.append(*row, now_ms)
         self._batch_bytes += size
         if producer is not None:
-            self.flush(producer)
+            self.flush(producer, guard)
             return
         if self._flushing is None:
             self._flushing = asyncio.get_running_loop().call_soon(self._flush_at_the_end_of_the_turn)
@@ -140,7 +146,33 @@ class CoordinatorLog(Generic[A]):
         else:
             self._wait_for_watermark([(tell, is_patient)])
 
-    def flush(self, producer: Producer | None = None) -> None:
+    def append_marker(
+        self,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+    ) -> AppendResult:
+        """End a transaction behind all that was appended so far. KafkaError if the marker is refused; and if
+        a batch before it could not be appended, of which `failed` is told, too.
+        """
+        try:
+            self.flush()
+        except KafkaError as error:
+            self._failed(error)
+            raise
+        result = self._partition.append_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+            now_ms=self._clock.now_ms(),
+        )
+        self._append_end_offset = result.last_offset + 1
+        return result
+
+    def flush(self, producer: Producer | None = None, guard: Guard | None = None) -> None:
         """Append the open batch, in the transaction of `producer`; KafkaError if that fails, which `close`
         has to follow.
         """
@@ -156,13 +188,14 @@ class CoordinatorLog(Generic[A]):
                 compression=self._compression,
                 producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
                 producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
+                base_sequence=NO_SEQUENCE if producer is None else FIRST_SEQUENCE,
                 is_transactional=producer is not None,
             ),
             required_acks=-1,
             now_ms=self._clock.now_ms(),
             produce_version=PRODUCE_VERSION,
             origin=AppendOrigin.COORDINATOR,
-            guard=NOT_VERIFIED,
+            guard=guard,
         )
         self._append_end_offset = result.last_offset + 1
         waiting, self._open = self._open, []

@@ -204,22 +204,28 @@ class CoordinatorShards(Generic[S, C, A]):
         """For who has to know it before the command is made."""
         return next(self._tokens)
 
+    def loaded(self, index: int) -> S:
+        """The shard of a partition; NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if there is none."""
+        shard = self.by_index.get(index)
+        if shard is None or shard.is_closed or not shard.partition.is_leader:
+            self.refresh()
+            shard = self.by_index.get(index)
+        if shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"this node does not lead {self._topic}-{index}")
+        if not shard.is_loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{index} is being loaded")
+        return shard
+
     def submit(
         self, index: int, make: Make[C], token: Token | None = None
     ) -> "A | KafkaError | asyncio.Future[A | KafkaError]":
         """Have a command carried out; its answer, or a future of it. `make` gets the token that the command
         has to bear.
         """
-        shard = self.by_index.get(index)
-        if shard is None or shard.is_closed or not shard.partition.is_leader:
-            self.refresh()
-            shard = self.by_index.get(index)
-        if shard is None:
-            return KafkaError(ErrorCode.NOT_COORDINATOR, f"this node does not lead {self._topic}-{index}")
-        if not shard.is_loaded:
-            return KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{index} is being loaded"
-            )
+        try:
+            shard = self.loaded(index)
+        except KafkaError as error:
+            return error
         if token is None:
             token = next(self._tokens)
         self._asked[token] = None

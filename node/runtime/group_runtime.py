@@ -6,26 +6,33 @@ heartbeats that wait for news.
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from groupcoord.commands import ClientCommand, Command
 from groupcoord.consumer_commands import TopicsChanged
 from groupcoord.coordinator_config import CoordinatorConfig, GroupConfig
 from groupcoord.effects import Result
 from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.offset_commands import Producer
+from groupcoord.request_token import Token
 from groupcoord.shard import Shard
 from groupcoord.timer_commands import EndHold
 from logstore.compression import Compression
-from logstore.errors import KafkaError
+from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import AppendResult
+from logstore.record import EndTransactionMarker
+from logstore.topic_partition import TopicPartition
+from logstore.verification import NOT_VERIFIED, Guard
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
 from node.kafka_api.request_context import Aside, Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards
+from node.runtime.coordinator_log import FIRST_SEQUENCE, coordinator_error
 from node.runtime.coordinator_shards import CoordinatorShards
 from node.runtime.group_shard import Answer, GroupShard
 from node.runtime.group_topics import ImageTopics
@@ -39,6 +46,29 @@ MAX_GROUPS_PER_TURN = 2_000  # listed: 3 us each, with all that is written of th
 R = TypeVar("R")
 Build: TypeAlias = Callable[[R | KafkaError], Any]
 Make: TypeAlias = coordinator_shards.Make[ClientCommand]
+MakeGuarded: TypeAlias = Callable[[Guard | None, Token], ClientCommand]
+
+
+class TransactionPart(NamedTuple):
+    """In whose transaction something is written; `adds`: it need not have been told of the partition."""
+
+    transactional_id: str
+    producer: Producer
+    adds: bool
+
+
+class Gate(Protocol):
+    """Who asks the coordinator of a transaction."""
+
+    async def admit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        adds: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]: ...
 
 
 class GroupRuntime:
@@ -135,6 +165,70 @@ class GroupRuntime:
         if not isinstance(outcome, asyncio.Future):
             return build(outcome)
         return Delayed(outcome, build, keeps_nothing=keeps_nothing)
+
+    def ask_in_transaction(
+        self, group_id: str, part: TransactionPart, gate: Gate | None, make: MakeGuarded, build: Build[Any]
+    ) -> Any:
+        """The same for a command that writes in a producer's transaction. The first one of a transaction asks
+        its coordinator through the `gate` whether the group's partition is in it, or adds it, and is
+        carried out when that has answered; without a gate it is believed.
+        """
+        index = self.partition_for(group_id)
+        try:
+            partition = self._router.loaded(index).partition
+            guard = partition.begin_verification(
+                part.producer.producer_id,
+                part.producer.producer_epoch,
+                FIRST_SEQUENCE,
+                bumps_epoch=part.adds,
+                now_ms=self._clock.now_ms(),
+            )
+        except KafkaError as error:
+            return build(coordinator_error(error))
+        if guard is None or gate is None:
+            believed = None if guard is None else NOT_VERIFIED
+            return self.ask(group_id, partial(make, believed), build)
+        return self._ask_verified(gate, part, guard, partition.topic_partition, make, build)
+
+    async def _ask_verified(
+        self,
+        gate: Gate,
+        part: TransactionPart,
+        guard: Guard,
+        partition: TopicPartition,
+        make: MakeGuarded,
+        build: Build[Any],
+    ) -> Any:
+        codes = await gate.admit(
+            part.transactional_id,
+            part.producer.producer_id,
+            part.producer.producer_epoch,
+            [partition],
+            adds=part.adds,
+        )
+        if codes[partition] is not ErrorCode.NONE:
+            return build(KafkaError(codes[partition]))
+        outcome = self._router.submit(partition.partition, partial(make, guard))
+        return build(await outcome if isinstance(outcome, asyncio.Future) else outcome)
+
+    def end_transaction(
+        self,
+        index: int,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+    ) -> AppendResult:
+        """Write the marker of a transaction into this partition of `__consumer_offsets`, and let its offsets
+        count, or forget them. KafkaError if the marker is refused, or the shard is not here or not loaded.
+        """
+        return self._router.loaded(index).end_transaction(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+        )
 
     def hold_ms(self, software_name: str) -> int:
         """For how long a heartbeat of such a client may wait for news; 0 where it must not."""

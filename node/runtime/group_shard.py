@@ -29,7 +29,7 @@ from groupcoord.effects import (
     StartTimer,
     TimerKey,
 )
-from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, TxnOffsetCommit
+from groupcoord.offset_commands import EndTransaction, ForgetOffsets, ForgetTopics, TxnOffsetCommit
 from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
 from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
 from groupcoord.request_token import Token
@@ -37,6 +37,8 @@ from groupcoord.shard import Shard
 from groupcoord.timer_commands import EndHold
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import AppendResult
+from logstore.record import ControlType, EndTransactionMarker
 from node.clock import Clock
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
@@ -168,6 +170,30 @@ class GroupShard:
                 self.close(ErrorCode.NOT_COORDINATOR)
                 self._failed(self)
 
+    def end_transaction(
+        self,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+    ) -> AppendResult:
+        """Append a marker and let the offsets of its transaction count, or forget them. What shows them waits
+        until the marker is committed.
+        """
+        assert self._log is not None
+        self._log.check()
+        result = self._log.append_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+        )
+        if not result.duplicate:
+            is_commit = marker.control_type is ControlType.COMMIT
+            self.handle(EndTransaction(producer_id=producer_id, committed=is_commit))
+        return result
+
     def release(self, command: EndHold) -> None:
         """A heartbeat cannot wait for news any longer."""
         if self.is_loaded and not self.is_closed:
@@ -189,7 +215,10 @@ class GroupShard:
         if type(command) in _READ_ONLY:
             return None
         try:
-            self._log.check(command.producer if isinstance(command, TxnOffsetCommit) else None)
+            if isinstance(command, TxnOffsetCommit):
+                self._log.check(command.producer, command.guard)
+            else:
+                self._log.check()
         except KafkaError as error:
             return error
         return None
@@ -238,7 +267,7 @@ class GroupShard:
             match effect:
                 case Append():
                     try:
-                        self._log.append(_rows(effect.records), effect.producer)
+                        self._log.append(_rows(effect.records), effect.producer, effect.guard)
                     except KafkaError as error:
                         self._drop(error, effects[position + 1 :])
                         return

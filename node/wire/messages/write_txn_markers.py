@@ -1,4 +1,8 @@
-"""WriteTxnMarkers (key 27): the coordinator tells leaders how a transaction ended."""
+"""WriteTxnMarkers (key 27): the coordinator tells leaders how a transaction ended.
+
+Tags from 10000 on are Ottla's own, and count between nodes that have proven themselves: by them a leader
+knows a late copy of a request whose connection was given up.
+"""
 
 from collections.abc import Sequence
 
@@ -10,6 +14,7 @@ from logstore.schema import message, struct
 class WritableTxnMarkerTopic:
     name: str = schema.string()
     partition_indexes: Sequence[int] = schema.array(schema.int32)
+    leader_epochs: Sequence[int] = schema.array(schema.int32, tag=10_000)  # as the sender knows them
 
 
 @struct
@@ -25,6 +30,10 @@ class WritableTxnMarker:
 @message(api_key=27, versions=(1, 2), flexible_since=1)
 class WriteTxnMarkersRequest:
     markers: Sequence[WritableTxnMarker] = schema.array(WritableTxnMarker)
+    sender_epoch: int = schema.int64(tag=10_000, default=-1)  # of the sender's process: its broker epoch
+    number: int = schema.int64(
+        tag=10_001, default=-1
+    )  # grows with each request of that process to this leader
 
 
 @struct

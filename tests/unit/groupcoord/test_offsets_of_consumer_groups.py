@@ -124,10 +124,16 @@ def test_by_its_id_a_topic_has_no_offset_of_another_one_of_its_name(world: Consu
         ("nobody", 2, UNKNOWN),
     ],
 )
+@pytest.mark.parametrize("is_newest", [False, True])
 def test_producers_commit_for_members_of_the_epoch(
-    world: ConsumerWorld, member_id: str, epoch: int, error: ErrorCode
+    world: ConsumerWorld, member_id: str, epoch: int, error: ErrorCode, is_newest: bool
 ) -> None:
-    told = commit_in(world.groups, member_id=member_id, generation_id=epoch, topics=("a",))
+    if is_newest and error is ErrorCode.ILLEGAL_GENERATION:
+        error = ErrorCode.STALE_MEMBER_EPOCH  # KIP-1319
+
+    told = commit_in(
+        world.groups, member_id=member_id, generation_id=epoch, topics=("a",), is_newest=is_newest
+    )
 
     assert told is error
     assert fetch(world.groups) == {}
@@ -151,6 +157,7 @@ def test_producers_commit_in_an_older_epoch_for_what_the_member_has_had_since_th
             member_id="m1",
             offsets=[OffsetToCommit("a", partition, 5)],
             producer=Producer(7, 0),
+            all_is_illegal_generation=True,
         )
         answer = world.groups.ask(command)
         if isinstance(answer, Refuse):

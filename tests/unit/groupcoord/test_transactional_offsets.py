@@ -40,6 +40,7 @@ def commit_in(
     instance: str | None = None,
     metadata: str = "",
     topics: Sequence[str] = ("t",),
+    is_newest: bool = False,
 ) -> ErrorCode:
     answer = world.ask(
         TxnOffsetCommit(
@@ -50,6 +51,7 @@ def commit_in(
             group_instance_id=instance,
             offsets=[OffsetToCommit(topic, 0, offset, 7, metadata) for topic in topics],
             producer=producer,
+            all_is_illegal_generation=not is_newest,
         )
     )
     if isinstance(answer, Refuse):
@@ -194,8 +196,10 @@ def test_producers_that_name_a_member_are_held_to_its_generation(
 
 
 def test_a_group_that_is_not_there_has_no_generation(world: GroupWorld) -> None:
-    """validateTransactionalOffsetCommit: ILLEGAL_GENERATION, never GROUP_ID_NOT_FOUND."""
+    """validateTransactionalOffsetCommit; GROUP_ID_NOT_FOUND since version 6 only."""
     assert commit_in(world, member_id="m", generation_id=0) is ErrorCode.ILLEGAL_GENERATION
+    newest = commit_in(world, member_id="m", generation_id=0, is_newest=True)
+    assert newest is ErrorCode.GROUP_ID_NOT_FOUND
     assert commit_in(world) is ErrorCode.NONE
     assert list(world.coordinator.shard.groups) == ["g"]
 

@@ -17,6 +17,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
+from logstore.verification import NOT_VERIFIED
 from node.kafka_api.request_context import Delayed
 from node.replica.partition import Partition
 from node.runtime import group_shard
@@ -97,6 +98,7 @@ def commit_in(producer: Producer) -> Make:
         member_id="",
         offsets=[OffsetToCommit("t", 0, 1)],
         producer=producer,
+        guard=NOT_VERIFIED,
     )
 
 
@@ -248,6 +250,7 @@ def test_a_transaction_whose_marker_is_in_the_log_ends_whatever_the_replicas_do(
             member_id="",
             offsets=[OffsetToCommit("t", 0, 5)],
             producer=Producer(7, 0),
+            guard=NOT_VERIFIED,
         )
         await node.ask("g", lambda token: replace(in_transaction, token=token))
 

@@ -1,0 +1,139 @@
+"""TxnOffsetCommit: positions of a group that count when a producer's transaction is committed (KIP-98).
+
+Since 3 the producer says for which member and generation (KIP-447); since 5 the partition of the group need
+not have been added to the transaction before (KIP-890); since 6 topics are named by id, and an unknown group
+or a stale epoch is called so (KIP-1319).
+COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
+from groupcoord.offset_results import OffsetCommitResult
+from groupcoord.request_token import Token
+from logstore.errors import ErrorCode, KafkaError
+from logstore.verification import Guard
+from metadata_raft.image import MetadataImage, TopicImage
+from node.kafka_api.request_context import RequestContext
+from node.runtime.group_runtime import TransactionPart
+from node.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FIRST_LOADING_VERSION = 2
+FIRST_ABORTABLE_VERSION = 4
+FIRST_ADDING_VERSION = 5
+FIRST_TOPIC_ID_VERSION = 6
+
+
+def handle(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    version = context.api_version
+    checked = [(topic, *_check(broker.metadata.image, topic, version)) for topic in request.topics]
+    offsets = _offsets(checked)
+
+    def build(answer: OffsetCommitResult | KafkaError) -> TxnOffsetCommitResponse:
+        if isinstance(answer, KafkaError):
+            committed = iter([_told(answer.code, version)] * len(offsets))
+        else:
+            committed = iter(answer.errors)
+        return TxnOffsetCommitResponse(
+            topics=[
+                TxnOffsetCommitResponseTopic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        TxnOffsetCommitResponsePartition(
+                            partition_index=partition.partition_index, error_code=error or next(committed)
+                        )
+                        for partition, error in zip(topic.partitions, errors, strict=True)
+                    ],
+                )
+                for topic, _, errors in checked
+                if topic.partitions
+            ]
+        )
+
+    if not offsets:
+        return build(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
+    if not request.group_id:
+        return build(KafkaError(ErrorCode.INVALID_GROUP_ID))
+    producer = Producer(request.producer_id, request.producer_epoch)
+
+    def make(guard: Guard | None, token: Token) -> TxnOffsetCommit:
+        return TxnOffsetCommit(
+            token=token,
+            group_id=request.group_id,
+            generation_id=request.generation_id_or_member_epoch,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            offsets=offsets,
+            producer=producer,
+            guard=guard,
+            all_is_illegal_generation=version < FIRST_TOPIC_ID_VERSION,
+        )
+
+    adds = version >= FIRST_ADDING_VERSION
+    is_asked = adds or broker.config.transaction_partition_verification_enable
+    return broker.groups.ask_in_transaction(
+        request.group_id,
+        TransactionPart(request.transactional_id, producer, adds),
+        broker.txn_gate if is_asked else None,
+        make,
+        build,
+    )
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    """What a client of this version understands."""
+    match code:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if version < FIRST_ABORTABLE_VERSION:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.NETWORK_EXCEPTION:
+            return _told(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
+        case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if version < FIRST_LOADING_VERSION:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _check(
+    image: MetadataImage, topic: TxnOffsetCommitRequestTopic, version: int
+) -> tuple[TopicImage | None, list[ErrorCode]]:
+    """The topic as the cluster has it, and an error for each partition of the request."""
+    by_id = version >= FIRST_TOPIC_ID_VERSION
+    known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
+    if known is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None, [error] * len(topic.partitions)
+    count = len(known.partitions)
+    return known, [
+        ErrorCode.NONE if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for each in topic.partitions
+    ]
+
+
+def _offsets(
+    checked: list[tuple[TxnOffsetCommitRequestTopic, TopicImage | None, list[ErrorCode]]],
+) -> list[OffsetToCommit]:
+    return [
+        OffsetToCommit(
+            known.name,
+            partition.partition_index,
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            partition.committed_metadata or "",
+            known.topic_id,
+        )
+        for topic, known, errors in checked
+        if known is not None
+        for partition, error in zip(topic.partitions, errors, strict=True)
+        if error is ErrorCode.NONE
+    ]
