@@ -49,7 +49,7 @@ from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.command_sender import HEARTBEAT_PURPOSE
 from node.runtime.group_lag import GroupLag
-from node.runtime.group_runtime import Gate, GroupRuntime
+from node.runtime.group_runtime import GroupRuntime
 from node.runtime.group_topics import topics_changed
 from node.runtime.log_maintenance import LogMaintenance
 from node.runtime.marker_writer import MarkerWriter
@@ -58,6 +58,7 @@ from node.runtime.metadata_publisher import controller_config, log_config_of
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
 from node.runtime.topic_creation import offsets_topic
+from node.runtime.txn_gate import TxnGate
 
 WANTED_OPEN_FILES = 1_048_576  # three a partition, one a connection; the kernel's hard limit may be less
 # A dying process closes its sockets one after the other, so its port may still take the first connection.
@@ -96,6 +97,7 @@ class Broker:
         self.cluster_id = ZERO_UUID
         self.is_hurried = False  # it ends without waiting for others to take over
         self.is_cut_off = False  # others may lead by now what this node believes to lead
+        self.txn_gate: TxnGate | None = None  # there is none as long as no coordinator is served
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
@@ -143,7 +145,6 @@ class Broker:
         self.lifecycle: BrokerLifecycle
         self.producer_ids: ProducerIds
         self.groups: GroupRuntime
-        self.txn_gate: Gate
         self.marker_writer: MarkerWriter
         self.group_lag: GroupLag
         self.replication: Replication

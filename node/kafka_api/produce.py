@@ -1,7 +1,8 @@
 """Produce: append batches as the leader and tell where they stand.
 
 3 to 13; 0 to 2 are advertised and close the connection. zstd needs 7; since 10 a wrong leader is answered
-with the right one (KIP-951); since 11 a client knows TRANSACTION_ABORTABLE; since 13 topics go by id.
+with the right one (KIP-951); since 11 a client knows TRANSACTION_ABORTABLE; since 12 partitions join their
+transaction (`transactional_produce`); since 13 topics go by id.
 acks=0 is never answered: an error closes the connection, so that the client notices.
 """
 
@@ -12,6 +13,8 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import AppendResult
 from logstore.record_batch import TRANSACTIONAL_BIT
 from logstore.schema import Buffer
+from logstore.verification import Guard
+from node.kafka_api import transactional_produce
 from node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
@@ -40,6 +43,8 @@ _ZERO_RESPONSE = PartitionProduceResponse()
 
 def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> Any:
     append = Append(broker, context, request)
+    if request.transactional_id is not None and broker.txn_gate is not None:
+        return transactional_produce.handle(broker, context, request, append)
     if context.is_large:
         return take_turns(_handle_in_steps(request, append))
     responses = []
@@ -85,10 +90,10 @@ class Append:
         "_endpoints",
         "_first_error",
         "_located",
-        "_now_ms",
         "_places",
         "_timeout_ms",
         "_transactional_id",
+        "now_ms",
     )
 
     def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
@@ -97,7 +102,7 @@ class Append:
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._transactional_id = request.transactional_id
-        self._now_ms = broker.clock.now_ms()
+        self.now_ms = broker.clock.now_ms()
         self._first_error: KafkaError | None = None
         self._endpoints: dict[int, NodeEndpoint] = {}
         self._places: dict[Partition, Place] = {}  # where acks=all has to wait
@@ -110,32 +115,39 @@ class Append:
         topic_image = self._broker.metadata.image.topics.by_id.get(topic.topic_id)
         return topic_image.name if topic_image is not None else None
 
-    def partition(self, topic: str | None, index: int, records: Buffer | None) -> PartitionProduceResponse:
+    def partition(
+        self, topic: str | None, index: int, records: Buffer | None, guard: Guard | None = None
+    ) -> PartitionProduceResponse:
         """Append one batch, or find out why not."""
-        acks = self._acks
         try:
-            if not -1 <= acks <= 1:
-                raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1.")
-            if topic is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            if self._broker.is_cut_off:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
-            if is_internal_topic(topic) and self._context.client_id != ADMIN_CLIENT_ID:
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
-            partition = self._broker.replica_manager.partition((topic, index))
+            partition = self.partition_to_write(topic, index)
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "The records of the partition are null.")
             if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
                 self._check_transaction()
             result = partition.append_as_leader(
                 records,
-                required_acks=acks,
-                now_ms=self._now_ms,
+                required_acks=self._acks,
+                now_ms=self.now_ms,
                 produce_version=self._context.api_version,
+                guard=guard,
             )
         except KafkaError as error:
             return self.failed(topic, index, error)
         return self.done(partition, index, result)
+
+    def partition_to_write(self, topic: str | None, index: int) -> Partition:
+        """The partition of that name and number; KafkaError if this request does not write to it here."""
+        acks = self._acks
+        if not -1 <= acks <= 1:
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1.")
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self._broker.is_cut_off:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
+        if is_internal_topic(topic) and self._context.client_id != ADMIN_CLIENT_ID:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
+        return self._broker.replica_manager.partition((topic, index))
 
     def done(self, partition: Partition, index: int, result: AppendResult) -> PartitionProduceResponse:
         """The part of the answer for a partition whose batch is in the log."""
@@ -165,17 +177,18 @@ class Append:
         return response
 
     def _check_transaction(self) -> None:
-        """No partition is part of a transaction, for no coordinator is served that would add it to one."""
-        if not self._transactional_id:
+        if self._transactional_id is None:
             raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "The batch is transactional and the request has no transactional id.",
             )
-        knows_abortable = self._context.api_version >= 11
-        raise KafkaError(
-            ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
-            f"The partition was not added to a transaction of {self._transactional_id!r}.",
-        )
+        if self._broker.txn_gate is None:
+            # No partition is part of a transaction, for no coordinator is served that would add it to one.
+            knows_abortable = self._context.api_version >= 11
+            raise KafkaError(
+                ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
+                f"The partition was not added to a transaction of {self._transactional_id!r}.",
+            )
 
     def failed(self, topic: str | None, index: int, error: KafkaError) -> PartitionProduceResponse:
         """The part of the answer for a partition whose batch is refused."""

@@ -547,7 +547,11 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             answer = self._fail(frame, error, [])
         if type(answer) is Pending:
-            self._wait_for(answer, frame)
+            if answer.is_carried_out:
+                self._owe(answer, frame)
+                self._continue()
+            else:
+                self._wait_for(answer, frame)
             return
         pieces = cast(Answer, answer)
         if pieces and self._owed:

@@ -60,7 +60,7 @@ class TransactionPart(NamedTuple):
 class Gate(Protocol):
     """Who asks the coordinator of a transaction."""
 
-    async def admit(
+    def admit(
         self,
         transactional_id: str,
         producer_id: int,
@@ -68,7 +68,7 @@ class Gate(Protocol):
         partitions: Sequence[TopicPartition],
         *,
         adds: bool,
-    ) -> Mapping[TopicPartition, ErrorCode]: ...
+    ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]: ...
 
 
 class GroupRuntime:

@@ -82,8 +82,12 @@ class ReplicaWorld:
         self.clock = ManualClock()
         self.unsent_bytes = 0
         self.is_cut_off = False
+        self.txn_gate: Any = None
         self.config = SimpleNamespace(
-            node_id=node_id, fetch_max_bytes=55 * 1024 * 1024, replica_selector_class=None
+            node_id=node_id,
+            fetch_max_bytes=55 * 1024 * 1024,
+            replica_selector_class=None,
+            transaction_partition_verification_enable=True,
         )
         self.log_manager = FakeLogManager() if disk is None else FakeLogManager(disk)
         self.maintenance = SimpleNamespace(checkpoint=_no_checkpoint)

@@ -519,6 +519,26 @@ def test_another_request_waits_until_all_are_acknowledged(peer: Peer) -> None:
     assert b"".join(peer.transport.sent) == b"\0\0wait1\0\0wait2\0\1fetch\0\0quick"
 
 
+def test_a_produce_that_waited_for_its_transaction_holds_up_no_other_once_it_is_carried_out(
+    peer: Peer,
+) -> None:
+    service = Acknowledged(peer)
+    asked: asyncio.Future[None] = peer.listener.loop.create_future()
+    first = Pending(asked, lambda _: service.serve(memoryview(b"\0\0wait1")))
+    peer.listener.answer = lambda body: first if body == b"\0\0asks" else service.serve(body)
+
+    peer.send(frame(b"\0\0asks") + frame(b"\0\0wait2") + frame(b"\0\1fetch"))
+    assert service.served == []
+    asked.set_result(None)
+    peer.turn()
+    assert service.served == [b"\0\0wait1", b"\0\0wait2"]
+    service.acknowledge(b"\0\0wait2")
+    service.acknowledge(b"\0\0wait1")
+    peer.turn()
+
+    assert b"".join(peer.transport.sent) == b"\0\0wait1\0\0wait2\0\1fetch"
+
+
 def test_only_so_many_acknowledgements_are_waited_for(peer: Peer) -> None:
     service = Acknowledged(peer)
     names = [b"\0\0wait%03d" % number for number in range(module.MAX_OWED + 2)]

@@ -1,0 +1,164 @@
+"""Produce in a transaction: the coordinator is asked before the first batch of it goes into a log (KIP-890).
+
+To 11 the client must have added the partition to its transaction; from 12 on this adds it. The request
+waits for the coordinator as a whole, as in Apache Kafka, so that what a producer sends stays in order.
+"""
+
+import struct
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT
+from logstore.schema import Buffer
+from logstore.topic_partition import TopicPartition
+from logstore.verification import NOT_VERIFIED, Guard
+from node.kafka_api.request_context import Delayed, RequestContext
+from node.runtime.turns import Steps, in_turns
+from node.runtime.txn_gate import Codes, code_for_client
+from node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+    from node.kafka_api.produce import Append
+
+FIRST_VERSION_WITH_ABORTABLE: Final = 11
+FIRST_VERSION_THAT_ADDS: Final = 12
+_ATTRIBUTES_LOW_BYTE: Final = 22
+_PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
+_PRODUCER_AT: Final = 43
+_UNREACHABLE: Final = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,
+)
+
+
+class _Part(NamedTuple):
+    """One partition of the request, and what it needs before it is appended to."""
+
+    topic: str | None
+    partition_index: int
+    records: Buffer | None
+    guard: Guard | None = None  # to append with, once the coordinator has said yes
+    refused: KafkaError | None = None
+
+
+def handle(broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
+    """The answer to a request with a transactional id."""
+    return in_turns(_steps(broker, context, request, append), is_large=context.is_large)
+
+
+def _steps(
+    broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append"
+) -> Steps[Any]:
+    transactional_id, version = request.transactional_id, context.api_version
+    assert transactional_id is not None
+    producers = {
+        producer[:2]
+        for topic in request.topic_data
+        for data in topic.partition_data
+        if (producer := _producer_of(data.records)) is not None
+    }
+    mixed: KafkaError | None = None
+    if len(producers) > 1:
+        mixed = KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+        )
+    adds = version >= FIRST_VERSION_THAT_ADDS
+    is_asked = adds or broker.config.transaction_partition_verification_enable
+    parts: list[list[_Part]] = []
+    asked: list[TopicPartition] = []
+    for topic in request.topic_data:
+        name = append.name_of(topic)
+        row: list[_Part] = []
+        for data in topic.partition_data:
+            part = _Part(name, data.index, data.records, refused=mixed)
+            if mixed is None and name is not None and (producer := _producer_of(data.records)) is not None:
+                part = _prepared(append, part, producer, bumps_epoch=adds, is_asked=is_asked)
+                if part.guard is not None and part.guard is not NOT_VERIFIED:
+                    asked.append(TopicPartition(name, data.index))
+            row.append(part)
+            yield
+        parts.append(row)
+    go_on = partial(_appended, context, request, append, parts)
+    if not asked:
+        return in_turns(go_on({}), is_large=context.is_large)
+    ((producer_id, producer_epoch),) = producers
+    assert broker.txn_gate is not None
+    codes = broker.txn_gate.admit(transactional_id, producer_id, producer_epoch, asked, adds=adds)
+    return Delayed(codes, lambda codes: in_turns(go_on(codes), is_large=context.is_large))
+
+
+def _prepared(
+    append: "Append", part: _Part, producer: tuple[int, int, int], *, bumps_epoch: bool, is_asked: bool
+) -> _Part:
+    """The same with the guard that is needed, if one is, or with the reason why there is nothing to ask."""
+    assert part.topic is not None
+    try:
+        guard = append.partition_to_write(part.topic, part.partition_index).begin_verification(
+            *producer, bumps_epoch=bumps_epoch, now_ms=append.now_ms
+        )
+    except KafkaError as error:
+        return part._replace(refused=error)
+    return part._replace(guard=guard if is_asked or guard is None else NOT_VERIFIED)
+
+
+def _appended(
+    context: RequestContext,
+    request: ProduceRequest,
+    append: "Append",
+    parts: Sequence[Sequence[_Part]],
+    codes: Codes,
+) -> Steps[Any]:
+    """The coordinator has answered, or there was nothing to ask."""
+    responses: list[TopicProduceResponse] = []
+    for topic, row in zip(request.topic_data, parts, strict=True):
+        answers: list[PartitionProduceResponse] = []
+        for name, index, records, guard, refused in row:
+            if refused is None and guard is not None and guard is not NOT_VERIFIED and name is not None:
+                refused = refusal(codes[TopicPartition(name, index)], context.api_version)
+            if refused is None:
+                answers.append(append.partition(name, index, records, guard))
+            else:
+                answers.append(append.failed(name, index, refused))
+            yield
+        if answers:
+            responses.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            )
+    return append.answer(responses)
+
+
+def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
+    """Id, epoch and sequence of a batch that belongs to a transaction; None for another one."""
+    if records is None or len(records) < HEADER_SIZE:
+        return None
+    if not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+        return None
+    producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    return (producer_id, producer_epoch, base_sequence) if producer_id >= 0 else None
+
+
+def refusal(code: ErrorCode, version: int) -> KafkaError | None:
+    """What a client of this version is told of the coordinator's word; None: append.
+
+    That nobody answered for it, or that the one before is being ended, is told as something that every
+    client tries again.
+    """
+    if code is ErrorCode.NONE:
+        return None
+    code = code_for_client(code, knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE)
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return KafkaError(code, "Partition was not added to the transaction")
+    is_ending = code is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_VERSION_THAT_ADDS
+    if is_ending or code in _UNREACHABLE:
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            "Unable to verify the partition has been added to the transaction."
+            f" Underlying error: {code.name}",
+        )
+    return KafkaError(code)
