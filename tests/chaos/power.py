@@ -10,6 +10,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Final
 IMAGE_BYTES: Final = 512 << 20
 SHUTDOWN: Final = 0x8004587D  # EXT4_IOC_SHUTDOWN, _IOR('X', 125, __u32)
 WITHOUT_FLUSHING_THE_JOURNAL: Final = 2
+LET_GO_S: Final = 60
 
 
 # A kernel that has lost its power names its next boot otherwise; nodes that begin so see what this file says.
@@ -38,7 +40,8 @@ class PoweredDisk:
     @property
     def prefix(self) -> Sequence[str]:
         """What runs a command as on a host of its own, which is booted anew when the power is back."""
-        return ("unshare", "--mount", "sh", "-c", SEES_BOOT_ID, str(self._boot_id))
+        # What the test unmounts is unmounted there, too.
+        return ("unshare", "--mount", "--propagation", "slave", "sh", "-c", SEES_BOOT_ID, str(self._boot_id))
 
     def _boot(self) -> None:
         self._boot_id.write_text(f"{uuid.uuid4()}\n")
@@ -61,7 +64,15 @@ class PoweredDisk:
         self.mount()
 
     def unmount(self) -> None:
+        """Until the kernel has let go of it, which the end of a process's mounts may delay: who mounts
+        before that gets the dead file system again."""
         run("umount", str(self.directory))
+        deadline = time.monotonic() + LET_GO_S
+        while listed := subprocess.run(
+            ["losetup", "-j", str(self._image)], capture_output=True, text=True
+        ).stdout:
+            assert time.monotonic() < deadline, f"the disk is still in use: {listed}"
+            time.sleep(0.01)
 
 
 def why_no_disks() -> str | None:

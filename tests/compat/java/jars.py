@@ -4,6 +4,7 @@ Maven resolves; its answer is kept in `.cache/maven/` of the checkout, so a seco
 `why_no_java` gives the reason for a skip, in words.
 """
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -40,14 +41,17 @@ def kafka_classpath(*artifacts: str) -> str | None:
         return None
     folder = CACHE / hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
     answer = folder / "classpath"
-    kept = answer.read_text().strip() if answer.exists() else ""
-    if kept and all(Path(jar).exists() for jar in kept.split(":")):
-        return kept
-    return _resolve(names, folder, answer)
+    folder.mkdir(parents=True, exist_ok=True)
+    # The tests run in several processes, and Maven's local repository bears only one that fills it.
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = answer.read_text().strip() if answer.exists() else ""
+        if kept and all(Path(jar).exists() for jar in kept.split(":")):
+            return kept
+        return _resolve(names, folder, answer)
 
 
 def _resolve(names: tuple[str, ...], folder: Path, answer: Path) -> str | None:
-    folder.mkdir(parents=True, exist_ok=True)
     pom = folder / "pom.xml"
     pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(*name.split(":")) for name in names)))
     # Offline first: with a filled local repository that saves a dozen questions to the network.

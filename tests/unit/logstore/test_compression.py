@@ -34,6 +34,16 @@ def test_what_was_compressed_comes_out_again(compression: Compression, content: 
         (Compression.GZIP, gzip.compress(b"hello" * 25) + gzip.compress(b"hello" * 25)),
         (Compression.GZIP, gzip.compress(b"hello" * 50) + bytes(7)),
     ],
+    ids=[
+        "snappy raw",
+        "snappy",
+        "lz4 linked",
+        "lz4 sized",
+        "zstd frames",
+        "zstd checked",
+        "gzip members",
+        "gzip padded",
+    ],
 )
 def test_what_other_writers_make_is_read(compression: Compression, data: bytes) -> None:
     assert decompress(compression, data) == b"hello" * 50
