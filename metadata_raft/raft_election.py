@@ -58,23 +58,31 @@ class Election:
 
     def before_tick(self) -> None:
         """Let the engine stand for election only after a PreVote, or when the leader asked it to."""
-        engine, voters = self._engine, self._voters()
-        if engine.is_leading or engine.election_deadline >= engine.now():
-            return
+        engine = self._engine
+        engine.may_stand = (
+            not engine.is_leading
+            and engine.election_deadline < engine.now()
+            and self._may_stand(self._voters())
+        )
+
+    def _may_stand(self, voters: VoterSet) -> bool:
+        """Now that the deadline has passed; asks the others if that is due."""
+        engine = self._engine
         if not voters.has(self._own.node_id, self._own.directory_id):
             # A disk that came after the one which the log names does not know what that one promised.
             engine.postpone_election()
-            return
+            return False
         if engine.term >= MAX_TERM:
             log.error("The terms of the metadata quorum are used up: this node stands for election no more.")
             engine.postpone_election()
-            return
+            return False
         if engine.is_handed_leadership or len(voters) == 1:
-            return
+            return True
         if self._round is not None and self._has_won(self._round):
             self._round = None
-            return
+            return True
         self._begin_round(voters)
+        return False
 
     def _begin_round(self, voters: VoterSet) -> None:
         engine, last = self._engine, self._journal.last

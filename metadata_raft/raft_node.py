@@ -7,6 +7,7 @@ another version does not start. What replaces the rest stands in `raft_replicati
 and `raft_election`; `raft_member` puts them together.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, Final, Protocol
@@ -127,6 +128,8 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._chance = chance
         self._transport = _EngineTransport(parts)
         self._nodes: dict[int, Node] = {}
+        self.election_deadline = 0.0  # when this voter stands for election unless it hears from a leader
+        self.may_stand = False  # in this tick: the deadline has passed, and nothing else forbids it
         self.sends = 0  # how often it was replicated; whatever was committed before was told with it
         self.node_id = node_id
         super().__init__(Node(node_id), [], _engine_conf(), transport=self._transport)
@@ -143,6 +146,16 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
     @_SyncObj__raftLog.setter
     def _SyncObj__raftLog(self, _memory_journal: object) -> None:
         return
+
+    @property
+    def _SyncObj__raftElectionDeadline(self) -> float:
+        # The library looks at the clock a moment after the election did. A deadline that passes in between
+        # must not let it stand without having asked anybody.
+        return -math.inf if self.may_stand else math.inf
+
+    @_SyncObj__raftElectionDeadline.setter
+    def _SyncObj__raftElectionDeadline(self, at: float) -> None:
+        self.election_deadline = at
 
     def _SyncObj__generateRaftTimeout(self) -> float:
         return self._chance.uniform(MIN_ELECTION_SECONDS, MAX_ELECTION_SECONDS)
@@ -219,27 +232,17 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
     def applied_index(self, raft_index: int) -> None:
         self._SyncObj__raftLastApplied = raft_index
 
-    @property
-    def election_deadline(self) -> float:
-        """When this voter stands for election unless it hears from a leader."""
-        deadline: float = self._SyncObj__raftElectionDeadline
-        return deadline
-
-    @election_deadline.setter
-    def election_deadline(self, at: float) -> None:
-        self._SyncObj__raftElectionDeadline = at
-
     def postpone_election(self) -> None:
         """Wait for a whole timeout again."""
-        self._SyncObj__raftElectionDeadline = self.now() + self._SyncObj__generateRaftTimeout()
+        self.election_deadline = self.now() + self._SyncObj__generateRaftTimeout()
 
     def wait_briefly(self) -> None:
         """Wait no longer than peers need to answer, when there is no leader that a wait could spare."""
-        self._SyncObj__raftElectionDeadline = self.now() + self._chance.uniform(*BRIEF_ELECTION_SECONDS)
+        self.election_deadline = self.now() + self._chance.uniform(*BRIEF_ELECTION_SECONDS)
 
     def stand_for_election(self) -> None:
         """Begin a term with the next tick."""
-        self._SyncObj__raftElectionDeadline = 0
+        self.election_deadline = 0
 
     @property
     def is_handed_leadership(self) -> bool:

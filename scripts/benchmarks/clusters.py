@@ -20,7 +20,7 @@ from benchmarks.servers import (
 )
 from logstore.topic_partition import uuid_to_text
 from node.cli.local_cluster import write_homes
-from tests.compat.servers import free_ports
+from tests.ports import free_ports
 
 # Both with their defaults, but what three replicas dictate, and Kafka's own advice to start groups at once.
 CLUSTER_OVERRIDES = [*OVERRIDES, "default.replication.factor=3", "min.insync.replicas=2"]

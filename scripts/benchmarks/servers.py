@@ -4,12 +4,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 120
@@ -67,12 +68,6 @@ def rss_mb_of(pid: int) -> float:
     found = re.search(r"^VmRSS:\s+(\d+) kB", status, flags=re.M)
     assert found is not None
     return int(found[1]) / 1024
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def start(name: str, data: Path) -> Server:

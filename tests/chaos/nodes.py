@@ -23,7 +23,7 @@ from node.wire.messages.describe_quorum import (
 from tests.chaos.hosts import Host
 from tests.chaos.power import PoweredDisk
 from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC
-from tests.compat.servers import free_ports
+from tests.ports import free_ports
 
 STOP_TIMEOUT_S = 60
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093  # on hosts of their own

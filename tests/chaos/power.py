@@ -94,17 +94,26 @@ def why_no_disks() -> str | None:
 @contextmanager
 def powered_disk(folder: Path) -> Iterator[PoweredDisk]:
     """An empty disk under `folder`, gone at the end."""
-    image, directory = folder / "disk.img", folder / "disk"
+    image, bay = folder / "disk.img", folder / "bay"
+    directory = bay / "disk"
     with image.open("wb") as file:
         file.truncate(IMAGE_BYTES)
     run("mkfs.ext4", "-q", str(image))
+    bay.mkdir()
+    # Processes of other tests have copies of this machine's mounts: what is unmounted in a shared one goes
+    # there, too.
+    run("mount", "--bind", str(bay), str(bay))
+    run("mount", "--make-shared", str(bay))
     directory.mkdir()
     disk = PoweredDisk(image, directory)
-    disk.mount()
     try:
-        yield disk
+        disk.mount()
+        try:
+            yield disk
+        finally:
+            disk.unmount()
     finally:
-        disk.unmount()
+        run("umount", str(bay))
 
 
 def run(*command: str) -> None:

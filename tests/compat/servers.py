@@ -3,13 +3,14 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 90.0
@@ -69,25 +70,6 @@ def children_of(pid: int) -> list[int]:
         return []
     direct = [int(child) for child in children]
     return direct + [grandchild for child in direct for grandchild in children_of(child)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
-    while True:
-        first = free_port()
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            continue
-        return first
 
 
 def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.compat.command_line import TIMEOUT_S, ottla, start
-from tests.compat.servers import Server, free_port
+from tests.compat.servers import Server
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 

@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.batches import batch
-from tests.compat.servers import Server, StartNode, free_port
+from tests.compat.servers import Server, StartNode
+from tests.ports import free_port
 
 WAIT_S = 40
 PARTITIONS = 3

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from node.properties_file import parse_properties
-from tests.compat.servers import ROOT, free_ports
+from tests.compat.servers import ROOT
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
 NODES = 3

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.compat.servers import ROOT, Server, StartNode, free_port
+from tests.compat.servers import ROOT, Server, StartNode
 from tests.compat.wire_client import WireClient, only
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 START_LIMIT_S = 10  # a machine under load; scripts/bench measures what it really takes

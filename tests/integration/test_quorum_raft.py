@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +24,7 @@ from metadata_raft.raft_link import LinkSettings
 from metadata_raft.record_codec import MetadataBatch, encode_batch
 from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
 from metadata_raft.voters import Voter, VoterSet
+from tests.ports import free_port
 
 HOST = "127.0.0.1"
 EMPTY = MetadataImage(cluster_id=b"a cluster of 16!")
@@ -83,12 +83,7 @@ class Node:
 
 def free_ports() -> dict[int, int]:
     """A port for each of three voters."""
-    ports = {}
-    for node_id in (1, 2, 3):
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            ports[node_id] = probe.getsockname()[1]
-    return ports
+    return {node_id: free_port() for node_id in (1, 2, 3)}
 
 
 def opened(home: Path, node_id: int = 1, ports: dict[int, int] | None = None, **options: Any) -> Node:

@@ -26,17 +26,11 @@ from metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_qu
 from metadata_raft.raft_strangers import MAX_STRANGERS
 from metadata_raft.voters import Voter, VoterSet
 from tests.integration.certificates import write_certificates, write_forged
+from tests.ports import free_port
 
 CLUSTER_ID = b"a cluster of 16!"
 SECRET = b"a secret of enough bytes"
 HOST = "127.0.0.1"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def identity(node_id: int, cluster_id: bytes = CLUSTER_ID) -> LinkIdentity:

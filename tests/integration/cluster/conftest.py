@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +11,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from node.cli.local_cluster import NodeHome, NodeProcess, stop_all, wait_until_ready, write_homes
+from tests.ports import free_ports
 
 QUICK = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3")
 READY_TIMEOUT_S = 30.0
-FIRST_PORT, LAST_PORT = 20_000, 30_000  # below the ports that the system gives to clients
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,25 +80,6 @@ class Cluster:
     def _forget(node: NodeProcess) -> None:
         assert node.process.stdout is not None
         node.process.stdout.close()
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
-    base = FIRST_PORT + os.getpid() % 500 * 16
-    while base + count < LAST_PORT:
-        if all(_is_free(base + offset) for offset in range(count)):
-            return base
-        base += count
-    raise AssertionError("no ports are free")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 MakeCluster = Callable[..., Cluster]

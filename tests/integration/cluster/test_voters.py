@@ -10,9 +10,10 @@ import pytest
 
 from node.cli.local_cluster import NodeHome
 from tests.compat.wire_client import WireClient
-from tests.integration.cluster.conftest import QUICK, Cluster, eventually, free_ports
+from tests.integration.cluster.conftest import QUICK, Cluster, eventually
 from tests.integration.cluster.test_cluster import consume, create
 from tests.integration.cluster.test_failures import Load, in_sync
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
 

@@ -6,6 +6,7 @@ import pytest
 
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
+from metadata_raft import raft_node
 from metadata_raft.quorum_state import MAX_TERM, QuorumState, read_quorum_state, write_quorum_state
 from metadata_raft.raft_guard import TERM_RISE_BURST, Peer
 from metadata_raft.raft_messages import (
@@ -47,6 +48,30 @@ def test_a_vote_that_was_promised_before_the_leader_was_heard_again_elects_nobod
     world.run(3)
 
     assert world.leaders == [leader] and leader.leading_term == term
+
+
+def test_a_deadline_that_passes_between_two_looks_at_the_clock_elects_nobody() -> None:
+    world = World(3)
+    voter, _, missing = world.nodes.values()
+    world.crash(missing)
+    raft_node.use_clock(lambda: clock_that_runs(world))
+
+    for _ in range(200):
+        voter.member.engine.election_deadline = world.now + LOOK_SECONDS * 1.5
+        voter.member.cycle()
+
+    assert voter.member.engine.term == 0, (
+        "it stood for election, and not every voter of a new quorum was heard"
+    )
+
+
+LOOK_SECONDS = 1e-6
+
+
+def clock_that_runs(world: World) -> float:
+    """As on a machine: each look at it is later than the one before."""
+    world.now += LOOK_SECONDS
+    return world.now
 
 
 # ---- terms -------------------------------------------------------------------------------------------------
