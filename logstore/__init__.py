@@ -24,6 +24,7 @@ leader_epoch_cache  leader epoch -> start offset; where a follower must cut
 producer_state      producer id -> epoch, last batches, open transaction; its snapshot format
 verification        whether the first batch of a transaction may be appended (KIP-890)
 segment             one .log file with its indexes
+duplicate_window    the last batches of a producer, found again in the log
 producer_snapshots  the .snapshot files of a log
 recovery            opening a directory: leftovers, lost indexes, torn tails
 roll                when a log begins a new segment

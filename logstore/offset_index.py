@@ -125,6 +125,17 @@ class OffsetIndex:
                 high = middle
         return self.row(low).offset if low < self.rows_count else None
 
+    def position_before(self, position: int) -> int:
+        """The start of a batch, the nearest known one at or before `position`."""
+        low, high = 0, self.rows_count
+        while low < high:
+            middle = (low + high) // 2
+            if self.row(middle).position <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.row(low - 1).position if low else 0
+
     def truncate_to(self, offset: int) -> None:
         """Drop the rows at or above `offset`; the rows must be in memory."""
         assert self._offsets is not None, "only the active segment's index is cut"

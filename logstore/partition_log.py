@@ -24,6 +24,7 @@ from logstore.batch_validator import (
     validate_batch,
 )
 from logstore.disk import EMPTY_SLICE, Disk
+from logstore.duplicate_window import complete_window
 from logstore.errors import ErrorCode, KafkaError
 from logstore.flush_target import FlushTarget
 from logstore.leader_epoch_cache import EpochEndOffset
@@ -299,10 +300,15 @@ class PartitionLog:
                 if attributes & CONTROL_BIT:
                     raise KafkaError(ErrorCode.INVALID_RECORD, "A producer's control batch is no data.")
                 opens_transaction = not producers.has_ongoing_transaction(producer_id, epoch)
-            if opens_transaction:
-                duplicate = self._verifications.check_first(header, guard, is_client=is_client)
-            else:
-                duplicate = producers.check_batch(header, is_client=is_client)
+            try:
+                if opens_transaction:
+                    duplicate = self._verifications.check_first(header, guard, is_client=is_client)
+                else:
+                    duplicate = producers.check_batch(header, is_client=is_client)
+            except KafkaError as refusal:
+                duplicate = self._older_duplicate(header, refusal)
+                if duplicate is None:
+                    raise
             if duplicate is not None:
                 return self._duplicate_result(duplicate)
         size_bytes = LOG_OVERHEAD + batch_length
@@ -567,6 +573,24 @@ class PartitionLog:
     def _update_first_unstable(self) -> None:
         first = self._producers.first_unstable_offset
         self._first_unstable = None if first is None else max(first, self.log_start_offset)
+
+    def _older_duplicate(self, header: BatchHeader, refusal: KafkaError) -> BatchMetadata | None:
+        """What a batch out of sequence repeats, if that is in the log and not remembered."""
+        entry = self._producers.entries.get(header.producer_id)
+        if (
+            refusal.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            or entry is None
+            or not entry.is_window_cut
+            or entry.epoch != header.producer_epoch
+        ):
+            return None
+        try:
+            is_longer = complete_window(entry, self.segments, self._base_offsets)
+        except OSError as error:
+            raise self._fail(error) from error
+        except KafkaError:
+            return None  # The log is damaged there; readers are told.
+        return self._producers.duplicate_of(entry, header) if is_longer else None
 
     def _duplicate_result(self, batch: BatchMetadata) -> AppendResult:
         return AppendResult(

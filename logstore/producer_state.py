@@ -8,7 +8,7 @@ trace. Followers and recovery only tell. The state is written as `<offset>.snaps
     i64 id, i16 epoch, i32 last sequence, i64 last offset, i32 offset delta, i64 timestamp,
     i32 coordinator epoch, i64 first offset of the open transaction (-1: none)
 
-A snapshot keeps only the last batch of a producer, so the window for duplicates is one batch after a restart.
+A snapshot keeps only the last batch of a producer; `duplicate_window` finds the others when they are needed.
 """
 
 import struct
@@ -73,6 +73,7 @@ class ProducerEntry:
     current_txn_first_offset: int = NO_OFFSET
     last_seen_ms: int = -1
     batches: list[BatchMetadata] | None = None  # at most RETAINED_BATCHES, oldest first
+    is_window_cut: bool = False  # a snapshot gave the last batch alone, and those before it count still
 
     @property
     def last_sequence(self) -> int:
@@ -202,6 +203,7 @@ class ProducerState:
         if entry.epoch != header.producer_epoch or batches is None:
             entry.epoch = header.producer_epoch
             entry.batches = batches = []
+            entry.is_window_cut = False
         elif len(batches) == RETAINED_BATCHES:
             del batches[0]
         if base_offset is None:
@@ -235,6 +237,7 @@ class ProducerState:
         if entry.epoch != producer_epoch:
             entry.epoch = producer_epoch
             entry.batches = None
+            entry.is_window_cut = False
         first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, NO_OFFSET
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
@@ -379,7 +382,17 @@ def decode_snapshot(content: bytes, now_ms: int) -> list[ProducerEntry]:
             row
         )
         batches = [BatchMetadata(last_sequence, last_offset, delta, timestamp)] if last_offset >= 0 else None
+        is_window_cut = batches is not None and last_sequence >= 0 and batches[0].first_sequence != 0
         entries.append(
-            ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, first_offset, now_ms, batches)
+            ProducerEntry(
+                producer_id,
+                epoch,
+                coordinator_epoch,
+                timestamp,
+                first_offset,
+                now_ms,
+                batches,
+                is_window_cut,
+            )
         )
     return entries

@@ -364,6 +364,8 @@ def recover_segment(
         is_dense &= header.base_offset == next_offset and header.records_count == header.last_offset_delta + 1
         next_offset = producers.map_end_offset = header.next_offset
         valid_end = position + header.size_bytes
+    # The recovery point may be behind them, and then nobody looks at this segment again after a next crash.
+    segment.transaction_index.sync()
     return RecoveredSegment(segment.cut_tail(valid_end), next_offset, is_dense)
 
 

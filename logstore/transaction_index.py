@@ -101,9 +101,10 @@ class TransactionIndex:
             del rows[keep:]
 
     def sync(self) -> None:
-        """Make the rows durable."""
+        """Make the rows durable, with the file's name."""
         if self._rows or (self._rows is None and self._disk.exists(self.path)):
             self._file().sync()
+            self._disk.sync_directory(self.path.parent)
 
     def problem(self, base_offset: int) -> str | None:
         """What is wrong with the file; None when nothing is."""

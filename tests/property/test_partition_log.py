@@ -34,6 +34,7 @@ class ModelBatch(NamedTuple):
     producer_id: int
     is_transactional: bool
     marker: ControlType | None
+    sequence: int = -1
 
     @property
     def base_offset(self) -> int:
@@ -105,10 +106,31 @@ class LogAgainstList(RuleBasedStateMachine):
 
         assert (result.base_offset, result.last_offset) == (self.end, self.end + len(rows) - 1)
         records = tuple(Record(self.end + index, row[2], row[0], row[1]) for index, row in enumerate(rows))
-        self.batches.append(ModelBatch(records, self.epoch, producer_id, is_transactional, None))
+        self.batches.append(ModelBatch(records, self.epoch, producer_id, is_transactional, None, sequence))
         self.end += len(rows)
         if producer_id >= 0:
             self.sequences[producer_id] = sequence + len(rows)
+
+    @rule(producer_id=st.sampled_from([7, 8, 9]), number=st.integers(1, 5))
+    def send_again(self, producer_id: int, number: int) -> None:
+        sent = [batch for batch in self.batches if batch.producer_id == producer_id and batch.sequence >= 0]
+        if len(sent) < number or sent[-number].base_offset < self.start:
+            return  # Of what was deleted nothing has to be known.
+        before = sent[-number]
+        again = build_batch(
+            [(b"k", b"v", self.now_ms, ()) for _ in before.records],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=before.sequence,
+            is_transactional=before.is_transactional,
+        )
+
+        result = self.log.append_as_leader(
+            again, leader_epoch=self.epoch, now_ms=self.now_ms, guard=NOT_VERIFIED
+        )
+
+        assert result.duplicate
+        assert (result.base_offset, result.last_offset) == (before.base_offset, before.last_offset)
 
     @rule(producer_id=st.sampled_from([8, 9]), control_type=st.sampled_from(ControlType))
     def end_transaction(self, producer_id: int, control_type: ControlType) -> None:
@@ -117,6 +139,9 @@ class LogAgainstList(RuleBasedStateMachine):
             marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=self.now_ms, base_offset=self.end
         )
         (record,) = iterate_records(batch)
+
+        if all(entry.producer_id != producer_id for entry in self.log.active_producers()):
+            self.sequences[producer_id] = 0  # the marker makes it known, with nothing that it had sent
 
         self.log.append_marker(
             marker,
@@ -264,7 +289,9 @@ class LogAgainstList(RuleBasedStateMachine):
 
         content = info.slice.read()
         wanted = [
-            batch for batch in self.batches if batch.last_offset >= offset and batch.base_offset < upper
+            batch
+            for batch in self.batches
+            if batch.last_offset >= offset and batch.base_offset < upper and offset < upper
         ]
         assert len(content) == info.slice.size
         headers = list(iterate_headers(content))

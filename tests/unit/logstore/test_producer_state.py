@@ -217,7 +217,7 @@ def test_a_snapshot_comes_back() -> None:
 
     loaded.check_invariants()
     assert loaded.first_unstable_offset == 10
-    assert loaded.entries[2] == ProducerEntry(2, 0, -1, 1005, -1, 99, state.entries[2].batches)
+    assert loaded.entries[2] == ProducerEntry(2, 0, -1, 1005, -1, 99, state.entries[2].batches, True)
 
 
 def test_a_changed_byte_anywhere_in_a_snapshot_is_found() -> None:

@@ -425,3 +425,21 @@ def test_a_directory_is_made_with_an_empty_log_file() -> None:
     log.close(now_ms=NOW_MS)
     assert set(files(disk)) == {"00000000000000000000.log"}
     assert Path("/data/t-0") == DIRECTORY
+
+
+def test_aborted_transactions_that_recovery_listed_outlive_the_next_power_cut() -> None:
+    """They are below the recovery point, and after a roll not in the segment that is always read again."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    send(log, 1, 0, is_transactional=True)
+    end_transaction(log, 1, ControlType.ABORT)
+    log.flush(now_ms=NOW_MS)
+    for _ in range(2):
+        disk.lose_power()
+        log = open_log(disk, recovery_point=2)
+        log.roll(now_ms=NOW_MS)
+    log.update_high_watermark(2)
+
+    info = log.read(0, 10**6, isolation=FetchIsolation.TXN_COMMITTED, minimum_one_batch=True)
+
+    assert [row.first_offset for row in info.aborted_transactions or []] == [0]

@@ -1,0 +1,78 @@
+"""The last batches of a producer, found again in the log.
+
+A snapshot keeps one batch of each producer, and a client may send any of its last five again. So the others
+are looked for where they lie, when the first batch comes that is out of sequence; most producers send none.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from logstore.producer_state import RETAINED_BATCHES, BatchMetadata, ProducerEntry
+from logstore.record_batch import MAX_SEQUENCE
+from logstore.segment import Segment, headers_in
+
+# How far back from the producer's oldest known batch: five requests of one client are not farther apart than
+# what others write in some round trips. It is looked through once a producer.
+MAX_SEARCH_BYTES: Final = 4 * 1024 * 1024
+STEP_BYTES: Final = 64 * 1024  # that is looked through at a time, from the newest to the oldest
+
+
+def complete_window(entry: ProducerEntry, segments: Sequence[Segment], base_offsets: Sequence[int]) -> bool:
+    """Put the batches before those that `entry` knows in their place; whether there were any.
+
+    CORRUPT_MESSAGE or OSError where the log cannot be read.
+    """
+    entry.is_window_cut = False
+    known = entry.batches
+    if not known or len(known) >= RETAINED_BATCHES:
+        return False
+    found = _earlier_batches(
+        entry.producer_id,
+        entry.epoch,
+        segments,
+        base_offsets,
+        upper_offset=known[0].first_offset,
+        count=RETAINED_BATCHES - len(known),
+    )
+    entry.batches = found + known
+    return bool(found)
+
+
+def _earlier_batches(
+    producer_id: int,
+    epoch: int,
+    segments: Sequence[Segment],
+    base_offsets: Sequence[int],
+    *,
+    upper_offset: int,
+    count: int,
+) -> list[BatchMetadata]:
+    """Up to `count` batches of a producer's epoch that end below `upper_offset`, oldest first."""
+    found: list[BatchMetadata] = []
+    left_bytes = MAX_SEARCH_BYTES
+    for number in range(bisect_right(base_offsets, upper_offset - 1) - 1, -1, -1):
+        segment = segments[number]
+        position = segment.position_of(upper_offset)
+        end = segment.size_bytes if position is None else position
+        while end > 0:
+            start = segment.offset_index.position_before(max(0, end - STEP_BYTES))
+            batches: list[BatchMetadata] = []
+            has_older_epoch = False
+            for _, header in headers_in(segment.file, segment.path, start, end, STEP_BYTES):
+                if header.producer_id != producer_id or header.is_control or header.base_sequence < 0:
+                    continue
+                if header.producer_epoch != epoch:
+                    has_older_epoch = True
+                    continue
+                delta = header.last_offset_delta
+                last_sequence = (header.base_sequence + delta) & MAX_SEQUENCE
+                batches.append(BatchMetadata(last_sequence, header.last_offset, delta, header.max_timestamp))
+            found = batches + found
+            if has_older_epoch or len(found) >= count:
+                return found[-count:]
+            left_bytes -= end - start
+            if left_bytes <= 0:
+                return found
+            end = start
+    return found
