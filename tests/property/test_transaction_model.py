@@ -1,7 +1,8 @@
 """Two producers of one transactional id, each of the old or the new protocol, fence each other, lose answers
 and ask again, prepare transactions for the other to end (in some walks), while requests that were given up
-arrive late, markers are written whenever, and coordinators fall. All against a dumb model: a transaction has
-its number in the name of its partition, and the log says what became of it.
+arrive late, markers are written whenever and told of twice, producer ids are long in coming, and coordinators
+fall. All against a dumb model: a transaction has its number in the name of its partition, and the log says
+what became of it.
 
     committed only if its own producer wanted that; aborted only if somebody had a right to
     decided once, and never open again; no two transactions in one; complete when all partitions have a marker
@@ -10,7 +11,8 @@ its number in the name of its partition, and the log says what became of it.
 
 What is late of the old protocol comes over the connection that its producer has given up, and never to
 another coordinator (groupcoord/DESIGN.md, D38); its AddPartitions are never late, since nothing tells them
-from new ones.
+from new ones. Neither are its markers told of twice: the sender tells of each once, and a job of the old
+protocol looks like the one before.
 
 Walks by chance from a seed, not hypothesis: whatever goes wrong here takes dozens of steps in a row.
 """
@@ -23,7 +25,12 @@ from random import Random
 import pytest
 
 from groupcoord.transactions.transaction import CLIENT_V2, ProducerPair, Transaction
-from groupcoord.transactions.transaction_commands import AddPartitions, EndTransaction, InitProducer
+from groupcoord.transactions.transaction_commands import (
+    AddPartitions,
+    EndTransaction,
+    InitProducer,
+    MarkersWritten,
+)
 from groupcoord.transactions.transaction_config import TransactionConfig
 from groupcoord.transactions.transaction_records import decode_value
 from groupcoord.transactions.transaction_results import InitProducerResult
@@ -76,13 +83,20 @@ class Model:
         self.may_abort: set[int] = set()
         self.written: set[TopicPartition] = set()  # that some node has said so of; a crash forgets none
         self.late: list[AddPartitions | EndTransaction] = []
+        self.late_inits: list[tuple[Producer, InitProducer]] = []
+        self.told: list[MarkersWritten] = []
+        self.inits: dict[int, Producer] = {}
         self.started_ms: dict[int, int] = {}
         self.actions: dict[Callable[[Producer], None], int] = {
             self.work: 40,
             self.give_up: 4,
             self.begin_again: 5,
             self.something_late: 8,
+            self.a_late_init: 1,
             self.write_markers: 16,
+            self.markers_are_told_of_again: 4,
+            self.ids_are_slow: 2,
+            self.ids_come: 4,
             self.replicas_are_slow: 2,
             self.commit_some: 4,
             self.commit_all: 6,
@@ -118,9 +132,6 @@ class Model:
 
     def init(self, producer: Producer, expected: ProducerPair | None) -> None:
         keeps = self.is_two_phase and expected is None and self.random.random() < 0.8
-        for number, owner in self.owners.items():
-            if not keeps and (expected is None or owner is producer):
-                self.may_abort.add(number)
         producer.begin_anew()  # nobody goes on with a pair that is about to be replaced
         command = InitProducer(
             token=self.world.token(),
@@ -130,7 +141,19 @@ class Model:
             enable_2pc=self.is_two_phase,
             keep_prepared=keeps,
         )
-        self.send(producer, "init", command)
+        is_late = self.random.random() < 0.15
+        if is_late:
+            self.late_inits.append((producer, replace(command, token=self.world.token())))
+        if not is_late or self.random.random() < 0.5:  # or both: its answer is lost, and it is sent again
+            self.takes_over(producer, command)
+            self.send(producer, "init", command)
+
+    def takes_over(self, producer: Producer, command: InitProducer) -> None:
+        """What is open now may be aborted; by who expects a pair, only what is of that producer."""
+        self.inits[command.token] = producer
+        for number, owner in self.owners.items():
+            if not command.keep_prepared and (command.expected is None or owner is producer):
+                self.may_abort.add(number)
 
     def adopt(self, producer: Producer, ongoing: ProducerPair) -> None:
         """The transaction that a process finds open, and what is to become of it."""
@@ -238,13 +261,44 @@ class Model:
                 self.late.remove(copy)
             self.world.handle(replace(copy, token=self.world.token()))
 
+    def a_late_init(self, _: Producer) -> None:
+        """Whose it was does not know of it; to all others it is a process that has just begun."""
+        if self.late_inits:
+            producer, command = self.late_inits.pop(self.random.randrange(len(self.late_inits)))
+            self.takes_over(producer, command)
+            self.world.handle(command)
+
     def write_markers(self, _: Producer) -> None:
         """Of one transaction, to one partition or to both."""
         if self.world.jobs:
             job = self.random.choice(self.world.jobs)
             partitions = self.random.choice((job.partitions, job.partitions[:1], job.partitions[1:]))
             self.written |= set(partitions)
+            if job.transaction_version == CLIENT_V2:
+                told = MarkersWritten(
+                    transactional_id=job.transactional_id,
+                    producer_id=job.producer_id,
+                    marker_epoch=job.marker_epoch,
+                    partitions=frozenset(partitions),
+                )
+                self.told.append(told)
             self.world.write_markers(job, partitions)
+
+    def markers_are_told_of_again(self, _: Producer) -> None:
+        """Perhaps to another coordinator, or when the next transaction is about to end."""
+        if self.told:
+            self.world.handle(self.random.choice(self.told[-20:]))
+
+    def ids_are_slow(self, _: Producer) -> None:
+        self.world.has_ids = False
+
+    def ids_come(self, _: Producer) -> None:
+        """What waited for one is decided now."""
+        for wanted in self.world.wanted_ids:
+            if isinstance(wanted.command, InitProducer):
+                self.takes_over(self.inits[wanted.command.token], wanted.command)
+        self.world.has_ids = True
+        self.world.give_ids()
 
     def replicas_are_slow(self, _: Producer) -> None:
         self.world.commits = False
@@ -271,9 +325,13 @@ class Model:
 
     def come_to_rest(self) -> None:
         self.commit_all(self.producers[0])
+        self.ids_come(self.producers[0])
         if self.is_two_phase:  # nothing else ends what nobody ends
             self.is_two_phase = False
+            self.late_inits.clear()
             self.init(self.producers[0], None)
+            while self.late_inits:
+                self.a_late_init(self.producers[0])
         for _ in range(3):
             self.written |= {partition for job in self.world.jobs for partition in job.partitions}
             self.world.write_markers()
