@@ -38,6 +38,7 @@ from node.config import BrokerConfig
 from node.group_settings import CONSUMER
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import ConnectionInfo
+from node.kafka_api.served_apis import served_by
 from node.net.connection_quota import ConnectionQuota
 from node.net.listener import Listener
 from node.net.peer_handshake import PeerGate, PeerIdentity
@@ -52,13 +53,15 @@ from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.group_topics import topics_changed
 from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.marker_sender import MarkerSender
 from node.runtime.marker_writer import MarkerWriter
 from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import controller_config, log_config_of
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
-from node.runtime.topic_creation import offsets_topic
+from node.runtime.topic_creation import offsets_topic, transactions_topic
 from node.runtime.txn_gate import TxnGate
+from node.runtime.txn_runtime import TxnRuntime
 
 WANTED_OPEN_FILES = 1_048_576  # three a partition, one a connection; the kernel's hard limit may be less
 # A dying process closes its sockets one after the other, so its port may still take the first connection.
@@ -97,7 +100,6 @@ class Broker:
         self.cluster_id = ZERO_UUID
         self.is_hurried = False  # it ends without waiting for others to take over
         self.is_cut_off = False  # others may lead by now what this node believes to lead
-        self.txn_gate: TxnGate | None = None  # there is none as long as no coordinator is served
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
@@ -135,6 +137,7 @@ class Broker:
             chance=self.chance,
             on_lost=self._peer_connection_lost,
         )
+        self.served_apis = served_by(config)
         self.dispatcher = Dispatcher(self)
         self.connection_quota = ConnectionQuota(connection_limits(config))
         self.listeners: list[Listener] = []
@@ -146,6 +149,9 @@ class Broker:
         self.producer_ids: ProducerIds
         self.groups: GroupRuntime
         self.marker_writer: MarkerWriter
+        self.marker_sender: MarkerSender
+        self.txns: TxnRuntime
+        self.txn_gate: TxnGate
         self.group_lag: GroupLag
         self.replication: Replication
         self.maintenance: LogMaintenance
@@ -272,6 +278,9 @@ class Broker:
     async def create_offsets_topic(self) -> None:
         await self._create_topic(offsets_topic(self.metadata.image, self.config, self.unique))
 
+    async def create_transactions_topic(self) -> None:
+        await self._create_topic(transactions_topic(self.metadata.image, self.config, self.unique))
+
     async def _create_topic(self, topic: NewTopic) -> None:
         reply = await self.metadata.submit(CreateTopics(topics=[topic]))
         for created in reply.topics:
@@ -307,6 +316,9 @@ class Broker:
         for listener in self.listeners:
             listener.stop_accepting()
         self.groups.close()
+        self.txns.close()
+        self.txn_gate.close()
+        self.marker_sender.close()
         self.replica_manager.answer_waiting()
         if self.metadata_feed is not None:
             self.metadata_feed.close()
@@ -434,6 +446,9 @@ class Broker:
     def tell_groups(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self.log_notes()
         self.groups.refresh()
+        self.txns.refresh()
+        self.marker_sender.refresh()
+        self.txn_gate.refresh()
         if any(broker_id != self.config.node_id for broker_id in changes.brokers):
             self.lifecycle.report_soon()
         deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]

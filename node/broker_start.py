@@ -37,6 +37,7 @@ from node.runtime.group_configs import GroupConfigs
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.marker_sender import MarkerSender
 from node.runtime.marker_writer import MarkerWriter
 from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import (
@@ -47,6 +48,8 @@ from node.runtime.metadata_publisher import (
 )
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
+from node.runtime.txn_gate import TxnGate
+from node.runtime.txn_runtime import TxnRuntime
 from node.wire.messages.fetch_metadata import VoterAddress
 
 if TYPE_CHECKING:
@@ -154,6 +157,8 @@ async def start_parts(broker: "Broker", when_loaded: Callable[[], None]) -> None
     await broker.assignments.report()
     broker.log_notes()
     broker.groups.start(broker.tasks)
+    broker.txn_gate.start(broker.tasks)
+    broker.txns.start(broker.tasks)
     broker.start_task(broker.replica_manager.host_the_rest())
     broker.start_task(broker.replication.run())
     broker.start_task(broker.assignments.run())
@@ -258,6 +263,7 @@ def _make_runtimes(broker: "Broker") -> None:
         is_cut_off=lambda: broker.is_cut_off,
         clock=broker.clock,
     )
+    _make_transactions(broker)
     broker.group_lag = GroupLag(
         node_id=config.node_id,
         replicas=broker.replica_manager,
@@ -290,6 +296,42 @@ def _make_runtimes(broker: "Broker") -> None:
         on_notes=broker.log_notes,
     )
     broker.replica_manager.context.flush_soon = broker.maintenance.flush_soon
+
+
+def _make_transactions(broker: "Broker") -> None:
+    config = broker.config
+    broker.txns = TxnRuntime(
+        config=transaction_config(config),
+        replicas=broker.replica_manager,
+        image=lambda: broker.metadata.image,
+        create_topic=broker.create_transactions_topic,
+        clock=broker.clock,
+        num_partitions=config.transaction_state_log_num_partitions,
+        commit_timeout_ms=config.request_timeout_ms,
+        next_producer_id=lambda: broker.producer_ids.next(),
+        send_markers=lambda index, job: broker.marker_sender.send(index, job),
+        drop_markers=lambda index: broker.marker_sender.drop(index),
+    )
+    broker.marker_sender = MarkerSender(
+        node_id=config.node_id,
+        broker_epoch=lambda: broker.metadata.broker_epoch,
+        image=lambda: broker.metadata.image,
+        connect=broker.peers.client,
+        writer=broker.marker_writer,
+        start_task=broker.start_task,
+        written=broker.txns.tell,
+        fenced=lambda index, job: broker.txns.fail_shard(index, job.coordinator_epoch),
+        chance=broker.chance,
+        timeout_ms=lambda: broker.config.request_timeout_ms,
+    )
+    broker.txn_gate = TxnGate(
+        node_id=config.node_id,
+        coordinators=broker.txns,
+        connect=broker.peers.client,
+        request_timeout_ms=config.request_timeout_ms,
+        retry_backoff_ms=config.add_partitions_to_txn_retry_backoff_ms,
+        retry_max_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+    )
 
 
 def _fetcher_settings(config: BrokerConfig) -> FetcherSettings:

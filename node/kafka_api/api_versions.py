@@ -40,7 +40,7 @@ def handle(broker: "Broker", context: RequestContext, request: ApiVersionsReques
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=first, max_version=last)
-            for key, (first, last) in sorted(SERVED.items())
+            for key, (first, last) in sorted(broker.served_apis.items())
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)

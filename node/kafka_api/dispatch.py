@@ -93,7 +93,7 @@ class Dispatcher:
             raise CloseConnection(f"a frame of {len(frame)} bytes has no request header") from None
         route = self._routes.get((api_key, version))
         if route is None:
-            if api_key == ApiKey.API_VERSIONS and not is_advertised(ApiKey.API_VERSIONS, version):
+            if api_key == ApiKey.API_VERSIONS and not is_advertised(SERVED, ApiKey.API_VERSIONS, version):
                 return _refuse_api_versions(correlation_id)
             route = self._load_route(api_key, version)
         repeated = route.repeated
@@ -259,11 +259,12 @@ class Dispatcher:
             self._load_route(api, SERVED[api][1])
 
     def _load_route(self, api_key: int, version: int) -> Route:
-        if api_key not in SERVED and api_key not in SERVED_TO_PEERS and api_key != PeerApi.PEER_HANDSHAKE:
+        served = self._broker.served_apis
+        if api_key not in served and api_key not in SERVED_TO_PEERS and api_key != PeerApi.PEER_HANDSHAKE:
             raise CloseConnection(f"API key {api_key} is not served")
         key = api_of(api_key)
         request_class, response_class = codec.request_class(key), codec.response_class(key)
-        if not is_advertised(key, version):
+        if not is_advertised(served, key, version):
             raise CloseConnection(f"version {version} of {key.api_name} is not served")
         try:
             decode, encode = decoder(request_class, version), encoder(response_class, version)

@@ -1,7 +1,7 @@
-"""FindCoordinator: which node looks after a group.
+"""FindCoordinator: which node looks after a group, or after a transactional id.
 
 Since 1 there are types of keys; since 4 several keys in one request (KIP-699); since 6 keys of share groups
-(KIP-932). `__consumer_offsets` is created when the first group asks, and the answer waits for that.
+(KIP-932). The topic that a coordinator writes to is created when the first key asks, and the answer waits.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +24,6 @@ MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that t
 _MESSAGES = {
     ErrorCode.NONE: "NONE",  # as Kafka says it in versions 1 to 3
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.UNSUPPORTED_VERSION: "Transactions are not served by this cluster.",
     ErrorCode.INVALID_REQUEST: "Coordinators of this type are not served by this cluster.",
 }
 
@@ -70,13 +69,12 @@ async def handle(broker: "Broker", context: RequestContext, request: FindCoordin
 
 
 async def _find(broker: "Broker", context: RequestContext, key_type: int, key: str) -> Found:
-    if key_type == TRANSACTION_KEY:
-        # COORDINATOR_NOT_AVAILABLE would have producers ask again until they time out. This one they report
-        # at once.
-        return Found(ErrorCode.UNSUPPORTED_VERSION)
-    if key_type != GROUP_KEY:
+    if key_type == GROUP_KEY:
+        node_id = await broker.groups.coordinator_of(key)
+    elif key_type == TRANSACTION_KEY:
+        node_id = await broker.txns.coordinator_of(key)
+    else:
         return Found(ErrorCode.INVALID_REQUEST)
-    node_id = await broker.groups.coordinator_of(key)
     endpoint = broker.endpoint_of(node_id, context.connection) if node_id >= 0 else None
     if endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

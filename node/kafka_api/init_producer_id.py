@@ -1,11 +1,16 @@
-"""InitProducerId: an id for an idempotent producer; transactional ids are not served yet.
+"""InitProducerId: an id and epoch for a producer.
 
-A producer that has an id and epoch and asks again without a transactional id gets a new id, as from Apache
-Kafka: its old sequence numbers are over. Since 3 a producer names what it has; half of that is no name.
+Without a transactional id the answer is an id that nobody has; who has one already and asks again gets a new
+one, as from Apache Kafka: its old sequence numbers are over. With a transactional id it is the coordinator's
+word, and who had the id before is fenced. Since 3 a producer names what it has; half of that is no name.
+Since 6 (not final in Apache Kafka) it may have its transactions ended by others (KIP-939).
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from groupcoord.transactions.transaction import ProducerPair
+from groupcoord.transactions.transaction_commands import InitProducer
+from groupcoord.transactions.transaction_results import InitProducerResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -14,18 +19,20 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 NONE = -1
+FIRST_FENCED_VERSION = 4  # clients before know INVALID_PRODUCER_EPOCH only
 
 
-async def handle(
-    broker: "Broker", context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse:
+def handle(broker: "Broker", context: RequestContext, request: InitProducerIdRequest) -> Any:
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return _refused(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is None:
+        return _new_id(broker)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        # As FindCoordinator answers for such a key; a retriable error would keep the client waiting in vain.
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    return _ask_coordinator(broker, request.transactional_id, request, context.api_version)
+
+
+async def _new_id(broker: "Broker") -> InitProducerIdResponse:
     try:
         return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
     except KafkaError as error:
@@ -33,6 +40,46 @@ async def handle(
         if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
             return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return _refused(error.code)
+
+
+def _ask_coordinator(
+    broker: "Broker", transactional_id: str, request: InitProducerIdRequest, version: int
+) -> Any:
+    expected = None
+    if request.producer_id != NONE:
+        expected = ProducerPair(request.producer_id, request.producer_epoch)
+    timeout_ms, enable_2pc, keep = (
+        request.transaction_timeout_ms,
+        request.enable2_pc,
+        request.keep_prepared_txn,
+    )
+
+    def build(answer: InitProducerResult | KafkaError) -> InitProducerIdResponse:
+        if isinstance(answer, KafkaError):
+            if answer.code is ErrorCode.PRODUCER_FENCED and version < FIRST_FENCED_VERSION:
+                return _refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+            return _refused(answer.code)
+        ongoing = answer.ongoing or ProducerPair(NONE, NONE)
+        return InitProducerIdResponse(
+            producer_id=answer.producer.producer_id,
+            producer_epoch=answer.producer.producer_epoch,
+            ongoing_txn_producer_id=ongoing.producer_id,
+            ongoing_txn_producer_epoch=ongoing.producer_epoch,
+        )
+
+    return broker.txns.ask(
+        transactional_id,
+        lambda token: InitProducer(
+            token=token,
+            transactional_id=transactional_id,
+            timeout_ms=timeout_ms,
+            expected=expected,
+            enable_2pc=enable_2pc,
+            keep_prepared=keep,
+        ),
+        build,
+        keeps_nothing=True,
+    )
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -43,7 +43,7 @@ _ZERO_RESPONSE = PartitionProduceResponse()
 
 def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> Any:
     append = Append(broker, context, request)
-    if request.transactional_id is not None and broker.txn_gate is not None:
+    if request.transactional_id is not None:
         return transactional_produce.handle(broker, context, request, append)
     if context.is_large:
         return take_turns(_handle_in_steps(request, append))
@@ -181,13 +181,6 @@ class Append:
             raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "The batch is transactional and the request has no transactional id.",
-            )
-        if self._broker.txn_gate is None:
-            # No partition is part of a transaction, for no coordinator is served that would add it to one.
-            knows_abortable = self._context.api_version >= 11
-            raise KafkaError(
-                ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
-                f"The partition was not added to a transaction of {self._transactional_id!r}.",
             )
 
     def failed(self, topic: str | None, index: int, error: KafkaError) -> PartitionProduceResponse:

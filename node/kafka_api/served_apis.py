@@ -1,9 +1,12 @@
-"""The APIs that this node serves, with the versions that it advertises.
+"""The APIs that a node serves, with the versions that it advertises.
 
 They are Apache Kafka 4.4's, key by key as they are really served: clients switch features on by what stands
 here. `node/kafka_api/<api>.py` has the `handle` of each.
 """
 
+from collections.abc import Mapping
+
+from node.config import BrokerConfig
 from node.wire.api_keys import ApiKey
 from node.wire.peer_api import PeerApi
 
@@ -28,6 +31,11 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_RECORDS: (0, 2),
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 6),
     ApiKey.DESCRIBE_CONFIGS: (1, 4),
     ApiKey.ALTER_CONFIGS: (0, 2),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
@@ -44,6 +52,8 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     ApiKey.UNREGISTER_BROKER: (0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 2),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
@@ -64,10 +74,22 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
 PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
 
 
-def is_advertised(key: ApiKey | PeerApi, version: int) -> bool:
+Served = Mapping[ApiKey, tuple[int, int]]
+
+
+def served_by(config: BrokerConfig) -> Served:
+    """What a node of this configuration serves: its clients may leave the end of a transaction to others
+    (KIP-939) only where that is wanted, as no version of that is final.
+    """
+    if config.transaction_two_phase_commit_enable or config.unstable_api_versions_enable:
+        return {**SERVED, ApiKey.INIT_PRODUCER_ID: (0, 6)}
+    return SERVED
+
+
+def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
     """Whether a client (or a peer) was told that it may send this version."""
     if isinstance(key, ApiKey):
-        first, last = SERVED[key]
+        first, last = served[key]
     else:
         first, last = SERVED_TO_PEERS.get(key, PEER_HANDSHAKE_VERSIONS)
     return first <= version <= last

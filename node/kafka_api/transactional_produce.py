@@ -88,7 +88,6 @@ def _steps(
     if not asked:
         return in_turns(go_on({}), is_large=context.is_large)
     ((producer_id, producer_epoch),) = producers
-    assert broker.txn_gate is not None
     codes = broker.txn_gate.admit(transactional_id, producer_id, producer_epoch, asked, adds=adds)
     return Delayed(codes, lambda codes: in_turns(go_on(codes), is_large=context.is_large))
 

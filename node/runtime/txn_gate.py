@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from groupcoord.request_token import Token
 from groupcoord.transactions.transaction import ProducerPair
-from groupcoord.transactions.transaction_commands import AddPartitions, Command, VerifyPartitions
+from groupcoord.transactions.transaction_commands import AddPartitions, ClientCommand, VerifyPartitions
 from groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
@@ -56,8 +56,8 @@ class Coordinators(Protocol):
     def ask(
         self,
         transactional_id: str,
-        make: Callable[[Token], Command],
-        build: Callable[[Result | KafkaError], Any],
+        make: Callable[[Token], ClientCommand],
+        build: Callable[[Any], Any],
     ) -> Any: ...
 
 
@@ -189,7 +189,7 @@ class TxnGate:
     def _ask_here(self, question: _Question) -> None:
         transactional_id, producer, adds = question.key
 
-        def make(token: Token) -> Command:
+        def make(token: Token) -> ClientCommand:
             partitions = frozenset(question.partitions)
             if adds:
                 return AddPartitions(

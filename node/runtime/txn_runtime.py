@@ -26,7 +26,7 @@ from node.runtime.txn_shard import TxnAnswer, TxnShard
 MAX_IDS_PER_TURN = 5_000  # listed: 2 us each, with all that is written of them
 
 Make: TypeAlias = coordinator_shards.Make[ClientCommand]
-Build: TypeAlias = Callable[[TxnAnswer | KafkaError], Any]
+Build: TypeAlias = Callable[[Any], Any]
 
 
 class TxnRuntime:

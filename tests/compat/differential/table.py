@@ -42,6 +42,7 @@ ALLOWED: dict[str, str] = {
     r"^describe_configs .*\[(controller\..*|process\.roles|node\.id|broker\.id)\]": "its own identity",
     r"^describe_configs .*\[(inter\.broker\.listener\.name|listener\.security.*)\]": "its own listeners",
     r"^describe_configs .*\[offsets\.topic\.replication\.factor\]": "the reference has one node",
+    r"^describe_configs .*\[transaction\.state\.log\.(replication\.factor|min\.isr)\]": "it has one node",
     r"^describe_configs .*\[group\.initial\.rebalance\.delay\.ms\]": "set for the tests",
     r"^describe_configs .*\[socket\.listen\.backlog\.size\]": "512 here, for many clients at once",
     r"^describe_configs .*\[ssl\.": "for the controller's listener alone so far: PEM files, read at start",

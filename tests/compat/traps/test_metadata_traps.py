@@ -147,6 +147,38 @@ def test_trap_28_producer_ids_are_new_each_time_and_the_empty_transactional_id_i
     assert ask("").error_code == 42
 
 
+def test_trap_29_a_partition_that_there_is_not_keeps_all_out_of_a_transaction(
+    client: WireClient, topic: str
+) -> None:
+    name = f"trap-29-{topic}"
+    eventually(
+        lambda: client.call("find_coordinator", 3, key=name, key_type=1), lambda found: found.error_code == 0
+    )
+    producer = eventually(
+        lambda: client.call("init_producer_id", 4, transactional_id=name, transaction_timeout_ms=60000),
+        lambda found: found.error_code == 0,
+    )
+
+    def add(*topics: dict[str, Any]) -> list[int]:
+        answer = client.call(
+            "add_partitions_to_txn",
+            3,
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=list(topics),
+        )
+        return [
+            one.partition_error_code
+            for each in answer.results_by_topic_v3_and_below
+            for one in each.results_by_partition
+        ]
+
+    there, nowhere = {"name": topic, "partitions": [0]}, {"name": "nowhere", "partitions": [0, 1]}
+    assert sorted(add(there, nowhere)) == [3, 3, 55]
+    assert add(there) == [0]
+
+
 def describe(client: WireClient, kind: int, name: str, **fields: Any) -> Any:
     request = {"configuration_keys": None, **fields.pop("resource", {})}
     answer = client.call(

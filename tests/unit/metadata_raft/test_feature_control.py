@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.cluster_features import GROUP_VERSION, SUPPORTED_FEATURES
+from metadata_raft.cluster_features import GROUP_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
 from metadata_raft.commands import FeatureUpdate, RegisterBroker, UpdateFeatures, UpgradeType
 from metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
 from metadata_raft.record_codec import MetadataBatch, encode_record, written_version
@@ -105,7 +105,11 @@ def test_a_new_cluster_begins_at_the_latest_level() -> None:
     assert due is not None
     world.controller.replay(MetadataBatch(0, 1, NOW_MS, due.records))
 
-    assert world.image.features == {METADATA_VERSION: LATEST_METADATA_VERSION, GROUP_VERSION: 1}
+    assert world.image.features == {
+        METADATA_VERSION: LATEST_METADATA_VERSION,
+        GROUP_VERSION: 1,
+        TRANSACTION_VERSION: 1,
+    }
     assert world.image.group_version == 1
     assert world.controller.activate(world.image, 0) is None
 

@@ -11,6 +11,7 @@ from metadata_raft.image import Endpoint, MetadataImage
 from node.clock import ManualClock
 from node.config import parse_config
 from node.kafka_api.dispatch import Dispatcher
+from node.kafka_api.served_apis import SERVED
 from node.net.connection_quota import ConnectionQuota
 from node.net.listener import Listener, ListenerLimits
 from node.net.peer_handshake import PeerGate, PeerIdentity
@@ -63,6 +64,7 @@ class PeerNode(MetadataNode):
         self.metadata.add_commit_listener(self.metadata_feed.add)
         self.peer_gate = own_gate if own_gate is not None else gate(node_id)
         self.supported_features = SUPPORTED_FEATURES
+        self.served_apis = SERVED
         self.lost: list[int] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.listener = Listener(

@@ -22,6 +22,7 @@ from metadata_raft.image import (
 )
 from node.clock import ManualClock
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
+from node.kafka_api.served_apis import SERVED
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 
@@ -83,6 +84,7 @@ class ReplicaWorld:
         self.unsent_bytes = 0
         self.is_cut_off = False
         self.txn_gate: Any = None
+        self.served_apis = SERVED
         self.config = SimpleNamespace(
             node_id=node_id,
             fetch_max_bytes=55 * 1024 * 1024,

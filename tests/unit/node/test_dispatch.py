@@ -10,10 +10,11 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema_compiler import decode
+from node.config import parse_config
 from node.kafka_api import api_versions, dispatch, list_groups, metadata
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import Aside, Delayed, EncodedBody
-from node.kafka_api.served_apis import SERVED
+from node.kafka_api.served_apis import SERVED, served_by
 from node.net.connection import CloseConnection, Connection, Pending
 from node.runtime.turns import STEPS_PER_TURN
 from node.wire import codec
@@ -79,6 +80,27 @@ def test_a_client_says_what_it_is_kip_511(dispatcher: Dispatcher) -> None:
     dispatcher.serve(cast(Connection, nameless), versions_request(3, client_software_name="no name!"))
 
     assert (named.info.software_name, nameless.info.software_name) == ("librdkafka", "")
+
+
+@pytest.mark.parametrize(
+    ("setting", "last"),
+    [(None, 5), ("unstable.api.versions.enable", 6), ("transaction.two.phase.commit.enable", 6)],
+)
+def test_what_is_not_final_is_served_where_it_is_asked_for(setting: str | None, last: int) -> None:
+    config = parse_config({} if setting is None else {setting: "true"})
+    served = served_by(config)
+
+    assert served == {**SERVED, ApiKey.INIT_PRODUCER_ID: (0, last)}
+
+    world = ReplicaWorld()
+    world.served_apis = served
+    dispatcher = Dispatcher(cast(Any, world))
+    world.supported_features = {}  # type: ignore[attr-defined]
+    told = answer(dispatcher, versions_request(4), 18, 4).api_keys
+    assert [one.max_version for one in told if one.api_key == ApiKey.INIT_PRODUCER_ID] == [last]
+    dispatcher._load_route(ApiKey.INIT_PRODUCER_ID, last)
+    with pytest.raises(CloseConnection):
+        dispatcher._load_route(ApiKey.INIT_PRODUCER_ID, last + 1)
 
 
 @pytest.mark.parametrize("version", range(6))

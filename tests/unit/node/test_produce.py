@@ -136,27 +136,6 @@ def test_internal_topics_are_written_by_admin_tools_only(world: ReplicaWorld) ->
     assert send(world, message, client_id="__admin_client").error_code == 0
 
 
-@pytest.mark.parametrize(
-    ("version", "transactional_id", "code"),
-    [
-        (9, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (9, "tx", ErrorCode.INVALID_TXN_STATE),
-        (11, "tx", ErrorCode.TRANSACTION_ABORTABLE),
-        (12, "tx", ErrorCode.TRANSACTION_ABORTABLE),
-    ],
-)
-def test_a_transactional_batch_belongs_to_no_transaction_here(
-    world: ReplicaWorld, version: int, transactional_id: str | None, code: ErrorCode
-) -> None:
-    world.create_topic()
-    records = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-
-    answer = send(world, request(records, transactional_id=transactional_id), version)
-
-    assert answer.error_code == code
-    assert world.partition().log.log_end_offset == 0
-
-
 def test_a_repeated_batch_has_its_first_offset(world: ReplicaWorld) -> None:
     world.create_topic()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any, cast
 
 from groupcoord.transactions.transaction import ProducerPair
@@ -21,7 +22,7 @@ from logstore.record import Record, iterate_records
 from logstore.record_batch import LOG_OVERHEAD, iterate_headers
 from logstore.topic_partition import TopicPartition
 from metadata_raft.cluster_features import TRANSACTION_VERSION
-from metadata_raft.image import MetadataImage
+from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.clock import ManualClock
 from node.kafka_api.request_context import Delayed
 from node.replica.partition import Assignment, Partition
@@ -97,11 +98,30 @@ class TxnNode:
             replicas=self._assignment,
             in_sync_replicas=self._assignment,
         )
+        topics = host_topic(
+            self.replicas, self.disk, TRANSACTIONS_TOPIC, assignment, now_ms=self.clock.now_ms()
+        )
+        parts = tuple(
+            PartitionImage(
+                partition=index, replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
+            )
+            for index in range(2)
+        )
+        written_to = TopicImage("t", b"t" * 16, parts)  # what the tests write to
         self.image = MetadataImage(
-            topics=host_topic(
-                self.replicas, self.disk, TRANSACTIONS_TOPIC, assignment, now_ms=self.clock.now_ms()
-            ),
+            topics=TopicsImage(by_name={**topics.by_name, "t": written_to}, by_id=topics.by_id),
             features={TRANSACTION_VERSION: self.level},
+        )
+
+    @property
+    def broker(self) -> Any:
+        """As much of a broker as the handlers of the transaction APIs look at."""
+        return SimpleNamespace(
+            txns=self.txns,
+            groups=SimpleNamespace(partition_for=lambda group_id: 7),
+            metadata=self,
+            producer_ids=SimpleNamespace(next=self.give_id),
+            endpoint_of=lambda node_id, connection: Endpoint("here", 9092) if node_id == 1 else None,
         )
 
     # ---- what is asked -------------------------------------------------------------------------------

@@ -1,0 +1,41 @@
+"""AddOffsetsToTxn: the offsets of a group become part of a transaction: the partition that holds them."""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
+from groupcoord.transactions.transaction_commands import AddPartitions
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
+
+
+def handle(broker: "Broker", context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+    version = context.api_version
+    partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
+
+    def build(answer: Any) -> AddOffsetsToTxnResponse:
+        code = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
+        if code is ErrorCode.PRODUCER_FENCED and version < FIRST_FENCED_VERSION:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return AddOffsetsToTxnResponse(error_code=code)
+
+    return broker.txns.ask(
+        request.transactional_id,
+        lambda token: AddPartitions(
+            token=token,
+            transactional_id=request.transactional_id,
+            producer=ProducerPair(request.producer_id, request.producer_epoch),
+            partitions=frozenset((partition,)),
+            client_version=CLIENT_V1,
+            may_wait=True,
+        ),
+        build,
+        keeps_nothing=True,
+    )

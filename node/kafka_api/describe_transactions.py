@@ -1,0 +1,56 @@
+"""DescribeTransactions: what their coordinator knows of transactional ids (KIP-664). 0."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.transactions.transaction_commands import DescribeTransactions
+from groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.runtime.txn_runtime import Make
+from node.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+
+def handle(broker: "Broker", context: RequestContext, request: DescribeTransactionsRequest) -> Any:
+    ids = request.transactional_ids
+
+    def build(answers: Sequence[DescribeTransactionsResult | KafkaError]) -> DescribeTransactionsResponse:
+        return DescribeTransactionsResponse(
+            transaction_states=[
+                TransactionState(transactional_id=transactional_id, error_code=answer.code)
+                if isinstance(answer, KafkaError)
+                else _state(answer.transactions[0])
+                for transactional_id, answer in zip(ids, answers, strict=True)
+            ]
+        )
+
+    return broker.txns.ask_each([(each, _make(each)) for each in ids], build)
+
+
+def _make(transactional_id: str) -> Make:
+    return lambda token: DescribeTransactions(token=token, transactional_ids=(transactional_id,))
+
+
+def _state(found: DescribedTransaction) -> TransactionState:
+    if found.error is not ErrorCode.NONE:
+        return TransactionState(transactional_id=found.transactional_id, error_code=found.error)
+    return TransactionState(
+        transactional_id=found.transactional_id,
+        transaction_state=found.state,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=[
+            TopicData(topic=topic, partitions=partitions)
+            for topic, partitions in (found.topics or {}).items()
+        ],
+    )

@@ -1,0 +1,54 @@
+"""EndTxn: a transaction is committed or aborted. The answer comes when that is certain, not when all
+partitions have heard of it.
+
+Up to 4 the producer keeps its epoch. Since 5 each end moves it on (KIP-890), and the answer says to where.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
+from groupcoord.transactions.transaction_commands import EndTransaction
+from groupcoord.transactions.transaction_effects import CloseAsker
+from groupcoord.transactions.transaction_results import EndTransactionResult
+from logstore.errors import ErrorCode, KafkaError
+from node.kafka_api.request_context import RequestContext
+from node.net.connection import CloseConnection
+from node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
+FIRST_MOVING_VERSION = 5
+
+
+def handle(broker: "Broker", context: RequestContext, request: EndTxnRequest) -> Any:
+    version = context.api_version
+
+    def build(answer: EndTransactionResult | CloseAsker | KafkaError) -> EndTxnResponse:
+        if isinstance(answer, CloseAsker):
+            raise CloseConnection(
+                "an EndTxn came over it after another one over a newer connection: it is a copy of an old one"
+            )
+        if isinstance(answer, KafkaError):
+            code = answer.code
+            if code is ErrorCode.PRODUCER_FENCED and version < FIRST_FENCED_VERSION:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            return EndTxnResponse(error_code=code)
+        return EndTxnResponse(
+            producer_id=answer.producer.producer_id, producer_epoch=answer.producer.producer_epoch
+        )
+
+    return broker.txns.ask(
+        request.transactional_id,
+        lambda token: EndTransaction(
+            token=token,
+            transactional_id=request.transactional_id,
+            producer=ProducerPair(request.producer_id, request.producer_epoch),
+            committed=request.committed,
+            client_version=CLIENT_V2 if version >= FIRST_MOVING_VERSION else CLIENT_V1,
+            connection_number=context.connection.number,
+        ),
+        build,
+        keeps_nothing=True,
+    )
