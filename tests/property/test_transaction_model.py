@@ -17,7 +17,7 @@ protocol looks like the one before.
 Walks by chance from a seed, not hypothesis: whatever goes wrong here takes dozens of steps in a row.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
@@ -32,6 +32,7 @@ from groupcoord.transactions.transaction_commands import (
     MarkersWritten,
 )
 from groupcoord.transactions.transaction_config import TransactionConfig
+from groupcoord.transactions.transaction_effects import MarkerJob
 from groupcoord.transactions.transaction_records import decode_value
 from groupcoord.transactions.transaction_results import InitProducerResult
 from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
@@ -41,6 +42,7 @@ from tests.unit.groupcoord.transactions.states import S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, TransactionWorld
 
 TIMEOUT_MS = 30_000
+SHARED = TopicPartition("shared", 0)  # is in every transaction; their numbers begin at 1
 BUSY = (E.CONCURRENT_TRANSACTIONS, E.NOT_COORDINATOR)
 FENCED = (E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
 WALKS, STEPS = 30, 300
@@ -81,7 +83,8 @@ class Model:
         self.owners: dict[int, Producer] = {}
         self.wanted: dict[int, set[bool]] = {}
         self.may_abort: set[int] = set()
-        self.written: set[TopicPartition] = set()  # that some node has said so of; a crash forgets none
+        # By number of the transaction: of which some node has said so; a crash forgets none.
+        self.written: dict[int, set[TopicPartition]] = {}
         self.late: list[AddPartitions | EndTransaction] = []
         self.late_inits: list[tuple[Producer, InitProducer]] = []
         self.told: list[MarkersWritten] = []
@@ -158,11 +161,11 @@ class Model:
     def adopt(self, producer: Producer, ongoing: ProducerPair) -> None:
         """The transaction that a process finds open, and what is to become of it."""
         producer.number = next(
-            one.partition
+            number
             for _, value in reversed(self.world.log[: self.world.committed])
             for t in (read(value),)
             if t.state is TransactionState.ONGOING and t.pair == ongoing
-            for one in t.partitions
+            for number in numbers_of(t.partitions)
         )
         producer.is_added = True
         producer.wants = next(iter(self.wanted[producer.number]), None)
@@ -179,7 +182,7 @@ class Model:
             token=self.world.token(),
             transactional_id=ID,
             producer=pair,
-            partitions=frozenset(TopicPartition(topic, producer.number) for topic in ("a", "b")),
+            partitions=frozenset({*(TopicPartition(topic, producer.number) for topic in ("a", "b")), SHARED}),
             client_version=producer.version,
             may_wait=producer.version != CLIENT_V2,
         )
@@ -269,11 +272,14 @@ class Model:
             self.world.handle(command)
 
     def write_markers(self, _: Producer) -> None:
-        """Of one transaction, to one partition or to both."""
+        """Of one transaction, to one of its partitions, to some, or to all."""
         if self.world.jobs:
             job = self.random.choice(self.world.jobs)
-            partitions = self.random.choice((job.partitions, job.partitions[:1], job.partitions[1:]))
-            self.written |= set(partitions)
+            first, second, shared = job.partitions
+            partitions = self.random.choice(
+                ((first, second, shared), (first,), (second,), (shared,), (first, second), (second, shared))
+            )
+            self.are_written(job, partitions)
             if job.transaction_version == CLIENT_V2:
                 told = MarkersWritten(
                     transactional_id=job.transactional_id,
@@ -283,6 +289,10 @@ class Model:
                 )
                 self.told.append(told)
             self.world.write_markers(job, partitions)
+
+    def are_written(self, job: MarkerJob, partitions: Iterable[TopicPartition]) -> None:
+        (number,) = numbers_of(job.partitions)
+        self.written.setdefault(number, set()).update(partitions)
 
     def markers_are_told_of_again(self, _: Producer) -> None:
         """Perhaps to another coordinator, or when the next transaction is about to end."""
@@ -333,7 +343,8 @@ class Model:
             while self.late_inits:
                 self.a_late_init(self.producers[0])
         for _ in range(3):
-            self.written |= {partition for job in self.world.jobs for partition in job.partitions}
+            for job in self.world.jobs:
+                self.are_written(job, job.partitions)
             self.world.write_markers()
             self.world.advance(TIMEOUT_MS + 20_000)
         shard = self.world.coordinator.shard
@@ -344,20 +355,22 @@ class Model:
     def fates(self, count: int | None = None) -> dict[int, bool]:
         """By number, whether it is committed, as so many records or all say; and what no log may say."""
         fates: dict[int, bool] = {}
-        marked: frozenset[TopicPartition] = frozenset()
+        decided: Transaction | None = None
         for _, value in self.world.log[:count]:
             t = read(value)
-            numbers = {one.partition for one in t.partitions}
+            numbers = numbers_of(t.partitions)
             assert len(numbers) <= 1, "two transactions in one"
             if t.state in PREPARED:
                 assert not numbers & fates.keys(), "decided twice"
                 fates |= dict.fromkeys(numbers, t.state is TransactionState.PREPARE_COMMIT)
-                marked = t.partitions
+                decided = t
             elif t.state is TransactionState.ONGOING:
                 assert not numbers & fates.keys(), "open again"
             else:
                 assert t.state in AT_REST and not numbers
-                assert marked <= self.written, "complete without a marker"
+                for number in numbers_of(decided.partitions) if decided is not None else ():
+                    assert decided.partitions <= self.written[number], "complete without a marker"
+                decided = None
         return fates
 
     def check(self) -> None:
@@ -368,7 +381,11 @@ class Model:
                 assert False in self.wanted[number] or number in self.may_abort, f"who aborted {number}?"
         fates = self.fates(self.world.committed)
         for job in self.world.jobs:
-            assert {fates[one.partition] for one in job.partitions} == {job.committed}
+            assert {fates[number] for number in numbers_of(job.partitions)} == {job.committed}
+
+
+def numbers_of(partitions: Iterable[TopicPartition]) -> set[int]:
+    return {one.partition for one in partitions if one != SHARED}
 
 
 @cache
