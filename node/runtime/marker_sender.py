@@ -265,7 +265,7 @@ class MarkerSender:
         )
         response = await peer.request(request, WriteTxnMarkersResponse, timeout_s=self._timeout_ms() / 1000)
         return {
-            (marker.producer_id, TopicPartition(topic.name, one.partition_index)): ErrorCode(one.error_code)
+            (marker.producer_id, TopicPartition(topic.name, one.partition_index)): _code(one.error_code)
             for marker in response.markers
             for topic in marker.topics
             for one in topic.partitions
@@ -384,6 +384,14 @@ def _take_out(part: dict[_Sent, set[TopicPartition]], sent: _Sent, gone: set[Top
     part[sent] = part[sent] - gone
     if not part[sent]:
         del part[sent]
+
+
+def _code(number: int) -> ErrorCode:
+    """A node of a later release may know more errors."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _to_wire(marker: Marker) -> WritableTxnMarker:

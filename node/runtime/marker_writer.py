@@ -115,6 +115,8 @@ class MarkerWriter:
         return Delayed(self._replicas.delay_produce(places, wait_ms), settle, is_carried_out=True)
 
     def _append(self, marker: Marker, named: MarkedPartition) -> tuple[Partition, AppendResult]:
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The marker names no producer.")  # as Kafka says
         if self._is_cut_off():
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
         partition = self._replicas.partition((named.topic, named.partition))

@@ -92,6 +92,14 @@ def test_an_older_coordinator_and_an_older_producer_are_told_so(node: MarkerNode
     }
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
+def test_a_marker_of_nobody_is_refused(node: MarkerNode, producer_id: int, epoch: int) -> None:
+    answer = node.ask(request(marker(producer_id, epoch=epoch)))
+
+    assert codes(answer) == {(producer_id, "t", 0): ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert node.markers() == []
+
+
 def test_who_is_cut_off_writes_nothing(node: MarkerNode) -> None:
     node.begin(7)
     node.is_cut_off = True

@@ -1,0 +1,233 @@
+"""Offsets in transactions, markers and active producers: Ottla and Apache Kafka 4.3.1 are asked the same.
+
+Producers are told by the epochs that they have; ids and times differ from server to server and are left out.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from logstore.record import marker_of_batch
+from logstore.record_batch import iterate_headers
+from tests.compat.differential.raw_producer import LOADING, Producer
+from tests.compat.servers import Server
+from tests.compat.wire_client import WireClient, eventually, only, plain
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+RUN = os.urandom(3).hex()
+TOPIC, GROUP, ID = f"marked-{RUN}", f"group-{RUN}", f"id-{RUN}"
+OFFSETS = "__consumer_offsets"
+COMMIT, ABORT = True, False
+
+
+def fetched(client: WireClient) -> tuple[int, int]:
+    """The group's stable offset, and the error beside it."""
+    group = {"group_id": GROUP, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}
+    answer = only(client.call("offset_fetch", 8, groups=[group], require_stable=True).groups)
+    if answer.error_code:
+        return -1, int(answer.error_code)
+    one = only(only(answer.topics).partitions)
+    return int(one.committed_offset), int(one.error_code)
+
+
+def settled(client: WireClient) -> tuple[int, int]:
+    """The same once no transaction holds it back."""
+    return eventually(lambda: fetched(client), lambda told: told[1] != 88)
+
+
+def mark(client: WireClient, version: int, *markers: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Topic, partition and code of what WriteTxnMarkers answers, without the producers."""
+    answer = client.call("write_txn_markers", version, markers=list(markers))
+    return sorted(
+        (topic.name.replace(RUN, ""), one.partition_index, one.error_code)
+        for each in answer.markers
+        for topic in each.topics
+        for one in topic.partitions
+    )
+
+
+def marker(
+    producer_id: int, epoch: int, committed: bool, *places: tuple[str, int], version: int = 0, by: int = 0
+) -> dict[str, Any]:
+    return {
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "transaction_result": committed,
+        "coordinator_epoch": by,
+        "transaction_version": version,
+        "topics": [{"name": name, "partition_indexes": [index]} for name, index in places],
+    }
+
+
+def producers(client: WireClient, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
+    """What DescribeProducers tells of these, in their order; its times only as whether there is one."""
+    topics = [{"name": topic, "partition_indexes": [partition]}]
+    answer = client.call("describe_producers", 0, topics=topics)
+    found = only(only(answer.topics).partitions)
+    by_id = {one.producer_id: plain(one, 0) for one in found.active_producers}
+    described = [by_id.get(producer_id, {}) for producer_id in ids]
+    for one in described:
+        one.pop("producer_id", None)
+        if "last_timestamp" in one:
+            one["last_timestamp"] = one["last_timestamp"] > 0
+        if topic == OFFSETS and "current_txn_start_offset" in one:
+            one["current_txn_start_offset"] = one["current_txn_start_offset"] >= 0
+    return described
+
+
+def group_partition(client: WireClient) -> int:
+    """The partition of __consumer_offsets in which the group is."""
+    value = 0
+    for letter in GROUP:
+        value = (31 * value + ord(letter)) & 0xFFFFFFFF
+    value = value - (1 << 32) if value >= 1 << 31 else value
+    topic = only(client.call("metadata", 9, topics=[{"name": OFFSETS}]).topics)
+    return abs(value) % len(topic.partitions)
+
+
+def batches(client: WireClient, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
+    """What is in a log of these producers: epoch, first sequence, records, or what a marker says."""
+    asked = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    answer = client.call(
+        "fetch",
+        11,
+        max_wait_ms=0,
+        min_bytes=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[{"topic": topic, "partitions": [asked]}],
+    )
+    content, found = bytes(only(only(answer.responses).partitions).records), []
+    for position, header in iterate_headers(content):
+        if header.producer_id not in ids:
+            continue
+        who = (ids.index(header.producer_id), header.producer_epoch, header.is_transactional)
+        if header.is_control:
+            one = marker_of_batch(content[position : position + header.size_bytes])
+            assert one is not None
+            found.append((*who, one.control_type.name))
+        else:
+            found.append((*who, header.base_sequence, header.records_count))
+    return found
+
+
+def producer_of(client: WireClient, name: str) -> Producer:
+    return Producer(client, f"{ID}-{name}", topic=TOPIC, group=GROUP)
+
+
+def answers(server: Server) -> Iterator[tuple[str, Any]]:
+    """What was asked, and what is to be compared of the answer."""
+    with WireClient(server.bootstrap) as client:
+        created = [{"name": TOPIC, "num_partitions": 2, "replication_factor": 1}]
+        client.call("create_topics", 7, topics=created, timeout_ms=10_000)
+        client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP])
+        eventually(lambda: fetched(client), lambda told: told[1] not in LOADING)
+        yield from _offsets(client)
+        yield from _members(client)
+        yield from _markers(client)
+
+
+def _offsets(client: WireClient) -> Iterator[tuple[str, Any]]:
+    for version in range(5):
+        producer = producer_of(client, f"v{version}")
+        yield f"{version} not added", producer.commit(version)
+        yield f"{version} added", producer.add_offsets()
+        yield f"{version} first", producer.commit(version, 10 + version)
+        yield f"{version} again", producer.commit(version, 20 + version)
+        yield f"{version} pending", fetched(client)
+        yield f"{version} ended", producer.end(COMMIT if version % 2 == 0 else ABORT)
+        yield f"{version} counts", settled(client)
+        yield f"{version} after the end", producer.commit(version)
+        older = producer.epoch
+        producer.init()
+        newer, producer.epoch = producer.epoch, older
+        yield f"{version} epochs", (older, newer)
+        yield f"{version} fenced", producer.commit(version)
+    implicit = producer_of(client, "implicit")
+    yield "5 not added", implicit.commit(5, 30)
+    yield "5 state", implicit.state()
+    yield "5 pending", fetched(client)
+    yield "5 ended", implicit.end(COMMIT)
+    yield "5 counts", settled(client)
+    stranger = producer_of(client, "stranger")
+    stranger.transactional_id = f"{ID}-nobody"
+    for version in (2, 3, 4, 5):
+        yield f"{version} unknown id", stranger.commit(version)
+    stranger.transactional_id = f"{ID}-stranger"
+    stranger.producer_id += 1_000_000
+    for version in (2, 3, 4, 5):
+        yield f"{version} another producer", stranger.commit(version)
+    partition = group_partition(client)
+    ids = [implicit.producer_id]
+    yield "batches of offsets", batches(client, OFFSETS, partition, ids)
+    yield "producers of offsets", producers(client, OFFSETS, partition, ids)
+
+
+def _members(client: WireClient) -> Iterator[tuple[str, Any]]:
+    producer = producer_of(client, "members")
+    producer.add_offsets()
+    for version in (3, 4, 5):
+        yield f"{version} no group", producer.commit(version, group_id="")
+        yield (
+            f"{version} a generation of nobody",
+            producer.commit(version, generation_id_or_member_epoch=4, member_id="m"),
+        )
+        yield (
+            f"{version} of an instance",
+            producer.commit(version, generation_id_or_member_epoch=4, member_id="m", group_instance_id="i"),
+        )
+    yield "members end", producer.end(ABORT)
+    yield "members leave it", settled(client)
+
+
+def _markers(client: WireClient) -> Iterator[tuple[str, Any]]:
+    one, two = producer_of(client, "one"), producer_of(client, "two")
+    two.init()
+    ids = [one.producer_id, two.producer_id]
+    yield "added", (one.add_partition(), two.add_partition())
+    yield "sent", (one.send(0), one.send(1), two.send(0))
+    yield "open", producers(client, TOPIC, 0, ids)
+    yield "ended", one.end(COMMIT)
+    yield "one ended", producers(client, TOPIC, 0, ids)
+    two_0 = (two.producer_id, two.epoch)
+    for version in (1, 2):
+        yield f"{version} nothing", mark(client, version)
+        yield f"{version} nowhere", mark(client, version, marker(*two_0, ABORT, ("nowhere", 0), (TOPIC, 9)))
+        yield (
+            f"{version} older",
+            mark(client, version, marker(two.producer_id, two.epoch - 1, ABORT, (TOPIC, 0))),
+        )
+    yield "still open", producers(client, TOPIC, 0, ids[1:])
+    yield "hanging is aborted", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=3))
+    yield "is aborted", producers(client, TOPIC, 0, ids[1:])
+    yield "older coordinator", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=2))
+    yield "once more", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=3))
+    yield "of old", mark(client, 2, marker(two.producer_id, two.epoch, ABORT, (TOPIC, 0), by=3, version=1))
+    yield "late record", two.send(1)
+    fresh = 900_000_000 + one.producer_id
+    yield "of nobody", mark(client, 2, marker(fresh, 4, COMMIT, (TOPIC, 1), version=2))
+    yield "newer", mark(client, 2, marker(fresh, 6, COMMIT, (TOPIC, 1), version=2))
+    yield "older of two", mark(client, 2, marker(fresh, 5, COMMIT, (TOPIC, 1), version=2))
+    yield "nobody", producers(client, TOPIC, 1, [fresh])
+    yield (
+        "two of one",
+        mark(
+            client, 2, marker(fresh, 7, ABORT, (TOPIC, 1)), marker(fresh, 8, COMMIT, (TOPIC, 1), (TOPIC, 0))
+        ),
+    )
+    yield "markers", batches(client, TOPIC, 1, [fresh])
+    yield "same epoch, ended", mark(client, 2, marker(fresh, 8, COMMIT, (TOPIC, 1), version=2))
+    same = marker(*two_0, ABORT, (TOPIC, 0), by=3, version=2)
+    yield "same epoch, open", mark(client, 2, same)
+    yield "log", batches(client, TOPIC, 0, ids)
+    partition = group_partition(client)
+    yield "offsets", mark(client, 2, marker(fresh, 0, COMMIT, (OFFSETS, partition)))
+    yield "no epoch", mark(client, 2, marker(fresh, -1, COMMIT, (OFFSETS, partition), (TOPIC, 1)))
+    yield "no producer", mark(client, 2, marker(-1, 0, COMMIT, (OFFSETS, partition), (TOPIC, 1)))
+
+
+def test_offsets_and_markers_of_transactions_are_answered_alike(ottla: Server, reference: Server) -> None:
+    for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
+        assert ours == theirs
