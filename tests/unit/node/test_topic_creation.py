@@ -1,0 +1,70 @@
+"""Internal topics as they are created: replicas for a small cluster, settings, and by the name alone."""
+
+import itertools
+
+import pytest
+
+from metadata_raft.commands import NewTopic
+from metadata_raft.image import MetadataImage
+from node.config import parse_config
+from node.runtime.topic_creation import auto_created, offsets_topic, transactions_topic
+
+_counter = itertools.count()
+
+
+def unique(length: int) -> bytes:
+    return next(_counter).to_bytes(length)
+
+
+def made(**settings: str) -> NewTopic:
+    config = parse_config({name.replace("_", "."): value for name, value in settings.items()})
+    return transactions_topic(MetadataImage(), config, unique)
+
+
+def test_the_topic_of_transactions_is_as_its_settings_want_it() -> None:
+    topic = made(
+        transaction_state_log_num_partitions="7",
+        transaction_state_log_min_isr="3",
+        transaction_state_log_segment_bytes="12345",
+    )
+
+    assert (topic.name, topic.num_partitions) == ("__transaction_state", 7)
+    assert {one.name: one.value for one in topic.configs} == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "3",
+        "segment.bytes": "12345",
+        "unclean.leader.election.enable": "false",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "voters", "replicas"), [("3", 1, 1), ("3", 3, 3), ("3", 5, 3), ("2", 3, 2)]
+)
+def test_voters_that_are_not_up_yet_are_counted(wanted: str, voters: int, replicas: int) -> None:
+    quorum = ",".join(f"{one}@127.0.0.1:{9000 + one}" for one in range(voters))
+    settings = {
+        "node.id": "0",
+        "transaction.state.log.replication.factor": wanted,
+        "controller.quorum.voters": quorum,
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9000",
+        "controller.listener.names": "CONTROLLER",
+        "cluster.secret": "abcdefghijklmnop",
+    }
+
+    topic = transactions_topic(MetadataImage(), parse_config(settings), unique)
+
+    assert topic.replication_factor == replicas
+
+
+def test_who_asks_for_an_internal_topic_by_its_name_gets_that() -> None:
+    config, image = parse_config({}), MetadataImage()
+
+    offsets, transactions, other = auto_created(
+        ["__consumer_offsets", "__transaction_state", "other"], image, config, unique
+    ).topics
+
+    assert offsets.configs == offsets_topic(image, config, unique).configs
+    assert transactions.configs == transactions_topic(image, config, unique).configs
+    assert not other.configs
