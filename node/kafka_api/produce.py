@@ -104,7 +104,7 @@ class Append:
         self._transactional_id = request.transactional_id
         self.now_ms = broker.clock.now_ms()
         self._first_error: KafkaError | None = None
-        self._endpoints: dict[int, NodeEndpoint] = {}
+        self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
         self._places: dict[Partition, Place] = {}  # where acks=all has to wait
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
 
@@ -170,7 +170,7 @@ class Append:
             if self._first_error is not None:
                 raise CloseConnection(f"Produce with acks=0 failed: {self._first_error}")
             return None
-        response = ProduceResponse(responses=responses, node_endpoints=[*self._endpoints.values()])
+        response = ProduceResponse(responses=responses, node_endpoints=[*(self._endpoints or {}).values()])
         if self._places:
             future = self._broker.replica_manager.delay_produce(self._places, self._timeout_ms)
             return Delayed(future, lambda codes: _with_codes(response, self._located, codes), True)
@@ -192,9 +192,10 @@ class Append:
             hint = leader_hint(self._broker, self._context.connection, topic, index)
             if hint is not None:
                 current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
-                self._endpoints[hint.leader_id] = NodeEndpoint(
+                endpoint = NodeEndpoint(
                     node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack
                 )
+                self._endpoints = {**(self._endpoints or {}), hint.leader_id: endpoint}
         record_errors = [
             BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
             for batch_index, message in getattr(error, "record_errors", ())

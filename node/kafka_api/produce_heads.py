@@ -1,8 +1,8 @@
 """What stands before the batch in Produce requests of one version, and what it means: known by its bytes.
 
-Only requests of the usual shape have a head here: one topic, one partition, no transactional id, acks 1 or
-all, no tags. What a head means was found by the general decoder, the answer to it comes from the general
-encoder.
+Only requests of the usual shape have a head here: one topic, one partition, acks 1 or all, no tags. What a
+head means was found by the general decoder, the answer to it comes from the general encoder. A head with a
+transactional id is looked for where none without is found, so that it costs the others nothing.
 """
 
 import struct
@@ -35,6 +35,7 @@ MAX_HEADS: Final = 2048
 # learn a head costs more than a request, and each would be forgotten before it comes again.
 LEARN_EVERY_WHEN_FULL: Final = 16
 MAX_HEAD_BYTES: Final = 512  # a client id may have 32 KB
+MAX_SHORT_ID_BYTES: Final = 127  # of a transactional id whose length takes one byte
 MAX_RUN: Final = 32  # requests of one connection that are served at once
 SIZE_BYTES: Final = 4
 _HEAD_AT: Final = 8  # in a frame, behind api key, version and correlation id
@@ -158,6 +159,9 @@ class ProduceHeads:
         try:
             head_end = self._head_end(frame)
             known = self._heads.get(bytes(frame[_HEAD_AT:head_end]))
+            if known is None:
+                head_end = self._transactional_head_end(frame)
+                known = self._heads.get(bytes(frame[_HEAD_AT:head_end]))
             if known is None or not self._is_there(known):
                 return None
             start, end = self._records_in(frame, head_end)
@@ -174,7 +178,7 @@ class ProduceHeads:
         """The requests with one head that lie one behind another in `view`, from `position` on.
 
         There stands the first one's size. What the head means; their batches, correlation ids and ends. None
-        if there are not two of them.
+        if there are not two of them; requests in a transaction are served one by one.
         """
         try:
             frame = view[position + SIZE_BYTES : end]
@@ -240,6 +244,23 @@ class ProduceHeads:
             return position + 14 + frame[position + 9]
         return position + 30
 
+    def _transactional_head_end(self, frame: memoryview) -> int:
+        """The same in a request with a transactional id, which stands before what was counted there."""
+        (client_id_bytes,) = _int16(frame, _HEAD_AT)
+        position = _CLIENT_ID_AT + client_id_bytes if client_id_bytes > 0 else _CLIENT_ID_AT
+        if not self._is_flexible:
+            (id_bytes,) = _int16(frame, position)
+            if id_bytes <= 0:
+                raise ValueError
+            (name_bytes,) = _int16(frame, position + id_bytes + 12)
+            return int(position + id_bytes + 22 + name_bytes)
+        id_bytes = frame[position + 1] - 1
+        if not 0 < id_bytes < MAX_SHORT_ID_BYTES:
+            raise ValueError
+        if not self._goes_by_id:
+            return position + id_bytes + 14 + frame[position + id_bytes + 9]
+        return position + id_bytes + 30
+
     def _records_in(self, frame: memoryview, position: int) -> tuple[int, int]:
         """Start and end of the batch whose length stands at `position`."""
         if not self._is_flexible:
@@ -264,7 +285,11 @@ class ProduceHeads:
         name = topic.name
         if self._goes_by_id:
             name = self._broker.metadata.image.topics.by_id[topic.topic_id].name
-        head_end = self._head_end(frame)
+        try:
+            is_transactional = request.transactional_id is not None
+            head_end = self._transactional_head_end(frame) if is_transactional else self._head_end(frame)
+        except (IndexError, struct.error, ValueError):
+            return
         if head_end > MAX_HEAD_BYTES or is_internal_topic(name):
             return
         head = bytes(frame[_HEAD_AT:head_end])
@@ -290,13 +315,13 @@ class ProduceHeads:
 
 def was_taken(request: ProduceRequest, result: Any) -> bool:
     """Whether a request is of the usual shape and its one batch was appended, whoever is still waited for."""
-    if request.acks == 0 or request.transactional_id is not None:
+    if request.acks == 0:
         return False
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         return False
     if isinstance(result, ProduceResponse):
         return not result.responses[0].partition_responses[0].error_code
-    return type(result) is Delayed
+    return type(result) is Delayed and result.is_carried_out
 
 
 def _without_records(request: ProduceRequest) -> ProduceRequest:

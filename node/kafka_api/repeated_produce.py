@@ -4,11 +4,12 @@ A producer repeats itself, and half the cost of a small request was to decode th
 same answer. So what stands before the batch (its *head*) is looked up as bytes in a table (`produce_heads`),
 and requests with one head that lie one behind another in a connection's buffer are appended in one write and
 answered in one. There is no second codec, and what is not found in the table, or needs a word to be said,
-takes the general way through `produce`. Both ways give the same answers to the same bytes
-(`tests/unit/node/test_repeated_produce.py`): what `Append.partition` checks beside the batch and may change
-between two requests is checked here too.
+takes the general way through `produce`; so does the first batch of a transaction. Both ways give the same
+answers to the same bytes (`tests/unit/node/test_repeated_produce.py`): what `Append.partition` checks beside
+the batch and may change between two requests is checked here too.
 """
 
+import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from logstore.record_batch import TRANSACTIONAL_BIT
 from node.kafka_api.produce import ATTRIBUTES_LOW_BYTE, Append
 from node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
+from node.kafka_api.transactional_produce import PRODUCER_AT
 from node.net.connection import Answer, Pending, Run
 from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
@@ -24,6 +26,9 @@ from node.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
 if TYPE_CHECKING:
     from node.broker import Broker
+
+
+_producer = struct.Struct(">qh").unpack_from  # id, epoch
 
 
 class RepeatedProduces:
@@ -45,11 +50,13 @@ class RepeatedProduces:
         if found is None or broker.is_cut_off:
             return None
         known, batch = found
-        if batch[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
-            return None
         acks = known.request.acks
         try:
             partition = broker.replica_manager.partition(known.topic_partition)
+            if batch[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT and not _is_in_open_transaction(
+                known, batch, partition
+            ):
+                return None
             result = partition.append_as_leader(
                 batch, required_acks=acks, now_ms=broker.clock.now_ms(), produce_version=self._version
             )
@@ -100,6 +107,14 @@ class RepeatedProduces:
     def _general_append(self, known: KnownHead, correlation_id: int, connection: ConnectionInfo) -> Append:
         context = RequestContext(0, self._version, correlation_id, known.client_id, connection)
         return Append(self._broker, context, known.request)
+
+
+def _is_in_open_transaction(known: KnownHead, batch: memoryview, partition: Partition) -> bool:
+    """Whether the batch needs no word of the transaction's coordinator."""
+    producer_id, producer_epoch = _producer(batch, PRODUCER_AT)
+    return known.request.transactional_id is not None and partition.log.has_ongoing_transaction(
+        producer_id, producer_epoch
+    )
 
 
 def _in_words(

@@ -27,7 +27,7 @@ FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
-_PRODUCER_AT: Final = 43
+PRODUCER_AT: Final = 43
 _UNREACHABLE: Final = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -138,7 +138,7 @@ def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
         return None
     if not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
         return None
-    producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)
     return (producer_id, producer_epoch, base_sequence) if producer_id >= 0 else None
 
 

@@ -1,5 +1,6 @@
 """Produce requests whose head is known are answered as the general way answers them, byte for byte."""
 
+import asyncio
 import random
 import struct
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
-from logstore.record import build_batch
+from logstore.record import ControlType, EndTransactionMarker, build_batch
 from logstore.record_batch import TRANSACTIONAL_BIT
 from node.kafka_api import produce_heads
 from node.kafka_api.dispatch import Dispatcher
@@ -434,3 +435,131 @@ def test_a_disk_that_fails_in_a_run_fails_all_of_it() -> None:
     for one in answers:
         _, response = codec.decode_response(0, 9, one, 4)
         assert response.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+# ---- in a transaction --------------------------------------------------------------------------------------
+
+
+class Transactional(Node):
+    """A node whose coordinator says yes, at once, to producer 5."""
+
+    def __init__(self, version: int, *, is_general: bool) -> None:
+        super().__init__(version, is_general=is_general)
+        self.asked = 0
+        self.world.txn_gate = SimpleNamespace(admit=self._admit)
+        self.dispatcher._answer = self._counted(self.dispatcher._answer)  # type: ignore[method-assign]
+
+    def _admit(self, transactional_id: str, producer_id: int, *_: Any, adds: bool) -> Any:
+        self.asked += 1
+        yes = ErrorCode.NONE if producer_id == 5 else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        future: asyncio.Future[Any] = LOOP.create_future()
+        future.set_result({("t", 0): yes, ("t", 1): yes})
+        return future
+
+    def _counted(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        self.in_words = 0
+
+        def counted(*arguments: Any) -> Any:
+            self.in_words += 1
+            return answer(*arguments)
+
+        return counted
+
+    def send(self, frame: bytes) -> Any:
+        try:
+            answer: Any = self.dispatcher.serve(PEER, memoryview(bytearray(frame)))
+            while isinstance(answer, Pending):
+                answer = answer.encode(cast(Any, answer.awaitable).result())
+        except CloseConnection as refusal:
+            return str(refusal)
+        return None if answer is None else b"".join(answer)
+
+    def end_transaction(self, epoch: int, index: int) -> None:
+        self.world.partition(index=index).append_marker(
+            EndTransactionMarker(ControlType.COMMIT, 0),
+            producer_id=5,
+            producer_epoch=epoch,
+            transaction_version=0,
+            now_ms=NOW_MS,
+        )
+
+
+LOOP = asyncio.new_event_loop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_in_an_open_transaction_a_request_is_answered_as_the_first(version: int) -> None:
+    quick, general = Transactional(version, is_general=False), Transactional(version, is_general=True)
+    for index in (0, 1, 0, 1):
+        plain = frame(version, batch(), index=index, acks=-1)
+        assert quick.send(plain) == general.send(plain)
+
+    for sequence in range(6):
+        records = batch(producer_id=5, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+        one = frame(version, records, transactional_id="my transactions", acks=-1, correlation_id=sequence)
+        assert quick.send(one) == general.send(one)
+
+    assert quick.content() == general.content()
+    assert quick.asked == general.asked == 1
+    assert len(quick.heads) == 3
+    # Of the two plain heads one request each was answered from the table, and of the transactional one, which
+    # the second request of the transaction taught, four.
+    assert general.in_words - quick.in_words == 2 + 4
+
+
+def test_a_long_transactional_id_is_not_remembered() -> None:
+    for size, is_known in ((126, True), (127, False), (300, False)):
+        node = Transactional(9, is_general=False)
+        node.send(frame(9, batch(), transactional_id="x" * size))
+
+        assert bool(node.heads) == is_known
+        assert node.world.partition().log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_mixture_in_transactions_is_answered_as_by_the_general_way(seed: int) -> None:
+    chance = random.Random(seed)
+    version = chance.choice([3, 8, 9, 11, 12, 13])
+    quick, general = Transactional(version, is_general=False), Transactional(version, is_general=True)
+    epoch, sequences = 0, [0, 0]
+    for number in range(80):
+        index, kind = chance.choice([0, 0, 1]), chance.random()
+        if kind < 0.08:
+            if chance.random() < 0.5:
+                epoch, sequences = epoch + 1, [0, 0]
+            quick.end_transaction(epoch, index)
+            general.end_transaction(epoch, index)
+            continue
+        fields: dict[str, Any] = {"producer_id": 5, "producer_epoch": epoch, "is_transactional": True}
+        fields["base_sequence"] = sequences[index]
+        transactional_id: str | None = "tx"
+        if kind < 0.7:
+            sequences[index] += 1
+        elif kind < 0.75:
+            fields["base_sequence"] = max(0, sequences[index] - chance.randint(1, 3))
+        elif kind < 0.8:
+            fields["producer_epoch"] = max(0, epoch - 1)
+        elif kind < 0.84:
+            fields["is_transactional"] = False
+        elif kind < 0.88:
+            fields["producer_id"] = 6
+        elif kind < 0.92:
+            transactional_id = None
+        elif kind < 0.96:
+            fields = {}
+        else:
+            transactional_id = "another"
+        one = frame(
+            version,
+            batch(**fields),
+            index=index,
+            acks=chance.choice([1, -1]),
+            transactional_id=transactional_id,
+            correlation_id=number,
+        )
+
+        assert quick.send(one) == general.send(one), number
+
+    assert quick.content() == general.content()
+    assert quick.asked == general.asked
+    assert quick.in_words < general.in_words
