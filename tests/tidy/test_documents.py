@@ -67,6 +67,7 @@ def test_the_readme_shows_every_face() -> None:
     assert {"cluster up", "cluster start-node", "quorum status", "quorum add", "quorum remove"} <= shown
     assert {"group list", "group describe", "group members", "group lag"} <= shown
     assert {"group reset", "group delete", "group delete-offsets"} <= shown
+    assert {"txn list", "txn describe", "txn abort", "txn producers", "txn find-hanging"} <= shown
     assert {"broker list", "broker decommission", "topic reassign", "topic elect"} <= shown
 
 

@@ -1,4 +1,4 @@
-"""`ottla txn` as a client of Apache Kafka. In this process: each start of one takes as long
+"""`ottla txn` as a client: of a node, and of Apache Kafka. In this process: each start of one takes as long
 as all that these tests ask.
 """
 
@@ -11,17 +11,22 @@ from uuid import uuid4
 import pytest
 
 from node.cli import app
-from tests.compat.batches import TRANSACTIONAL, batch
 from tests.compat.conftest import create_topic
+from tests.compat.raw_transactions import (
+    LONG_MS,
+    Transaction,
+    last_stable_offset,
+    leave_hanging,
+    produce_transactional,
+)
 from tests.compat.servers import Server
-from tests.compat.wire_client import WireClient, eventually, only
+from tests.compat.wire_client import WireClient
 
 pytestmark = pytest.mark.slow
-LONG_MS = 60_000
 Run = Callable[..., str]
 
 
-@pytest.fixture(params=[pytest.param("reference", marks=pytest.mark.java)])
+@pytest.fixture(params=["ottla", pytest.param("reference", marks=pytest.mark.java)])
 def server(request: pytest.FixtureRequest) -> Server:
     found: Server = request.getfixturevalue(request.param)
     return found
@@ -51,59 +56,6 @@ def run(
     return txn
 
 
-class Transaction:
-    """A transaction of the old protocol, request by request."""
-
-    def __init__(self, wire: WireClient, topic: str) -> None:
-        self.wire, self.topic = wire, topic
-        self.id = f"txn-{uuid4().hex[:8]}"
-        eventually(
-            lambda: wire.call("find_coordinator", 4, key_type=1, coordinator_keys=[self.id]),
-            lambda found: only(found.coordinators).error_code == 0,
-            60,
-        )
-        made = eventually(
-            lambda: wire.call(
-                "init_producer_id", 4, transactional_id=self.id, transaction_timeout_ms=LONG_MS
-            ),
-            lambda answer: answer.error_code == 0,
-            60,
-        )
-        self.pair = {"producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
-
-    def add(self, *partitions: int) -> None:
-        answer = self.wire.call(
-            "add_partitions_to_txn",
-            3,
-            v3_and_below_transactional_id=self.id,
-            v3_and_below_producer_id=self.pair["producer_id"],
-            v3_and_below_producer_epoch=self.pair["producer_epoch"],
-            v3_and_below_topics=[{"name": self.topic, "partitions": list(partitions)}],
-        )
-        results = only(answer.results_by_topic_v3_and_below).results_by_partition
-        assert [one.partition_error_code for one in results] == [0] * len(partitions)
-
-    def end(self, *, committed: bool) -> int:
-        asked = {"transactional_id": self.id, **self.pair, "committed": committed}
-        return int(self.wire.call("end_txn", 3, **asked).error_code)
-
-
-def produce(wire: WireClient, topic: str, transactional_id: str | None, **fields: Any) -> int:
-    """One transactional record to partition 0; the error code."""
-    records = batch(base_sequence=0, attributes=TRANSACTIONAL, **fields)
-    data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
-    answer = wire.call(
-        "produce", 9, transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=data
-    )
-    return int(only(only(answer.responses).partition_responses).error_code)
-
-
-def last_stable_offset(wire: WireClient, topic: str) -> int:
-    asked = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
-    answer = wire.call("list_offsets", 5, replica_id=-1, isolation_level=1, topics=asked)
-    return int(only(only(answer.topics).partitions).offset)
-
-
 def told(run: Run, *arguments: str, code: int = 0) -> Any:
     return json.loads(run(*arguments, "--output", "json", code=code))
 
@@ -113,7 +65,7 @@ def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) ->
     t = Transaction(wire, topic)
     assert run("abort", t.id, code=1, errors=True) == f"ottla: {t.id} has no transaction open (Empty).\n"
     t.add(0, 1)
-    assert produce(wire, topic, t.id, **t.pair) == 0
+    assert produce_transactional(wire, topic, t.id, **t.pair) == 0
 
     ids = ["--match", f"{t.id[:-1]}."]
     listed = told(run, "list", *ids, "--state", "ongoing", "--longer-than", "PT0S")
@@ -142,21 +94,8 @@ def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) ->
 
 
 def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) -> None:
-    """Such as could begin before leaders asked the coordinator first (KAFKA-12671)."""
     topic = create_topic(wire)
-    verifies_not = {
-        "name": "transaction.partition.verification.enable",
-        "config_operation": 0,
-        "value": "false",
-    }
-    resource = {"resource_type": 4, "resource_name": "", "configs": [verifies_not]}
-    assert only(wire.call("incremental_alter_configs", 1, resources=[resource]).responses).error_code == 0
-    try:
-        pair = {"producer_id": 2**40, "producer_epoch": 3}
-        eventually(lambda: produce(wire, topic, "nobody", **pair), lambda code: code == 0)
-    finally:
-        verifies_not["config_operation"] = 1
-        wire.call("incremental_alter_configs", 1, resources=[resource])
+    leave_hanging(wire, topic, 2**40, 3)
     where = ["--topic", topic, "--longer-than", "PT0S"]
 
     [found] = told(run, "find-hanging", *where, code=1)
