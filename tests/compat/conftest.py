@@ -1,7 +1,7 @@
 """Fixtures of the compatibility tests.
 
-`OTTLA_TEST_BOOTSTRAP=host:port` runs the trap tests against any running server instead of a node of their own
-(Apache Kafka 4.3.1 passes them, too: that is how they were made).
+`OTTLA_TEST_BOOTSTRAP=host:port` runs the trap tests, and those with `servers`, against any running server
+instead of nodes of their own (Apache Kafka 4.3.1 passes them, too: that is how they were made).
 """
 
 import os
@@ -15,6 +15,7 @@ from tests.compat.java.jars import kafka_classpath, why_no_java
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only
+from tests.integration.cluster.conftest import Cluster, written
 
 # What the tests need of a server in order to be quick: no three seconds of grace for a new group, and members
 # of consumer groups that hear of changes within half a second.
@@ -24,6 +25,7 @@ OVERRIDES = (
     "group.consumer.heartbeat.interval.ms=500",
     "group.consumer.assignment.interval.ms=0",
     "log.segment.delete.delay.ms=1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
 
 INITIALIZE_SHARE_GROUP_STATE = 83
@@ -48,6 +50,15 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = start_kafka(tmp_path_factory.mktemp("kafka"), *OVERRIDES)
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes of the session's own, each a process. Whoever stops one starts it again."""
+    three = written(tmp_path_factory.mktemp("three"), 3, *OVERRIDES)
+    three.start(0, 1, 2)
+    yield three
+    three.stop()
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +89,16 @@ def is_reference(bootstrap: str) -> bool:
     with WireClient(bootstrap) as client:
         keys = {one.api_key for one in client.call("api_versions", 0).api_keys}
     return INITIALIZE_SHARE_GROUP_STATE in keys
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest) -> str:
+    """The addresses under test where it shall be a cluster, separated by commas."""
+    given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+    if given:
+        return given
+    cluster: Cluster = request.getfixturevalue("three_nodes")
+    return cluster.bootstrap
 
 
 @pytest.fixture

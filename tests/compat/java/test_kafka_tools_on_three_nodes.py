@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.compat.java.kafka_tools import KafkaTools, Ran
 from tests.compat.java.test_kafka_tools import Shell
-from tests.integration.cluster.conftest import Cluster, eventually, written
+from tests.integration.cluster.conftest import Cluster, eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 NODES = {0, 1, 2}
@@ -20,12 +20,9 @@ PATIENT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def cluster(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes for all tests here; whoever stops one starts it again."""
-    three = written(tmp_path_factory.mktemp("tools"), 3, "log.segment.delete.delay.ms=1000")
-    three.start(0, 1, 2)
-    yield three
-    three.stop()
+def cluster(tools: KafkaTools, three_nodes: Cluster) -> Cluster:
+    """Whoever stops a node starts it again."""
+    return three_nodes
 
 
 @pytest.fixture

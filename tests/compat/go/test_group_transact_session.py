@@ -1,0 +1,47 @@
+"""franz-go's GroupTransactSession: two members of a group copy a topic, one of them is killed and comes back,
+and each record has one copy.
+"""
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.compat.go.programs import go_program
+from tests.compat.processes import running, wait_until
+from tests.compat.topics import new_topic, read_committed
+
+pytestmark = pytest.mark.slow
+PARTITIONS, RECORDS = 4, 600
+
+
+def test_each_record_has_one_copy(servers: str, tmp_path: Path) -> None:
+    program = go_program("transact")
+    if isinstance(program, str):
+        pytest.skip(program)
+    source, copies = new_topic(servers, PARTITIONS), new_topic(servers, PARTITIONS)
+    group, producer = f"copiers-{uuid4().hex[:8]}", Producer({"bootstrap.servers": servers})
+
+    def command(name: str) -> list[str]:
+        return [str(program), servers, group, f"{group}-{name}", source, copies]
+
+    def found() -> list[int]:
+        return sorted(int(value) for _, value in read_committed(servers, copies))
+
+    def feed(first: int) -> None:
+        for number in range(first, first + RECORDS):
+            producer.produce(source, str(number).encode(), partition=number % PARTITIONS)
+        producer.flush()
+
+    logs = [tmp_path / "anna.log", tmp_path / "berta.log"]
+    with running(command("anna"), logs[0]) as anna:
+        with running(command("berta"), logs[1]):
+            feed(0)
+            wait_until(lambda: len(found()) > RECORDS // 4, anna, logs[0])
+        with running(command("berta"), logs[1]):
+            feed(RECORDS)
+            wait_until(lambda: len(found()) >= 2 * RECORDS, anna, logs[0])
+
+    assert found() == list(range(2 * RECORDS))
+    assert all("committed" in log.read_text() for log in logs)

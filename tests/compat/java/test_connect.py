@@ -1,0 +1,99 @@
+"""A Connect worker with exactly.once.source.support that is killed while its source counts: no number is
+missing, none is there twice.
+"""
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.compat.java.jars import kafka_classpath
+from tests.compat.processes import running, wait_until
+from tests.compat.servers import free_port
+from tests.compat.topics import new_topic, read_committed
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+CONNECT = "org.apache.kafka:connect-runtime:4.3.1"
+NUMBERS, BATCH = 150, 3
+WORKER = """
+group.id={group}
+bootstrap.servers={bootstrap}
+listeners=http://127.0.0.1:{port}
+exactly.once.source.support=enabled
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+config.storage.topic={group}-configs
+offset.storage.topic={group}-offsets
+status.storage.topic={group}-status
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+offset.storage.partitions=2
+status.storage.partitions=1
+session.timeout.ms=6000
+heartbeat.interval.ms=1000
+scheduled.rebalance.max.delay.ms=0
+plugin.discovery=service_load
+"""
+
+
+def compiled(classpath: str, folder: Path) -> Path:
+    """The connector as a plug-in that a worker finds on its class path."""
+    services = folder / "META-INF" / "services"
+    services.mkdir(parents=True)
+    (services / "org.apache.kafka.connect.source.SourceConnector").write_text("NumberSource\n")
+    source = str(Path(__file__).parent / "NumberSource.java")
+    subprocess.run(["javac", "-cp", classpath, "-d", str(folder), source], check=True, capture_output=True)
+    return folder
+
+
+def put(url: str, content: object) -> bool:
+    """Whether the worker takes it; not yet, while it starts."""
+    request = urllib.request.Request(
+        url, json.dumps(content).encode(), {"Content-Type": "application/json"}, method="PUT"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return bool(answer.status in (200, 201))
+    except (urllib.error.URLError, TimeoutError, ConnectionError):
+        return False
+
+
+def test_a_source_counts_exactly_over_a_kill(servers: str, tmp_path: Path) -> None:
+    classpath = kafka_classpath(CONNECT)
+    if classpath is None:
+        pytest.skip("Maven does not resolve Kafka Connect 4.3.1")
+    topic = new_topic(servers)
+    plugin = compiled(classpath, tmp_path / "plugin")
+    settings, log, port = tmp_path / "worker.properties", tmp_path / "worker.log", free_port()
+    group = f"connect-{uuid4().hex[:8]}"
+    settings.write_text(WORKER.format(group=group, bootstrap=servers, port=port))
+    command = [
+        *("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        *("-cp", f"{plugin}:{classpath}", "org.apache.kafka.connect.cli.ConnectDistributed", str(settings)),
+    ]
+    connector = {
+        "connector.class": "NumberSource",
+        "tasks.max": "1",
+        "topic": topic,
+        "batch": str(BATCH),
+        "exactly.once.support": "required",
+    }
+
+    def numbers() -> list[int]:
+        return [int(value) for _, value in read_committed(servers, topic)]
+
+    with running(command, log) as worker:
+        there = f"http://127.0.0.1:{port}/connectors/numbers/config"
+        wait_until(lambda: put(there, connector), worker, log)
+        wait_until(lambda: len(numbers()) >= NUMBERS, worker, log)
+    before = len(numbers())
+    with running(command, log) as worker:
+        wait_until(lambda: len(numbers()) >= before + NUMBERS, worker, log)
+
+    found = numbers()
+    assert found == list(range(len(found)))

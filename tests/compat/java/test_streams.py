@@ -1,0 +1,59 @@
+"""A Kafka Streams application with processing.guarantee=exactly_once_v2 that is killed, again and again: each
+record counts once, and each count is written once.
+"""
+
+import time
+from pathlib import Path
+from random import Random
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.compat.java.jars import kafka_classpath
+from tests.compat.processes import running
+from tests.compat.topics import new_topic, read_committed
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+STREAMS = "org.apache.kafka:kafka-streams:4.3.1"
+PATIENT_S = 120.0
+KEYS, KILLS, RECORDS_A_LIFE = 5, 3, 300
+
+
+def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
+    classpath = kafka_classpath(STREAMS)
+    if classpath is None:
+        pytest.skip("Maven does not resolve Kafka Streams 4.3.1")
+    source, counts = new_topic(servers, 2), new_topic(servers)
+    application, log = f"counting-{uuid4().hex[:8]}", tmp_path / "streams.log"
+    command = [
+        *("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath),
+        *(str(Path(__file__).parent / "CountingStream.java"), servers, application, source, counts),
+        *(str(tmp_path / "state"), "commit.interval.ms=100", "auto.offset.reset=earliest"),
+        # Who comes back takes its own place: no session has to end first.
+        "consumer.group.instance.id=the-only-one",
+    ]
+    random, producer = (
+        Random(7),
+        Producer({"bootstrap.servers": servers, "enable.idempotence": True}),
+    )
+    expected = [0] * KEYS
+
+    for life in range(KILLS + 1):
+        with running(command, log) as process:
+            before = len(read_committed(servers, counts))
+            for _ in range(RECORDS_A_LIFE):
+                key = random.randrange(KEYS)
+                expected[key] += 1
+                producer.produce(source, key=str(key), value=b"one")
+            producer.flush()
+            wanted = sum(expected) if life == KILLS else before + random.randint(1, RECORDS_A_LIFE // 2)
+            deadline = time.monotonic() + PATIENT_S
+            while len(read := read_committed(servers, counts)) < wanted:
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
+                time.sleep(random.uniform(0, 0.1))
+
+    by_key: dict[str, list[int]] = {}
+    for key_text, value in read:
+        by_key.setdefault(key_text, []).append(int(value))
+    assert by_key == {str(key): list(range(1, count + 1)) for key, count in enumerate(expected)}

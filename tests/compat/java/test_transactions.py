@@ -1,0 +1,238 @@
+"""Java's transactional producers of two generations, which speak the two protocols of transactions (KIP-890):
+3.9.1 the old one, 4.3.1 that in which each end moves the epoch. And kafka-transactions, all that it can do.
+"""
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from tests.compat.java.group_members import clients_classpath
+from tests.compat.java.kafka_tools import KafkaTools
+from tests.compat.java.test_kafka_tools import Shell
+from tests.compat.java.transactions import JavaError, Transactions
+from tests.compat.raw_transactions import leave_hanging
+from tests.compat.topics import last_stable_offsets, leader_of, new_topic
+from tests.compat.wire_client import WireClient, eventually
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+OLD, NEW = "3.9.1", "4.3.1"
+PATIENT_S = 60.0
+# What a producer throws that has a successor, or whose time was over: by protocol, and by what it did then.
+FENCED = {"ProducerFencedException", "InvalidProducerEpochException"}
+
+
+@pytest.fixture(scope="module")
+def start(servers: str) -> Iterator[Callable[[str], Transactions]]:
+    """`start(version)` is the one JVM with the clients of that version."""
+    started: dict[str, Transactions] = {}
+
+    def jvm(version: str) -> Transactions:
+        if version not in started:
+            classpath = clients_classpath(version)
+            if classpath is None:
+                pytest.skip(f"Maven does not resolve Apache Kafka's clients {version}")
+            started[version] = Transactions(classpath, servers)
+        return started[version]
+
+    yield jvm
+    for one in started.values():
+        one.close()
+
+
+@pytest.fixture(params=[OLD, NEW])
+def java(request: pytest.FixtureRequest, start: Callable[[str], Transactions]) -> Transactions:
+    return start(request.param)
+
+
+@pytest.fixture
+def moves_epoch(request: pytest.FixtureRequest, java: Transactions, servers: str) -> bool:
+    """Whether client and cluster speak the new protocol."""
+    with WireClient(servers.split(",")[0]) as client:
+        told = client.call("api_versions", 4, client_software_name="tests", client_software_version="1")
+    level = next(
+        one.max_version_level for one in told.finalized_features if one.name == "transaction.version"
+    )
+    return bool(request.node.callspec.params["java"] == NEW and level >= 2)
+
+
+@pytest.fixture
+def topic(servers: str) -> str:
+    return new_topic(servers, 2)
+
+
+@pytest.fixture
+def shell(tools: KafkaTools, servers: str) -> Shell:
+    return Shell(tools, servers)
+
+
+def name(what: str) -> str:
+    return f"{what}-{uuid4().hex[:8]}"
+
+
+def transactions(shell: Shell, *arguments: str) -> list[dict[str, str]]:
+    """What kafka-transactions prints: heads, then rows. No cell has a space, and the last may be empty."""
+    printed = shell.ok("kafka-transactions", *arguments)
+    lines = [line.split() for line in printed.splitlines()]
+    first = next(number for number, words in enumerate(lines) if "ProducerId" in words)
+    return [dict(zip(lines[first], words, strict=False)) for words in lines[first + 1 :] if words]
+
+
+def begin(java: Transactions, producer: str, transactional_id: str, *config: str) -> None:
+    java("producer", producer, transactional_id, *config)
+    java("init", producer)
+    java("begin", producer)
+
+
+def thrown(call: Callable[[], object]) -> str:
+    with pytest.raises(JavaError) as error:
+        call()
+    return error.value.name
+
+
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(
+    java: Transactions, moves_epoch: bool, topic: str, shell: Shell
+) -> None:
+    anna, my_id = name("anna"), name("id")
+    begin(java, anna, my_id)
+    for number, end in enumerate(("commit", "abort", "commit", "abort", "commit")):
+        if number:
+            java("begin", anna)
+        java("send", anna, f"{topic}-0", f"{number}-{end}")
+        java("send", anna, f"{topic}-1", f"{number}-{end}-a", f"{number}-{end}-b")
+        java(end, anna)
+    java("begin", anna)
+    java("send", anna, f"{topic}-1", "5-open")
+    [described] = transactions(shell, "describe", "--transactional-id", my_id)
+
+    committed = [f"{number}-commit" for number in (0, 2, 4)]
+    assert sorted(java("read", topic, "true")) == sorted(
+        [f"{topic}-0:{one}" for one in committed]
+        + [f"{topic}-1:{one}-{part}" for one in committed for part in "ab"]
+    )
+    assert len(java("read", topic, "false")) == 16
+    # Each end moved the epoch, of the new protocol alone.
+    assert int(described["ProducerEpoch"]) == (5 if moves_epoch else 0)
+    assert (described["TransactionState"], described["TopicPartitions"]) == ("Ongoing", f"{topic}-1")
+    java("abort", anna)
+    java("close", anna)
+
+
+def test_a_producer_that_has_a_successor_is_fenced(java: Transactions, topic: str) -> None:
+    anna, berta, same_id = name("anna"), name("berta"), name("id")
+    begin(java, anna, same_id)
+    java("send", anna, f"{topic}-0", "of-anna")
+    begin(java, berta, same_id)
+    java("send", berta, f"{topic}-0", "of-berta")
+
+    assert thrown(lambda: java("commit", anna)) in FENCED
+    assert thrown(lambda: java("begin", anna)) in {*FENCED, "KafkaException"}
+    java("commit", berta)
+    assert java("read", topic, "true") == [f"{topic}-0:of-berta"]
+    java("close", anna)
+    java("close", berta)
+
+
+def test_a_transaction_is_over_when_its_time_is(java: Transactions, topic: str) -> None:
+    anna = name("anna")
+    begin(java, anna, name("id"), "transaction.timeout.ms=500")
+    java("send", anna, f"{topic}-0", "too-late")
+    eventually(lambda: java("read", topic, "false"), bool, PATIENT_S)
+    java("producer", reader := name("other"), name("id"))
+    java("init", reader)
+    java("begin", reader)
+    java("send", reader, f"{topic}-0", "behind-it")
+    java("commit", reader)
+
+    found = eventually(lambda: java("read", topic, "true"), bool, PATIENT_S)
+
+    assert found == [f"{topic}-0:behind-it"]
+    assert thrown(lambda: java("commit", anna)) in {*FENCED, "InvalidTxnStateException"}
+    java("close", anna)
+    java("close", reader)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_offsets_move_with_the_transaction(
+    servers: str, java: Transactions, topic: str, shell: Shell, protocol: str
+) -> None:
+    anna, reader, group = name("anna"), name("reader"), name("group")
+    copies = new_topic(servers)
+    begin(java, anna, name("id"))
+    java("send", anna, f"{topic}-0", "a", "b", "c", "d")
+    java("commit", anna)
+    java("consumer", reader, group, topic, "max.poll.records=2", f"group.protocol={protocol}")
+
+    def committed() -> list[str]:
+        printed = shell.run("kafka-consumer-groups", "--describe", "--group", group, "--offsets").text
+        rows = [line.split() for line in printed.splitlines() if f" {topic} " in line]
+        return [row[3] for row in rows if row[2] == "0"]
+
+    assert java("poll", reader, "2") == [f"{topic}-0:a", f"{topic}-0:b"]
+    java("begin", anna)
+    java("send", anna, f"{copies}-0", "A", "B")
+    java("offsets", anna, reader)
+    java("abort", anna)
+    assert committed() in ([], ["-"])
+    java("begin", anna)
+    java("send", anna, f"{copies}-0", "A", "B")
+    java("offsets", anna, reader)
+    java("commit", anna)
+    assert committed() == ["2"]
+    assert java("read", copies, "true") == [f"{copies}-0:A", f"{copies}-0:B"]
+
+    # Who is not of the group any more moves nothing.
+    java("poll", reader, "2")
+    later = name("later")
+    java("consumer", later, group, topic, f"group.protocol={protocol}")
+    java("close", reader)
+    assert java("poll", later, "2") == [f"{topic}-0:c", f"{topic}-0:d"]
+    java("begin", anna)
+    java("send", anna, f"{copies}-0", "C", "D")
+    java("offsets", anna, later)
+    java("commit", anna)
+    assert committed() == ["4"]
+    java("close", later)
+    java("close", anna)
+
+
+def test_kafka_transactions_by_every_command(
+    start: Callable[[str], Transactions], topic: str, shell: Shell
+) -> None:
+    java, anna, my_id = start(NEW), name("anna"), name("id")
+    begin(java, anna, my_id)
+    java("send", anna, f"{topic}-0", "a", "b")
+    where = ("--topic", topic, "--partition", "0")
+
+    listed = [one for one in transactions(shell, "list") if one["TransactionalId"] == my_id]
+    matching = transactions(shell, "list", "--transactional-id-pattern", f"{my_id[:-1]}.")
+    [described] = transactions(shell, "describe", "--transactional-id", my_id)
+    [producer] = transactions(shell, "describe-producers", *where)
+
+    assert [one["TransactionState"] for one in listed] == ["Ongoing"]
+    assert matching == listed and matching[0]["Coordinator"] == described["CoordinatorId"]
+    assert transactions(shell, "list", "--duration-filter", "3600000") == []
+    assert (described["TransactionTimeoutMs"], described["TopicPartitions"]) == ("60000", f"{topic}-0")
+    assert producer["ProducerId"] == described["ProducerId"] == listed[0]["ProducerId"]
+    assert (producer["LastSequence"], producer["CurrentTransactionStartOffset"]) == ("1", "0")
+
+    shell.ok("kafka-transactions", "forceTerminateTransaction", "--transactionalId", my_id)
+    assert thrown(lambda: java("commit", anna)) in FENCED
+    [described] = transactions(shell, "describe", "--transactional-id", my_id)
+    assert (described["TransactionState"], described.get("TopicPartitions")) == ("Empty", None)
+    java("close", anna)
+
+
+def test_kafka_transactions_finds_and_aborts_what_hangs(servers: str, topic: str, shell: Shell) -> None:
+    with WireClient(leader_of(servers, topic)) as wire:
+        leave_hanging(wire, topic, 2**41, 3)
+    search = ("find-hanging", "--topic", topic, "--max-transaction-timeout")
+
+    assert transactions(shell, *search, "15") == []
+    found = eventually(lambda: transactions(shell, *search, "0"), bool, PATIENT_S)
+
+    assert [(one["ProducerId"], one["StartOffset"]) for one in found] == [(str(2**41), "0")]
+    assert last_stable_offsets(servers, topic)[0] == 0
+    shell.ok("kafka-transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    assert last_stable_offsets(servers, topic)[0] == 2
+    assert transactions(shell, *search, "0") == []

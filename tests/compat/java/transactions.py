@@ -1,0 +1,48 @@
+"""A JVM with Java's transactional producers (Transactions.java): each call is one line in and one out."""
+
+import json
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+class JavaError(Exception):
+    """What the client threw, by the name of its class."""
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(f"{name}: {words}")
+        self.name = name
+
+
+class Transactions:
+    """`client("send", "anna", "orders-0", "v1", "v2")`, as Transactions.java has it."""
+
+    def __init__(self, classpath: str, bootstrap: str) -> None:
+        jvm = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
+        self.process = subprocess.Popen(
+            [*jvm, str(HERE / "Transactions.java"), bootstrap],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __call__(self, *words: str) -> list[str]:
+        """The values that it read; JavaError for what it threw."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(*words, file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        assert line, "the JVM ended"
+        told = json.loads(line)
+        if "error" in told:
+            raise JavaError(told["error"], told["words"])
+        values: list[str] = told.get("values", [])
+        return values
+
+    def close(self) -> None:
+        """Ends it as SIGKILL would."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()

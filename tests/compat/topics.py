@@ -1,0 +1,74 @@
+"""Topics of a cluster: made, and read of what is committed, wherever their partitions are led."""
+
+import time
+from uuid import uuid4
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+TIMEOUT_S = 60.0
+
+
+def new_topic(bootstrap: str, partitions: int = 1) -> str:
+    """The name of a topic whose partitions all answer; with three replicas where there are three brokers."""
+    admin, name = AdminClient({"bootstrap.servers": bootstrap}), f"topic-{uuid4().hex[:10]}"
+    replicas = min(3, len(admin.list_topics(timeout=TIMEOUT_S).brokers))
+    admin.create_topics([NewTopic(name, partitions, replicas)])[name].result(TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            assert last_stable_offsets(bootstrap, name) == dict.fromkeys(range(partitions), 0)
+            return name
+        except (KafkaException, KeyError, AssertionError):
+            assert time.monotonic() < deadline, f"{name} is not led"
+            time.sleep(0.05)
+
+
+def leader_of(bootstrap: str, topic: str, partition: int = 0) -> str:
+    """Its address."""
+    cluster = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, TIMEOUT_S)
+    broker = cluster.brokers[cluster.topics[topic].partitions[partition].leader]
+    return f"{broker.host}:{broker.port}"
+
+
+def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
+    """Keys and values from the first offset to the last stable one, each partition in its order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{uuid4().hex}",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        ends = last_stable_offsets(bootstrap, topic)
+        left = {number for number, end in ends.items() if end > 0}
+        consumer.assign([TopicPartition(topic, number, 0) for number in left])
+        records: list[tuple[str, str]] = []
+        while left:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, f"{topic} is not read to its end"
+            number, offset, error = message.partition(), message.offset(), message.error()
+            assert number is not None and offset is not None
+            if error is None and offset < ends[number]:
+                records.append(((message.key() or b"").decode(), (message.value() or b"").decode()))
+            # Behind the last record markers may follow; and more records, while somebody writes.
+            if error is not None or offset >= ends[number] - 1:
+                assert error is None or error.name() == "_PARTITION_EOF", error
+                left.discard(number)
+        return records
+    finally:
+        consumer.close()
+
+
+def last_stable_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    """By partition, as its leader tells."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    found = admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions
+    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in found}
+    answers = admin.list_offsets(
+        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+    )
+    return {one.partition: answer.result(TIMEOUT_S).offset for one, answer in answers.items()}
