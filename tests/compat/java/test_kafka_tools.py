@@ -291,6 +291,9 @@ def test_kafka_features(shell: Shell) -> None:
     assert re.search(r"metadata.version.*FinalizedVersionLevel: \S+", described), described
     assert refused.code == 1
     assert re.search(r"group.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+Fin.*: 1", described)
+    assert re.search(
+        r"transaction.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+Fin.*: 2", described
+    )
     try:
         shell.ok("kafka-features", "downgrade", "--feature", "group.version=0")
         assert re.search(r"group.version.*FinalizedVersionLevel: 0", shell.ok("kafka-features", "describe"))

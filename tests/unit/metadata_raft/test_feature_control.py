@@ -108,7 +108,7 @@ def test_a_new_cluster_begins_at_the_latest_level() -> None:
     assert world.image.features == {
         METADATA_VERSION: LATEST_METADATA_VERSION,
         GROUP_VERSION: 1,
-        TRANSACTION_VERSION: 1,
+        TRANSACTION_VERSION: 2,
     }
     assert world.image.group_version == 1
     assert world.controller.activate(world.image, 0) is None
@@ -132,39 +132,65 @@ def register(world: MetadataWorld, broker_id: int, features: Mapping[str, tuple[
     )
 
 
-def set_group_version(world: MetadataWorld, level: int, kind: UpgradeType = UPGRADE) -> None:
-    update = FeatureUpdate(feature=GROUP_VERSION, max_version_level=level, upgrade_type=kind)
+def set_feature(world: MetadataWorld, name: str, level: int, kind: UpgradeType = UPGRADE) -> None:
+    update = FeatureUpdate(feature=name, max_version_level=level, upgrade_type=kind)
     world.submit(UpdateFeatures(feature_updates=[update]))
 
 
-def test_an_older_cluster_has_consumer_groups_when_somebody_says_so() -> None:
+def level_of(world: MetadataWorld, name: str) -> int:
+    """What the parts of a node that obey the feature look at."""
+    return {GROUP_VERSION: world.image.group_version, TRANSACTION_VERSION: world.image.transaction_version}[
+        name
+    ]
+
+
+@pytest.mark.parametrize(("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2)])
+def test_an_older_cluster_has_a_later_feature_when_somebody_says_so(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)
     level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
     world.controller.replay(MetadataBatch(0, 1, NOW_MS, [level]))
     register(world, 0, THIS_RELEASE)
 
-    assert world.controller.activate(world.image, 0) is None and world.image.group_version == 0
-    set_group_version(world, 1)
-    assert world.image.group_version == 1
+    assert world.controller.activate(world.image, 0) is None and level_of(world, name) == 0
+    for level_ in range(1, highest + 1):
+        set_feature(world, name, level_)
+        assert level_of(world, name) == level_
     with pytest.raises(KafkaError, match="Can't downgrade"):
-        set_group_version(world, 0)
-    set_group_version(world, 0, SAFE)
-    assert world.image.group_version == 0 and GROUP_VERSION not in world.image.features
-    with pytest.raises(KafkaError, match="Broker 0 only supports versions 0-1"):
-        set_group_version(world, 2)
+        set_feature(world, name, 0)
+    set_feature(world, name, 0, SAFE)
+    assert level_of(world, name) == 0 and name not in world.image.features
+    with pytest.raises(KafkaError, match=f"Broker 0 only supports versions 0-{highest}"):
+        set_feature(world, name, highest + 1)
 
 
-def test_nodes_of_an_older_release_and_consumer_groups_exclude_each_other() -> None:
+@pytest.mark.parametrize(("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2)])
+def test_nodes_of_an_older_release_and_a_later_feature_exclude_each_other(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)
     register(world, 0, THIS_RELEASE)
     register(world, 1, OLDER_RELEASE)
 
     with pytest.raises(KafkaError, match="Broker 1 does not support this feature"):
-        set_group_version(world, 1)
+        set_feature(world, name, highest)
     register(world, 1, THIS_RELEASE)
-    set_group_version(world, 1)
-    with pytest.raises(KafkaError, match=r"broker 1 does not support finalized version 1 of group\.version"):
+    set_feature(world, name, highest)
+    with pytest.raises(KafkaError, match=f"broker 1 does not support finalized version {highest} of {name}"):
         register(world, 1, OLDER_RELEASE)
+
+
+def test_a_node_that_knows_a_lower_level_keeps_the_cluster_there() -> None:
+    """One release served transactions, and knew no epochs that move."""
+    between = {**SUPPORTED_FEATURES, TRANSACTION_VERSION: (0, 1)}
+    world = MetadataWorld(brokers=0)
+    register(world, 0, THIS_RELEASE)
+    register(world, 1, between)
+
+    with pytest.raises(KafkaError, match="Broker 1 only supports versions 0-1"):
+        set_feature(world, TRANSACTION_VERSION, 2)
+    set_feature(world, TRANSACTION_VERSION, 1)
+    register(world, 1, THIS_RELEASE)
+    set_feature(world, TRANSACTION_VERSION, 2)
+    with pytest.raises(KafkaError, match="broker 1 does not support finalized version 2"):
+        register(world, 1, between)
 
 
 # Of each record the versions that Apache Kafka writes at 3.7-IV2, 4.0-IV0, 4.0-IV1 and 4.3-IV0.

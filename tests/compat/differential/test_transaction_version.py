@@ -1,0 +1,108 @@
+"""The feature `transaction.version` rules how states of transactions are written, and what an abort by the
+server does to the producer's epoch; Ottla and Apache Kafka 4.3.1 are asked the same.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from logstore.record import iterate_records
+from logstore.record_batch import iterate_headers
+from tests.compat.differential.raw_producer import Producer
+from tests.compat.servers import Server
+from tests.compat.wire_client import WireClient, eventually, only
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+RUN = os.urandom(3).hex()
+TOPIC, GROUP = f"versions-{RUN}", f"versions-{RUN}"
+STATES = "__transaction_state"
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+NEWEST = 2
+
+
+def features(client: WireClient) -> tuple[Any, int]:
+    """The range of levels that the server knows, and the one that the cluster has."""
+    told = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
+    known = [
+        (one.min_version, one.max_version)
+        for one in told.supported_features
+        if one.name == "transaction.version"
+    ]
+    levels = [one.max_version_level for one in told.finalized_features if one.name == "transaction.version"]
+    return known, levels[0] if levels else 0
+
+
+def set_level(client: WireClient, level: int) -> int:
+    """Go there from where it is; the code."""
+    current = features(client)[1]
+    update = {
+        "feature": "transaction.version",
+        "max_version_level": level,
+        "upgrade_type": UPGRADE if level > current else SAFE_DOWNGRADE,
+    }
+    answer = client.call("update_features", 2, timeout_ms=5000, feature_updates=[update], validate_only=False)
+    eventually(lambda: features(client)[1], lambda told: told == level)
+    return int(answer.error_code)
+
+
+def values(client: WireClient, transactional_id: str) -> list[tuple[int, int, int]]:
+    """Version, producer epoch and state of each record of the id."""
+    topic = only(client.call("metadata", 9, topics=[{"name": STATES}]).topics)
+    value = 0
+    for letter in transactional_id:
+        value = (31 * value + ord(letter)) & 0xFFFFFFFF
+    value = value - (1 << 32) if value >= 1 << 31 else value
+    partition = abs(value) % len(topic.partitions)
+    found: list[tuple[int, int, int]] = []
+    offset = 0
+    while True:
+        asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+        answer = client.call(
+            "fetch",
+            11,
+            max_wait_ms=0,
+            min_bytes=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[{"topic": STATES, "partitions": [asked]}],
+        )
+        content = bytes(only(only(answer.responses).partitions).records or b"")
+        if not content:
+            return found
+        for position, header in iterate_headers(content):
+            offset = header.last_offset + 1
+            for record in iterate_records(content[position : position + header.size_bytes]):
+                assert record.key is not None and record.value is not None
+                if record.key[4:].decode() == transactional_id:
+                    version, _, epoch, _, state = struct.unpack_from(">hqhib", record.value)
+                    found.append((version, epoch, state))
+
+
+def answers(server: Server) -> Iterator[tuple[str, Any]]:
+    with WireClient(server.bootstrap) as client:
+        created = [{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}]
+        client.call("create_topics", 7, topics=created, timeout_ms=10_000)
+        yield "a new cluster", features(client)
+        try:
+            for number, level in enumerate((NEWEST, 1, 0, 1)):
+                yield f"to {level}", (set_level(client, level), features(client))
+                for name in ("ended", "fenced"):
+                    transactional_id = f"{name}-{number}-{RUN}"
+                    producer = Producer(client, transactional_id, topic=TOPIC, group=GROUP)
+                    yield f"{level} begun", producer.add_partition()
+                    if name == "ended":
+                        yield f"{level} ended", producer.end(committed=True)
+                    else:
+                        producer.init()  # another instance, while the transaction is open
+                        yield f"{level} fenced", producer.epoch
+                    yield f"{level} {name} log", values(client, producer.transactional_id)
+        finally:
+            set_level(client, NEWEST)
+
+
+def test_the_level_rules_what_is_written_and_how_the_server_aborts(ottla: Server, reference: Server) -> None:
+    for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
+        assert ours == theirs
