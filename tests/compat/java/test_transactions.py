@@ -46,14 +46,9 @@ def java(request: pytest.FixtureRequest, start: Callable[[str], Transactions]) -
 
 
 @pytest.fixture
-def moves_epoch(request: pytest.FixtureRequest, java: Transactions, servers: str) -> bool:
-    """Whether client and cluster speak the new protocol."""
-    with WireClient(servers.split(",")[0]) as client:
-        told = client.call("api_versions", 4, client_software_name="tests", client_software_version="1")
-    level = next(
-        one.max_version_level for one in told.finalized_features if one.name == "transaction.version"
-    )
-    return bool(request.node.callspec.params["java"] == NEW and level >= 2)
+def moves_epoch(request: pytest.FixtureRequest, java: Transactions) -> bool:
+    """Whether the client speaks the new protocol."""
+    return bool(request.node.callspec.params["java"] == NEW)
 
 
 @pytest.fixture
