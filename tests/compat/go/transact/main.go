@@ -30,7 +30,8 @@ func copyAll(ctx context.Context, args []string) error {
 		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.ClientID(id),
 		kgo.TransactionalID(id),
-		kgo.TransactionTimeout(20*time.Second),
+		// So long offsets stay undecided that one of us was about to move when it was killed.
+		kgo.TransactionTimeout(5*time.Second),
 		kgo.DefaultProduceTopic(output),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(input),
