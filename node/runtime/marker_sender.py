@@ -75,6 +75,7 @@ class _Sent:
     key: Key
     job: MarkerJob
     left: set[TopicPartition]
+    has_complained: bool = False  # in the log, of what a leader refuses for no good reason
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +126,7 @@ class MarkerSender:
         self._chance = chance
         self._timeout_ms = timeout_ms
         self._sent: dict[Key, _Sent] = {}
+        self._reloaded: dict[int, int] = {}  # shard -> the coordinator epoch in which it was called fenced
         self._lines: dict[int, _Line] = {}
         self._parked: dict[_Sent, set[TopicPartition]] = {}  # have no leader at present
         self._looking: asyncio.TimerHandle | None = None
@@ -309,13 +311,14 @@ class MarkerSender:
                     done.add(partition)
                     if code is not ErrorCode.NONE:
                         log.warning("%s has no marker of %s: %s.", partition, _short(sent), code.name)
-                elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED and self._is_news(sent):
                     self._coordinator_is_fenced(sent, partition)
                     break
                 else:
                     again.add(partition)
-                    if code not in _AGAIN:
-                        log.error("%s refused a marker of %s: %s.", partition, _short(sent), code.name)
+                    if code not in _AGAIN and not sent.has_complained:
+                        sent.has_complained = True
+                        log.error("%s refuses a marker of %s: %s.", partition, _short(sent), code.name)
             else:
                 if done:
                     self._done(sent, done)
@@ -372,10 +375,17 @@ class MarkerSender:
             ),
         )
 
+    def _is_news(self, sent: _Sent) -> bool:
+        """A shard that was loaded again in the same epoch would hear the same: an administrator has marked
+        something with an epoch that no coordinator has had yet.
+        """
+        return self._reloaded.get(sent.key[0]) != sent.job.coordinator_epoch
+
     def _coordinator_is_fenced(self, sent: _Sent, partition: TopicPartition) -> None:
         if self._sent.get(sent.key) is not sent:
             return
         log.warning("%s has a marker of a newer coordinator than that of %s.", partition, _short(sent))
+        self._reloaded[sent.key[0]] = sent.job.coordinator_epoch
         self.drop(sent.key[0])
         self._fenced(sent.key[0], sent.job)
 

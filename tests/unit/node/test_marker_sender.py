@@ -9,7 +9,7 @@ from logstore.log_config import LogConfig
 from logstore.topic_partition import TopicPartition
 from node.runtime import marker_sender
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from tests.unit.node.marker_world import Markers
+from tests.unit.node.marker_world import Markers, marker
 
 T0, U0, V0 = ("t", 0), ("u", 0), ("v", 0)
 
@@ -289,6 +289,25 @@ def test_a_coordinator_that_is_fenced_is_told_so_and_forgets_its_markers(markers
 
     assert [(index, job.transactional_id) for index, job in markers.fenced] == [(4, "x")]
     assert len(markers.nodes[2].markers("u")) == 1
+
+
+def test_a_coordinator_is_not_loaded_again_and_again(
+    markers: Markers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An administrator has aborted something with a coordinator epoch out of the air."""
+    markers.nodes[2].ask(WriteTxnMarkersRequest(markers=[marker(7, [U0], coordinator_epoch=99)]))
+
+    async def story() -> None:
+        markers.send(0, "x", [U0], coordinator_epoch=1)
+        await markers.until(lambda: bool(markers.fenced))
+        markers.send(0, "x", [U0], coordinator_epoch=1)  # loaded again
+        markers.send(0, "y", [U0], producer_id=8, coordinator_epoch=1)
+        await markers.until(lambda: len(markers.requests) > 5)
+
+    markers.play(story)
+
+    assert len(markers.fenced) == 1 and markers.done() == {("y", TopicPartition(*U0))}
+    assert caplog.text.count("TRANSACTION_COORDINATOR_FENCED") == 1
 
 
 def test_of_a_shard_that_is_gone_nothing_is_told(markers: Markers) -> None:
