@@ -7,6 +7,7 @@ in the order in which the answers were given.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -32,6 +33,9 @@ PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own append
 RECORD_OVERHEAD_BYTES: Final = 32
 # How often whoever waits for as long as it takes looks again, once an answer would have been an error.
 LOOK_AGAIN_S: Final = 0.1
+# For how long an append that nobody waits for may wait for another one to go with. A batch costs a node some
+# 100 us, and its followers a fetch each.
+LINGER_S: Final = 0.005
 
 A = TypeVar("A")  # what the coordinator answers
 Waiter: TypeAlias = Callable[[KafkaError | None], None]
@@ -87,6 +91,7 @@ class CoordinatorLog(Generic[A]):
         self._batch_bytes = 0  # no less than what its records take
         self._open: list[tuple[Waiter, bool]] = []  # who waits for the open batch; is it patient?
         self._flushing: asyncio.Handle | None = None
+        self._is_lingering = False  # nobody waits for the open batch
         # Who waits for the high watermark to reach an offset, in the order of the offsets.
         self._uncommitted: deque[_Waiting] = deque()
         self._late: list[_Waiting] = []  # patient, and the time of an answer is over
@@ -104,10 +109,16 @@ class CoordinatorLog(Generic[A]):
             self._partition.log.check_transaction(*producer, guard)
 
     def append(
-        self, rows: Sequence[Row], producer: Producer | None = None, guard: Guard | None = None
+        self,
+        rows: Sequence[Row],
+        producer: Producer | None = None,
+        guard: Guard | None = None,
+        *,
+        may_linger: bool = False,
     ) -> None:
         """Add to the open batch; what belongs to a transaction is appended at once, with the `guard` that the
-        first batch of one needs. KafkaError if what is appended could not be.
+        first batch of one needs. What `may_linger` is appended when somebody waits for it, or in a while.
+        KafkaError if what is appended could not be.
         """
         size = sum(map(_size_bytes, rows))
         if self._batch.count and (producer or self._batch_bytes + size > self._max_batch_bytes):
@@ -122,8 +133,31 @@ class CoordinatorLog(Generic[A]):
         if producer is not None:
             self.flush(producer, guard)
             return
-        if self._flushing is None:
+        if may_linger and self._flushing is None:
+            self._linger(LINGER_S)
+        elif not may_linger:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if self._flushing is None or self._is_lingering:
+            self._stop_flushing()
             self._flushing = asyncio.get_running_loop().call_soon(self._flush_at_the_end_of_the_turn)
+
+    def _linger(self, seconds: float) -> None:
+        self._is_lingering = True
+        self._flushing = asyncio.get_running_loop().call_later(seconds, self._end_lingering)
+
+    def _end_lingering(self) -> None:
+        self._flushing, self._is_lingering = None, False
+        if self._partition.is_leader and not self._partition.has_enough_replicas():
+            self._linger(LOOK_AGAIN_S)  # who would wait for it is refused meanwhile
+        else:
+            self._flush_at_the_end_of_the_turn()
+
+    def _stop_flushing(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+        self._flushing, self._is_lingering = None, False
 
     def answer_when_committed(self, token: Token, answer: A) -> None:
         """Give an answer when all that was appended so far is committed, perhaps at once; an error if that
@@ -143,6 +177,7 @@ class CoordinatorLog(Generic[A]):
     def _wait(self, tell: Waiter, *, is_patient: bool) -> None:
         if self._batch.count:
             self._open.append((tell, is_patient))
+            self._flush_soon()
         else:
             self._wait_for_watermark([(tell, is_patient)])
 
@@ -176,9 +211,7 @@ class CoordinatorLog(Generic[A]):
         """Append the open batch, in the transaction of `producer`; KafkaError if that fails, which `close`
         has to follow.
         """
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self._flushing = None
+        self._stop_flushing()
         if not self._batch.count:
             return
         if self._partition.leader_epoch != self.leader_epoch:
@@ -204,9 +237,10 @@ class CoordinatorLog(Generic[A]):
 
     def close(self, error: KafkaError, *, not_appended: KafkaError) -> None:
         """The reign ends: whoever waits gets the error, or the other one if its batch was never appended."""
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self._flushing = None
+        if self._is_lingering:
+            with contextlib.suppress(KafkaError):  # as well as not: nobody was told
+                self.flush()
+        self._stop_flushing()
         if self._looking is not None:
             self._looking.cancel()
         committing = [*self._late, *self._uncommitted]

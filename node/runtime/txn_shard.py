@@ -244,7 +244,8 @@ class TxnShard:
                 case Append(records):
                     level = self._coordinator.shard.level
                     try:
-                        self._log.append([_row(record, level) for record in records])
+                        # That a transaction is complete goes with the beginning of the next one.
+                        self._log.append([_row(record, level) for record in records], may_linger=True)
                     except KafkaError as error:
                         self._drop(error, effects[position + 1 :])
                         return

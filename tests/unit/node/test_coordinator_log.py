@@ -13,6 +13,7 @@ from node.replica.partition import Partition
 from node.runtime import coordinator_log
 from node.runtime.coordinator_log import AlikeRows, CoordinatorLog
 from tests.unit.node.group_node import GroupNode
+from tests.unit.node.test_group_log import too_few_replicas
 
 Told = list[Any]
 TOO_LATE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -128,6 +129,47 @@ def test_another_reign_is_noticed_by_who_waits_longest(monkeypatch: Any) -> None
         await until(1, told)
 
         assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    play(story)
+
+
+def test_what_may_linger_goes_with_what_somebody_waits_for(monkeypatch: Any) -> None:
+    monkeypatch.setattr(coordinator_log, "LINGER_S", 60)
+
+    async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
+        log.append([(b"a", b"")], may_linger=True)
+        await asyncio.sleep(0.001)
+        assert partition.log.log_end_offset == 0
+        log.append([(b"b", b"")], may_linger=True)
+        log.answer_when_committed(1, "yes")
+        await asyncio.sleep(0)
+        assert partition.log.log_end_offset == 2
+
+        log.append([(b"c", b"")], may_linger=True)
+        log.append([(b"d", b"")])
+        await asyncio.sleep(0)
+        assert partition.log.log_end_offset == 4
+
+        log.append([(b"e", b"")], may_linger=True)
+        log.close(KafkaError(ErrorCode.NOT_COORDINATOR), not_appended=KafkaError(ErrorCode.NOT_COORDINATOR))
+        assert partition.log.log_end_offset == 5
+
+    play(story)
+
+
+def test_what_lingers_waits_for_replicas_and_for_nothing_else(monkeypatch: Any) -> None:
+    monkeypatch.setattr(coordinator_log, "LINGER_S", 0.001)
+    monkeypatch.setattr(coordinator_log, "LOOK_AGAIN_S", 0.001)
+
+    async def story(log: CoordinatorLog[str], partition: Partition, told: Told) -> None:
+        with too_few_replicas():
+            log.append([(b"a", b"")], may_linger=True)
+            await asyncio.sleep(0.02)
+            assert partition.log.log_end_offset == 0 and not told
+
+        while partition.log.log_end_offset == 0:
+            await asyncio.sleep(0.001)
+        assert not told
 
     play(story)
 

@@ -77,8 +77,20 @@ def test_a_transaction_from_its_first_partition_to_its_last_marker() -> None:
         await asyncio.sleep(0)
         assert node.states() == ["Empty", "Ongoing", "PrepareCommit"]
         node.marked(T0)
-        await asyncio.sleep(0)
-        assert node.states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+        await node.until(lambda: node.states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"])
+
+    play(story)
+
+
+def test_the_end_of_a_transaction_is_one_batch_with_the_beginning_of_the_next() -> None:
+    async def story(node: TxnNode) -> None:
+        pair = await node.begin()
+        for _ in range(3):
+            await node.ask("x", add(pair))
+            await node.ask("x", end(pair))
+            node.marked()
+
+        assert node.batches() == [1, 1, 1, 2, 1, 2, 1]
 
     play(story)
 
