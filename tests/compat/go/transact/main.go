@@ -30,8 +30,9 @@ func copyAll(ctx context.Context, args []string) error {
 		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.ClientID(id),
 		kgo.TransactionalID(id),
-		// So long offsets stay undecided that one of us was about to move when it was killed.
-		kgo.TransactionTimeout(5*time.Second),
+		// So long offsets stay undecided that one of us was about to move when it was killed; a transaction
+		// may be open while the group waits for a session to end.
+		kgo.TransactionTimeout(12*time.Second),
 		kgo.DefaultProduceTopic(output),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(input),
