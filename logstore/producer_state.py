@@ -12,8 +12,10 @@ A snapshot keeps only the last batch of a producer; `duplicate_window` finds the
 """
 
 import struct
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -83,20 +85,26 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log, and the transactions that hold back its last stable offset."""
 
-    __slots__ = ("_ongoing", "_unreplicated", "entries", "map_end_offset")
+    __slots__ = ("_ongoing", "_unreplicated", "_unreplicated_starts", "entries", "map_end_offset")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.map_end_offset = 0  # the state covers the log up to here
-        self._ongoing: dict[int, int] = {}  # first offset -> producer id, ascending
-        # First offset -> last offset of those that ended, but not yet below the high watermark.
-        self._unreplicated: dict[int, int] = {}
+        # First offset -> producer id, ascending. Both are ordered dicts: to find the first of a plain one, if
+        # it shrinks from the front, takes as long as it was large.
+        self._ongoing: OrderedDict[int, int] = OrderedDict()
+        # First offset -> last offset of those that ended, but not yet below the high watermark; last offsets
+        # ascend. There may be very many while replication stands still, so the lowest first offset is kept in
+        # a heap, which those that are gone leave late.
+        self._unreplicated: OrderedDict[int, int] = OrderedDict()
+        self._unreplicated_starts: list[int] = []
 
     def clear(self, map_end_offset: int) -> None:
         """Forget everybody."""
         self.entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self._unreplicated_starts.clear()
         self.map_end_offset = map_end_offset
 
     # Before an append.
@@ -260,6 +268,7 @@ class ProducerState:
         """The transaction is decided; it holds back the last stable offset until its marker is replicated."""
         del self._ongoing[transaction.first_offset]
         self._unreplicated[transaction.first_offset] = transaction.last_offset
+        heappush(self._unreplicated_starts, transaction.first_offset)
 
     # The last stable offset.
 
@@ -271,15 +280,18 @@ class ProducerState:
         ongoing = next(iter(self._ongoing), None)
         if not self._unreplicated:
             return ongoing
-        unreplicated = min(self._unreplicated)
+        unreplicated = self._unreplicated_starts[0]
         return unreplicated if ongoing is None else min(ongoing, unreplicated)
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose marker is below the high watermark are stable."""
-        if self._unreplicated:
-            for first_offset, last_offset in list(self._unreplicated.items()):
-                if last_offset < high_watermark:
-                    del self._unreplicated[first_offset]
+        unreplicated = self._unreplicated
+        if unreplicated:
+            while unreplicated and unreplicated[first_offset := next(iter(unreplicated))] < high_watermark:
+                del unreplicated[first_offset]
+            starts = self._unreplicated_starts
+            while starts and starts[0] not in unreplicated:
+                heappop(starts)
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether this instance of a producer has data of an open transaction in the log."""
@@ -315,11 +327,15 @@ class ProducerState:
             for entry in self.entries.values()
             if entry.current_txn_first_offset != NO_OFFSET
         }
-        self._ongoing = dict(sorted(ongoing.items()))
+        self._ongoing = OrderedDict(sorted(ongoing.items()))
 
     def check_invariants(self) -> None:
         """Assert that open transactions and entries agree."""
         assert list(self._ongoing) == sorted(self._ongoing), self._ongoing
+        ends, starts = list(self._unreplicated.values()), self._unreplicated_starts
+        assert ends == sorted(ends), ends
+        assert set(starts) >= set(self._unreplicated)
+        assert not starts or starts[0] == min(self._unreplicated), (starts, self._unreplicated)
         assert self._ongoing == {
             entry.current_txn_first_offset: entry.producer_id
             for entry in self.entries.values()

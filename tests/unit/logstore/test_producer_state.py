@@ -230,3 +230,23 @@ def test_a_changed_byte_anywhere_in_a_snapshot_is_found() -> None:
             decode_snapshot(bytes(broken), 0)
         with pytest.raises(KafkaError):
             decode_snapshot(content[:position], 0)
+
+
+def test_very_many_transactions_may_end_before_they_are_replicated() -> None:
+    """The lowest of them holds back the log, in whatever order they ended."""
+    state = ProducerState()
+    state.map_end_offset = 40
+    for producer_id in range(10):
+        transaction(state, producer_id, producer_id)
+    for number, producer_id in enumerate([3, 0, 7, 1, 2, 9, 8, 4, 5, 6]):
+        ended = end(state, producer_id, 10 + number, ControlType.COMMIT)
+        assert ended is not None
+        state.complete(ended)
+
+    held_back = []
+    for high_watermark in range(10, 22):
+        state.on_high_watermark(high_watermark)
+        state.check_invariants()
+        held_back.append(state.first_unstable_offset)
+
+    assert held_back == [0, 0, 1, 1, 2, 4, 4, 4, 5, 6, None, None]
