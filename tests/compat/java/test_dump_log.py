@@ -1,5 +1,6 @@
 """kafka-dump-log, Apache Kafka's own reader of log directories, finds our files valid."""
 
+import json
 import random
 import re
 import time
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from node.tools.dump_log import main as dump_log
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_ottla
 
@@ -26,9 +28,11 @@ TROUBLE = re.compile(
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The partition directories of a node that was filled and stopped, by name."""
     place = tmp_path_factory.mktemp("dump")
-    server = start_ottla(place, "group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=1")
+    settings = ("offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1")
+    server = start_ottla(place, "group.initial.rebalance.delay.ms=0", *settings)
     try:
         fill(server)
+        fill_with_transactions(server)
     finally:
         assert server.stop() == 0
     return {path.parent.name: path.parent for path in (place / "ottla").rglob("*.log") if path.stem.isdigit()}
@@ -61,6 +65,21 @@ def fill(server: Server) -> None:
     consumer.commit(asynchronous=False)
     consumer.close()
     assert read == 3000
+
+
+def fill_with_transactions(server: Server) -> None:
+    """Three are committed, three aborted, each with two records."""
+    producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": "my-id"})
+    producer.init_transactions(WAIT_S)
+    for number in range(6):
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.produce("transactional", str(number))
+        producer.flush(WAIT_S)
+        if number % 2:
+            producer.abort_transaction(WAIT_S)
+        else:
+            producer.commit_transaction(WAIT_S)
 
 
 def dump(tools: KafkaTools, files: list[Path], *arguments: str) -> str:
@@ -114,11 +133,51 @@ def test_producer_snapshots_name_their_producers(tools: KafkaTools, directories:
 
 
 def test_transaction_indexes_can_be_read(tools: KafkaTools, directories: dict[str, Path]) -> None:
-    files = sorted(path for folder in directories.values() for path in folder.glob("*.txnindex"))
+    files = sorted(directories["transactional-0"].glob("*.txnindex"))
 
-    if not files:
-        pytest.skip("no transaction was aborted: the transaction APIs are not served yet")
-    dump(tools, files)
+    text = dump(tools, files)
+
+    rows = re.findall(r"firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", text)
+    assert rows == [("3", "5", "6"), ("9", "11", "12"), ("15", "17", "18")]
+
+
+def test_markers_are_decoded(tools: KafkaTools, directories: dict[str, Path]) -> None:
+    files = sorted(directories["transactional-0"].glob("*.log"))
+
+    text = dump(tools, files, "--deep-iteration", "--print-data-log")
+
+    assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: 0", text) == ["COMMIT", "ABORT"] * 3
+
+
+def test_transactions_are_decoded(
+    tools: KafkaTools, directories: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `ottla log dump`, too: it says what Kafka's decoder finds."""
+    files = sorted(directories["__transaction_state-0"].glob("*.log"))
+
+    text = dump(tools, files, "--transaction-log-decoder")
+    capsys.readouterr()
+    assert dump_log(["--records", "--json", *map(str, files)]) == 0
+
+    theirs = [json.loads(found) for found in re.findall(r"payload: (\{.*\})$", text, flags=re.M)]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    ours = [json.loads(line["payload"]) for line in lines if line["type"] == "record"]
+    assert [one["data"]["transactionStatus"] for one in theirs] == [0, *(1, 2, 4, 1, 3, 5) * 3]
+    ends = ["Ongoing", "PrepareCommit", "CompleteCommit", "Ongoing", "PrepareAbort", "CompleteAbort"]
+    assert [one["state"] for one in ours] == ["Empty", *ends * 3]
+    for their, our in zip(theirs, ours, strict=True):
+        data = their["data"]
+        partitions = [
+            f"{topic['topic']}-{number}"
+            for topic in data["transactionPartitions"] or ()
+            for number in topic["partitionIds"]
+        ]
+        assert our["partitions"] == partitions
+        assert our["producer_id"] == data["producerId"] == our["previous_producer_id"]
+        assert (our["timeout_ms"], our["start_ms"]) == (
+            data["transactionTimeoutMs"],
+            data["transactionStartTimestampMs"],
+        )
 
 
 def test_committed_offsets_are_decoded(tools: KafkaTools, directories: dict[str, Path]) -> None:
