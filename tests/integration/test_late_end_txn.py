@@ -1,0 +1,61 @@
+"""An EndTxn that its client gave up, and that comes seconds later, decides nothing (KAFKA-17754)."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.compat.wire_client import WireClient, eventually, only
+from tests.integration.embedded_broker import EmbeddedBroker
+
+pytestmark = pytest.mark.slow
+ID = {"transactional_id": "copied"}
+
+
+def begin(client: WireClient) -> dict[str, Any]:
+    eventually(
+        lambda: client.call("find_coordinator", 3, key="copied", key_type=1),
+        lambda answer: answer.error_code == 0,
+    )
+    answer = eventually(
+        lambda: client.call("init_producer_id", 4, **ID, transaction_timeout_ms=60_000),
+        lambda answer: answer.error_code == 0,
+    )
+    return {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+
+
+def add(client: WireClient, producer: dict[str, Any]) -> None:
+    fields = {f"v3_and_below_{name}": value for name, value in {**ID, **producer}.items()}
+    fields["v3_and_below_topics"] = [{"name": "__consumer_offsets", "partitions": [0]}]
+    answer = client.call("add_partitions_to_txn", 3, **fields)
+    assert only(only(answer.results_by_topic_v3_and_below).results_by_partition).partition_error_code == 0
+
+
+def state(client: WireClient) -> str:
+    answer = client.call("describe_transactions", 0, transactional_ids=["copied"])
+    return str(only(answer.transaction_states).transaction_state)
+
+
+def test_the_copy_closes_its_connection_and_the_next_transaction_goes_on(
+    embedded: Callable[..., EmbeddedBroker],
+) -> None:
+    node = embedded()
+    with (
+        contextlib.closing(WireClient(node.bootstrap)) as given_up,
+        contextlib.closing(WireClient(node.bootstrap)) as other,
+        contextlib.closing(WireClient(node.bootstrap)) as client,
+    ):
+        other.call("find_coordinator", 3, key="a group", key_type=0)  # makes __consumer_offsets
+        producer = begin(given_up)
+        add(given_up, producer)
+        late = given_up.frame("end_txn", 4, **ID, **producer, committed=True)
+        assert client.call("end_txn", 4, **ID, **producer, committed=True).error_code == 0
+        add(client, producer)
+
+        given_up.send_bytes(late)
+
+        assert given_up.is_closed()
+        assert state(other) == "Ongoing"
+        assert client.call("end_txn", 4, **ID, **producer, committed=False).error_code == 0
+        assert eventually(lambda: state(other), lambda found: found == "CompleteAbort") == "CompleteAbort"
