@@ -111,7 +111,10 @@ class Verifications:
         if is_client:
             assert guard is not None
             has_history = entry is not None and bool(entry.batches)
-            if sequence > guard.lowest_sequence or (guard.bumps_epoch and sequence and not has_history):
+            # A producer that the log knows has a next sequence. There the lowest may be that of a late copy of
+            # a batch long since written, which would keep all that follow from the log.
+            is_overtaken = entry is None and sequence > guard.lowest_sequence
+            if is_overtaken or (guard.bumps_epoch and sequence and not has_history):
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Producer {producer_id} begins a transaction with sequence {sequence},"

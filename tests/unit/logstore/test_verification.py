@@ -206,6 +206,16 @@ def test_a_batch_that_came_before_is_known_without_a_guard(log: PartitionLog) ->
     assert again.duplicate and again.base_offset == first.base_offset
 
 
+def test_a_late_copy_of_an_earlier_batch_does_not_keep_the_next_one_from_the_log(log: PartitionLog) -> None:
+    """Kafka remembers its sequence as the lowest that asks, and refuses what follows."""
+    send(log, 0, begin(log))
+    end_transaction(log, PRODUCER, COMMIT)
+    late, following = begin(log, 0), begin(log, 1)
+
+    assert send(log, 0, late).duplicate
+    assert send(log, 1, following).base_offset == 3
+
+
 def test_a_batch_outside_the_open_transaction_is_refused(log: PartitionLog) -> None:
     send(log, 0, begin(log))
 
