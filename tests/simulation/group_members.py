@@ -5,8 +5,8 @@ back under another name: nobody could tell otherwise whether a later commit is o
 """
 
 import random
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
@@ -34,6 +34,8 @@ REJOIN: Final = {
     ErrorCode.UNKNOWN_MEMBER_ID,
 }
 
+Work: TypeAlias = Callable[[SimClient, Ownership, TopicPartition], Awaitable[None]]
+
 
 class GroupMember:
     """One consumer, from join to join."""
@@ -46,12 +48,15 @@ class GroupMember:
         partitions: Sequence[TopicPartition],
         *,
         pause_s: float,
+        work: Work | None = None,
     ) -> None:
+        """`work` is what it does with a partition of its own; without it commits an offset."""
         self._workload = workload
         self._history = history
         self._name = name
         self._partitions = partitions
         self._pause_s = pause_s
+        self._work = work
         self._client: SimClient
         self._chance: random.Random
         self._client, self._chance, process = workload.client(name)
@@ -88,7 +93,11 @@ class GroupMember:
         if dice < 0.05:
             await self._leave()
         elif dice < 0.5 and owned.partitions:
-            await self._commit(owned, self._chance.choice(owned.partitions))
+            partition = self._chance.choice(owned.partitions)
+            if self._work is None:
+                await self._commit(owned, partition)
+            else:
+                await self._work(self._client, owned, partition)
         else:
             await self._heartbeat(owned)
 

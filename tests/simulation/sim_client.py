@@ -68,22 +68,33 @@ class SimClient:
         self._connections: dict[tuple[str, int], PeerClient] = {}
         self._endpoints: dict[int, tuple[str, int]] = {}
         self.leaders: dict[TopicPartition, int] = {}
-        self._coordinator: dict[str, tuple[str, int]] = {}
+        self._coordinator: dict[tuple[int, str], tuple[str, int]] = {}
+        self._given_up: list[PeerClient] = []
 
     def close(self) -> None:
-        for connection in self._connections.values():
+        for connection in [*self._connections.values(), *self._given_up]:
             connection.abort()
 
     async def _connect(self, endpoint: tuple[str, int]) -> PeerClient:
         connection = self._connections.get(endpoint)
         if connection is None or not connection.is_open:
-            connection = await PeerClient.connect(*endpoint, client_id="sim", timeout_s=REQUEST_TIMEOUT_S)
+            connection = await self.new_connection(endpoint)
             other = self._connections.get(endpoint)
             if other is not None and other.is_open:
                 connection.abort()
                 return other
             self._connections[endpoint] = connection
         return connection
+
+    async def new_connection(self, endpoint: tuple[str, int]) -> PeerClient:
+        """One that the caller looks after."""
+        return await PeerClient.connect(*endpoint, client_id="sim", timeout_s=REQUEST_TIMEOUT_S)
+
+    def drop_connection(self, endpoint: tuple[str, int]) -> None:
+        """The next request to this node goes over a new connection; what is on the way is not called back."""
+        connection = self._connections.pop(endpoint, None)
+        if connection is not None:
+            self._given_up.append(connection)
 
     async def ask(
         self,
@@ -233,18 +244,19 @@ class SimClient:
 
     # ---- groups ------------------------------------------------------------------------------------
 
-    async def coordinator_of(self, group: str) -> tuple[str, int]:
-        found = self._coordinator.get(group)
+    async def coordinator_of(self, name: str, *, key_type: int = 0) -> tuple[str, int]:
+        """Of a group, or with key type 1 of a transactional id."""
+        found = self._coordinator.get((key_type, name))
         if found is None:
-            request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[name])
             response = await self.ask(self.any_endpoint(), request, FindCoordinatorResponse)
             one = response.coordinators[0]
             check(one.error_code, one.error_message)
-            found = self._coordinator[group] = (one.host, one.port)
+            found = self._coordinator[key_type, name] = (one.host, one.port)
         return found
 
-    def forget_coordinator(self, group: str) -> None:
-        self._coordinator.pop(group, None)
+    def forget_coordinator(self, name: str, *, key_type: int = 0) -> None:
+        self._coordinator.pop((key_type, name), None)
 
     async def commit(
         self,

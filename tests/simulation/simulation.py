@@ -11,20 +11,23 @@ from typing import Any, Final
 import pysyncobj.syncobj
 
 from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.raft_node import use_clock
-from tests.simulation import admin_requests, judgement
+from tests.simulation import admin_requests, judgement, txn_judgement, txn_workload
 from tests.simulation.admin_history import Asked, TopicHistory
 from tests.simulation.administrator import Grounds, PartitionAdministrator, TopicAdministrator
 from tests.simulation.consumer_history import ConsumerHistory
 from tests.simulation.consumer_members import SETTINGS as CONSUMER_SETTINGS
 from tests.simulation.consumer_members import ConsumerMember
+from tests.simulation.group_history import GroupHistory
 from tests.simulation.group_members import GroupMember
 from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
 from tests.simulation.nemesis import KINDS, Nemesis
 from tests.simulation.sim_client import SimClient, pause
+from tests.simulation.txn_history import TxnHistory
 from tests.simulation.virtual_loop import PROCESS, SimulationError
 from tests.simulation.workload import Workload
 from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World
@@ -49,6 +52,8 @@ class Options:
     show: bool = False
     keep_trace: bool = False
     consumers: int = 0  # members of a consumer group (KIP-848), besides those of a classic one
+    transactions: int = 0  # producers of transactions
+    copiers: int = 0  # that consume what these produce, and produce copies
     may_lose: bool = False  # records, not metadata: whole clusters lose power, or elections are unclean
 
 
@@ -103,6 +108,11 @@ class Simulation:
         self.members: list[GroupMember] = []
         self.consumers: list[ConsumerMember] = []
         self.consumer_history = ConsumerHistory("consumers", may_lose=options.may_lose)
+        self.txn_history = TxnHistory()
+        self.txn_partitions: list[TopicPartition] = []  # that producers of transactions write to
+        self.copies: list[TopicPartition] = []
+        self.copiers: list[txn_workload.Copier] = []
+        self.copier_history = GroupHistory("copiers", may_lose=options.may_lose)
 
     def run(self) -> Outcome:
         """Carry it out; SimulationError says what was wrong."""
@@ -166,13 +176,14 @@ class Simulation:
             for number in range(chance.randint(1, 3))
         ]
         self.add_consumers(options.consumers)
+        self.add_transactions()
         replicas = min(options.nodes, options.replicas)
         TopicAdministrator(
             self.workload, "admin-2", replication_factor=replicas, pause_s=chance.choice((0.3, 2.0))
         )
         grounds = Grounds(
             partitions=self.partitions,
-            movable=[*self.partitions, TopicPartition(OFFSETS_TOPIC, 0)],
+            movable=self._movable(),
             nodes=options.nodes,
             replicas=replicas,
             voters=min(options.nodes, options.voters),
@@ -182,7 +193,7 @@ class Simulation:
         await self.nemesis.heal()
         await self.wait_until_whole()
         await self.wait_until_joined()
-        await self.workload.finish(limit_s=RECOVERY_S)
+        await self.finish(limit_s=RECOVERY_S)
         await world.spawn(self.admin, self.judge())
         for stopped in [node.stop() for node in world.nodes]:
             await asyncio.wait([stopped], timeout=RECOVERY_S)
@@ -205,6 +216,42 @@ class Simulation:
                 )
             )
 
+    def add_transactions(self) -> None:
+        """Their producers, copiers and readers."""
+        options, history, workload = self.options, self.txn_history, self.workload
+        if not options.transactions:
+            return
+        clocks_jump = "clock_jump" in self.nemesis.weights
+        txn_workload.add_producers(
+            workload, history, self.txn_partitions, options.transactions, clocks_jump=clocks_jump
+        )
+        self.copiers = txn_workload.add_copiers(
+            workload,
+            history,
+            self.copier_history,
+            self.txn_partitions,
+            self.copies,
+            options.copiers,
+            clocks_jump=clocks_jump,
+        )
+        self.members += [copier.member for copier in self.copiers]
+        for committed in (False, True):
+            txn_workload.add_reader(
+                workload, history, [*self.txn_partitions, *self.copies], committed=committed
+            )
+
+    async def finish(self, *, limit_s: float) -> None:
+        """All is well: every client must come to an end."""
+        await self.workload.finish(limit_s=limit_s)
+        for copier in self.copiers:
+            await asyncio.wait_for(self.world.spawn(copier.process, copier.finish()), limit_s)
+
+    def _movable(self) -> list[TopicPartition]:
+        movable = [*self.partitions, TopicPartition(OFFSETS_TOPIC, 0)]
+        if self.options.transactions:
+            movable += [*self.txn_partitions, *self.copies, TopicPartition(TRANSACTIONS_TOPIC, 0)]
+        return movable
+
     async def _begin(self) -> None:
         for node in self.world.nodes:
             node.start()
@@ -215,7 +262,10 @@ class Simulation:
     async def _create_topics(self) -> None:
         chance = self.world.chance
         replicas = min(self.options.nodes, self.options.replicas)
-        for name in ("a", "b"):
+        names = {"a": self.partitions, "b": self.partitions}
+        if self.options.transactions:
+            names |= {"t": self.txn_partitions, "c": self.copies}
+        for name, made in names.items():
             partitions = chance.randint(1, 3)
             configs = {
                 "min.insync.replicas": str(min(2, replicas)),
@@ -234,7 +284,7 @@ class Simulation:
                     await pause(chance)
             topic = self.history.admin.topics[name] = TopicHistory(Asked(partitions), is_made=True)
             topic.settings = {key: Asked(value) for key, value in configs.items()}
-            self.partitions += [TopicPartition(name, index) for index in range(partitions)]
+            made += [TopicPartition(name, index) for index in range(partitions)]
 
     # ---- judgement -----------------------------------------------------------------------------------
 
@@ -325,6 +375,10 @@ class Simulation:
     async def judge(self) -> None:
         """All is well and everybody has finished: now look at what is there."""
         chance, client = self.world.chance, self.admin_client
+        if self.options.transactions:
+            await txn_judgement.wait_until_ended(
+                self.world, client, chance, [*self.txn_partitions, *self.copies], limit_s=RECOVERY_S
+            )
         await judgement.elect_preferred_leaders(self.world, client, chance, limit_s=RECOVERY_S)
         await judgement.wait_until_at_rest(self.world, self.history, limit_s=RECOVERY_S)
         for partition in self.partitions:
@@ -340,11 +394,38 @@ class Simulation:
         for partition, offsets in consumers.offsets.offsets.items():
             found = await self._committed(consumers.group, partition)
             consumers.offsets.found(partition, found, at_least=offsets.highest)
+        if self.options.transactions:
+            await self._judge_transactions()
         for node in self.world.nodes:
             assert node.broker is not None
             image = node.broker.metadata.image
             self.history.admin.check(repr(node.process), image)
         client.close()
+
+    async def _judge_transactions(self) -> None:
+        contents: list[dict[TopicPartition, txn_judgement.Found]] = [{}, {}]
+        for committed, found in enumerate(contents):
+            for partition in [*self.txn_partitions, *self.copies]:
+                found[partition] = await txn_judgement.read_to_end(
+                    self.world,
+                    self.admin_client,
+                    self.world.chance,
+                    partition,
+                    committed=bool(committed),
+                    limit_s=RECOVERY_S,
+                )
+        everything, visible = contents
+        broker = self.world.nodes[0].broker
+        assert broker is not None
+        level = broker.metadata.image.transaction_version
+        txn_judgement.check_logs(self.txn_history, self.history, visible, everything, level=level)
+        if self.options.copiers:
+            group = self.copier_history.group
+            txn_judgement.check_all_copies(
+                {one: visible[one] for one in self.txn_partitions},
+                {one: visible[one] for one in self.copies},
+                {one: await self._committed(group, one) for one in self.txn_partitions},
+            )
 
     async def _committed(self, group: str, partition: TopicPartition) -> int:
         client = self.admin_client
@@ -405,7 +486,16 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
         **(CONSUMER_SETTINGS if options.consumers else {}),
+        **(_transaction_settings(replicas) if options.transactions else {}),
         **options.settings,
+    }
+
+
+def _transaction_settings(replicas: int) -> dict[str, str]:
+    return {
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(min(2, replicas)),
+        **txn_workload.SETTINGS,
     }
 
 

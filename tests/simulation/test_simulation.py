@@ -2,19 +2,28 @@
 
 import pytest
 
-from tests.simulation.simulation import Options, run_seed
+from tests.simulation.simulation import Options, Simulation, run_seed
 
 pytestmark = pytest.mark.slow
 
 POWER = ("power", "power_at_disk_step", "kill", "kill_all", "slow_disk", "isolate", "split", "reset")
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(100))
 def test_three_nodes_lose_nothing(seed: int) -> None:
     """Every second one has a group of KIP-848, too."""
     options = Options(seconds=6.0, consumers=seed % 2 * 4)
 
     assert run_seed(seed, options).metadata_offset > 0
+
+
+@pytest.mark.parametrize("seed", range(4000, 4008))
+def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
+    simulation = Simulation(seed, Options(seconds=6.0, transactions=4, copiers=2))
+
+    simulation.run()
+
+    assert simulation.txn_history.committed_count()
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -41,9 +50,10 @@ def test_brokers_that_are_no_voters_follow_those_that_are(seed: int) -> None:
     assert run_seed(seed, Options(nodes=4, replicas=1, seconds=8.0)).metadata_offset > 0
 
 
-@pytest.mark.parametrize("nodes", [1, 3])
-def test_the_same_seed_is_the_same_run(nodes: int) -> None:
-    one, other = (run_seed(7, Options(nodes=nodes, seconds=8.0, keep_trace=True)) for _ in "ab")
+@pytest.mark.parametrize(("nodes", "transactions"), [(1, 0), (3, 2)])
+def test_the_same_seed_is_the_same_run(nodes: int, transactions: int) -> None:
+    options = Options(nodes=nodes, seconds=6.0, keep_trace=True, transactions=transactions, copiers=1)
+    one, other = (run_seed(7, options) for _ in "ab")
 
     assert one.trace == other.trace
     assert one.digest == other.digest

@@ -1,0 +1,430 @@
+"""A transactional producer as libraries have it, of either protocol, and a reader of committed records.
+
+Version 1 tells the coordinator of each partition before it is written to, and keeps its epoch; with version 2
+(KIP-890) the leaders tell it, and each end of a transaction moves the epoch. Requests are sent again, over
+whatever connection there is, until an answer says something; what it says is the caller's matter.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import ControlType, Record, build_batch, marker_of_batch, records_of
+from logstore.record_batch import iterate_headers
+from logstore.topic_partition import TopicPartition
+from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from node.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from node.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from node.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from tests.simulation.sim_client import LAST_VERSION_WITH_NAMES, PRODUCE_TIMEOUT_MS, SimClient, check, pause
+from tests.simulation.virtual_loop import Process
+from tests.simulation.world import World
+
+LAST_CLIENTS_ADD_VERSION: Final = 3
+COORDINATOR_IS_ELSEWHERE: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+# Libraries ask again when they hear one of these.
+RETRIABLE: Final = COORDINATOR_IS_ELSEWHERE | {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.INVALID_TIMESTAMP,  # the leader's clock has jumped
+}
+FENCED: Final = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}
+
+R = TypeVar("R")
+A = TypeVar("A")
+
+
+class Protocol(NamedTuple):
+    """The versions of requests by which a client chooses how its transactions go."""
+
+    produce: int
+    end: int
+    offset_commit: int
+    adds_partitions: bool
+
+    @property
+    def moves_epoch(self) -> bool:
+        return not self.adds_partitions
+
+
+OLD: Final = Protocol(produce=9, end=2, offset_commit=3, adds_partitions=True)
+V1: Final = Protocol(produce=11, end=4, offset_commit=4, adds_partitions=True)
+V2: Final = Protocol(produce=12, end=5, offset_commit=5, adds_partitions=False)
+
+
+class LatePath:
+    """Another way from a client to the nodes, on which bytes take seconds: for what the client gave up."""
+
+    def __init__(self, world: World, process: Process, chance: random.Random) -> None:
+        self._world = world
+        self._process = process
+        self._chance = chance
+
+    async def send(
+        self, client: SimClient, endpoint: tuple[str, int], message: object, answer: type[Any], version: int
+    ) -> None:
+        """Send over a connection of its own, and back; the bytes arrive when they do."""
+        delay_s = self._chance.choice((0.05, 0.5, 2.0, 8.0)) * self._chance.random()
+        is_sent = asyncio.Event()
+        self._world.spawn(
+            self._process, self._send(client, endpoint, message, answer, version, delay_s, is_sent)
+        )
+        await is_sent.wait()
+
+    async def _send(
+        self,
+        client: SimClient,
+        endpoint: tuple[str, int],
+        message: object,
+        answer: type[Any],
+        version: int,
+        delay_s: float,
+        is_sent: asyncio.Event,
+    ) -> None:
+        network = self._world.network
+        link = network.link(network.host_of(self._process), network.resolve(endpoint[0]))
+        before = link.latency_s
+        try:
+            connection = await client.new_connection(endpoint)
+            link.latency_s = delay_s
+            request = asyncio.ensure_future(
+                connection.request(message, answer, timeout_s=60.0, max_version=version)
+            )
+            await asyncio.sleep(0)
+            link.latency_s = before
+            is_sent.set()
+            await request
+        except KafkaError:
+            pass  # nobody is there, or nobody answers: it was given up anyway
+        finally:
+            is_sent.set()
+
+
+class TxnClient:
+    """One producer with a transactional id."""
+
+    def __init__(
+        self,
+        client: SimClient,
+        chance: random.Random,
+        transactional_id: str,
+        *,
+        protocol: Protocol,
+        timeout_ms: int,
+        now_ms: Callable[[], int],
+        trace: Callable[[str, str], None],
+    ) -> None:
+        self.client = client
+        self.transactional_id = transactional_id
+        self.protocol = protocol
+        self.timeout_ms = timeout_ms
+        self.producer = (-1, -1)
+        self._chance = chance
+        self._now_ms = now_ms
+        self._trace = trace
+        self._sequences: dict[TopicPartition, int] = {}
+
+    # ---- the coordinator -----------------------------------------------------------------------------
+
+    async def init(self, *, resumes: bool = False) -> None:
+        """A pair of its own; `resumes`: as the one that it has been (KIP-360)."""
+        expected = self.producer if resumes else (-1, -1)
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self.timeout_ms,
+            producer_id=expected[0],
+            producer_epoch=expected[1],
+        )
+        found = await self._ask(request, InitProducerIdResponse, 5, lambda answer: (answer.error_code,))
+        self.producer = (found.producer_id, found.producer_epoch)
+        self._sequences.clear()
+
+    async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer[0],
+            v3_and_below_producer_epoch=self.producer[1],
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=one.topic, partitions=[one.partition]) for one in partitions
+            ],
+        )
+        await self._ask(
+            request,
+            AddPartitionsToTxnResponse,
+            LAST_CLIENTS_ADD_VERSION,
+            lambda answer: (
+                one.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for one in topic.results_by_partition
+                if one.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED
+            ),
+        )
+
+    async def add_offsets(self, group: str) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            group_id=group,
+        )
+        await self._ask(request, AddOffsetsToTxnResponse, 3, lambda answer: (answer.error_code,))
+
+    async def end(self, *, committed: bool, late: LatePath | None = None) -> None:
+        """Commit or abort. With `late` a first copy goes astray and arrives when it does."""
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            committed=committed,
+        )
+        version = self.protocol.end
+        if late is not None:
+            try:
+                coordinator = await self._coordinator()
+            except KafkaError:
+                pass
+            else:
+                await late.send(self.client, coordinator, request, EndTxnResponse, version)
+                # As libraries do when an answer is overdue: the connection is given up for a newer one.
+                self.client.drop_connection(coordinator)
+        answer = await self._ask(request, EndTxnResponse, version, lambda answer: (answer.error_code,))
+        if self.protocol.moves_epoch:
+            self.producer = (answer.producer_id, answer.producer_epoch)
+            self._sequences.clear()
+
+    async def _coordinator(self) -> tuple[str, int]:
+        return await self.client.coordinator_of(self.transactional_id, key_type=1)
+
+    async def _ask(
+        self, request: object, answer: type[R], version: int, codes: Callable[[R], Iterable[int]]
+    ) -> R:
+        """Ask the coordinator until it says something."""
+        while True:
+            try:
+                found = await self.client.ask(await self._coordinator(), request, answer, max_version=version)
+                for code in codes(found):
+                    check(code)
+                return found
+            except KafkaError as error:
+                self._trace("transactions", f"{self.transactional_id} {answer.__name__} {error.code.name}")
+                if error.code not in RETRIABLE:
+                    raise
+                if error.code in COORDINATOR_IS_ELSEWHERE:
+                    self.client.forget_coordinator(self.transactional_id, key_type=1)
+            await pause(self._chance)
+
+    # ---- records and offsets -----------------------------------------------------------------------------
+
+    async def produce(
+        self, partition: TopicPartition, values: Sequence[bytes], *, late: LatePath | None = None
+    ) -> int:
+        """Append one batch; its offset, or -1 for one that was known already.
+
+        With `late` a first copy goes astray and arrives when it does.
+        """
+        request = self._produce_request(partition, values)
+        if late is not None:
+            await self._send_late(late, partition, request)
+        while True:
+            try:
+                endpoint = await self.client.leader(partition)
+                answer = await self.client.ask(
+                    endpoint, request, ProduceResponse, max_version=self.protocol.produce
+                )
+                one = answer.responses[0].partition_responses[0]
+                if one.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                    check(one.error_code, one.error_message)
+                sequence = self._sequences.get(partition, 0)
+                self._sequences[partition] = sequence + len(values)
+                self._trace(
+                    "produced",
+                    f"{self.transactional_id} {self.producer} {partition} {sequence} at {one.base_offset}",
+                )
+                return -1 if one.error_code else one.base_offset
+            except KafkaError as error:
+                self._trace("transactions", f"{self.transactional_id} {partition} {error.code.name}")
+                if error.code not in RETRIABLE:
+                    raise
+                self.client.forget_leader(partition)
+            await pause(self._chance)
+
+    async def produce_and_forget(
+        self, partition: TopicPartition, values: Sequence[bytes], late: LatePath
+    ) -> None:
+        """A batch that its producer gives up while it is on its way; a new epoch must follow."""
+        await self._send_late(late, partition, self._produce_request(partition, values))
+
+    async def _send_late(self, late: LatePath, partition: TopicPartition, request: ProduceRequest) -> None:
+        try:
+            endpoint = await self.client.leader(partition)
+        except KafkaError:
+            return
+        await late.send(self.client, endpoint, request, ProduceResponse, self.protocol.produce)
+        self.client.drop_connection(endpoint)
+
+    def _produce_request(self, partition: TopicPartition, values: Sequence[bytes]) -> ProduceRequest:
+        batch = build_batch(
+            [(None, value, self._now_ms(), ()) for value in values],
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            base_sequence=self._sequences.get(partition, 0),
+            is_transactional=True,
+        )
+        return ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=PRODUCE_TIMEOUT_MS,
+            topic_data=[
+                TopicProduceData(
+                    name=partition.topic,
+                    partition_data=[PartitionProduceData(index=partition.partition, records=batch)],
+                )
+            ],
+        )
+
+    async def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], *, generation_id: int, member_id: str
+    ) -> None:
+        """Offsets that hold when the transaction is committed."""
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=one.topic,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=one.partition, committed_offset=offset, committed_metadata=""
+                        )
+                    ],
+                )
+                for one, offset in offsets.items()
+            ],
+        )
+        while True:
+            try:
+                answer = await self.client.ask(
+                    await self.client.coordinator_of(group),
+                    request,
+                    TxnOffsetCommitResponse,
+                    max_version=self.protocol.offset_commit,
+                )
+                for topic in answer.topics:
+                    for one in topic.partitions:
+                        check(one.error_code)
+                return
+            except KafkaError as error:
+                self._trace("transactions", f"{self.transactional_id} offsets {error.code.name}")
+                if error.code not in RETRIABLE:
+                    raise
+                self.client.forget_coordinator(group)
+            await pause(self._chance)
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+
+class Marker(NamedTuple):
+    """The end of a transaction as it stands in a log."""
+
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    committed: bool
+
+
+class Portion(NamedTuple):
+    """What a fetch brought: the records that a reader of this isolation level passes on."""
+
+    records: list[Record]
+    markers: list[Marker]
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+
+
+async def read(
+    client: SimClient, partition: TopicPartition, offset: int, *, committed: bool, max_wait_ms: int = 0
+) -> Portion:
+    """Fetch from the leader, and leave out what is aborted as clients do (isolation is half theirs)."""
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=100_000,
+        isolation_level=int(committed),
+        session_id=0,
+        session_epoch=-1,
+        topics=[
+            FetchTopic(
+                topic=partition.topic,
+                partitions=[
+                    FetchPartition(
+                        partition=partition.partition, fetch_offset=offset, partition_max_bytes=100_000
+                    )
+                ],
+            )
+        ],
+    )
+    endpoint = await client.leader(partition)
+    response = await client.ask(endpoint, request, FetchResponse, max_version=LAST_VERSION_WITH_NAMES)
+    check(response.error_code)
+    one = response.responses[0].partitions[0]
+    check(one.error_code)
+    content = bytes(one.records) if isinstance(one.records, bytes | bytearray | memoryview) else b""
+    begun = sorted((each.first_offset, each.producer_id) for each in one.aborted_transactions or ())
+    records: list[Record] = []
+    markers: list[Marker] = []
+    next_offset = offset
+    aborted: set[int] = set()
+    for position, header in iterate_headers(content):
+        batch = content[position : position + header.size_bytes]
+        next_offset = header.next_offset
+        while begun and begun[0][0] <= header.last_offset:
+            aborted.add(begun.pop(0)[1])
+        if header.is_control:
+            marker = marker_of_batch(batch)
+            assert marker is not None, header
+            is_commit = marker.control_type is ControlType.COMMIT
+            if not is_commit:
+                aborted.discard(header.producer_id)
+            if header.base_offset >= offset:
+                markers.append(
+                    Marker(header.producer_id, header.producer_epoch, header.base_offset, is_commit)
+                )
+        elif not (header.is_transactional and header.producer_id in aborted):
+            records += [record for record in records_of([batch]) if record.offset >= offset]
+    return Portion(records, markers, next_offset, one.high_watermark, one.last_stable_offset)

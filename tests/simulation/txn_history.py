@@ -1,0 +1,138 @@
+"""What transactional producers were told, and whether logs and readers agree with it.
+
+A transaction is committed once its commit was answered, aborted as long as nobody has asked to commit it, and
+in doubt between. Held while the run goes on: a reader of committed records sees none of a transaction that
+nobody has asked to commit. Held at the end: it sees all of a committed one, none of an aborted one, and all
+or nothing of one in doubt; copies of a topic are of each record once, up to the offset that the group
+committed.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+
+from logstore.topic_partition import TopicPartition
+from tests.simulation.virtual_loop import SimulationError
+
+Contents = Mapping[TopicPartition, Sequence[bytes]]
+
+
+class Fate(Enum):
+    """What is known of a transaction."""
+
+    UNDECIDED = "undecided, or to be aborted"
+    IN_DOUBT = "asked to commit"
+    COMMITTED = "committed"
+
+
+@dataclass(slots=True, eq=False)
+class ToldTransaction:
+    """One transaction, as its producer knows it: the records that it has sent, by partition."""
+
+    name: str
+    fate: Fate = Fate.UNDECIDED
+    values: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
+
+
+class TxnHistory:
+    """Of all transactions of a run."""
+
+    def __init__(self) -> None:
+        self.transactions: list[ToldTransaction] = []
+        self.epoch_movers: set[int] = set()  # ids of producers whose epoch moves with each end
+        self.fences = 0  # how often a producer was told that it has a successor
+        self._of_value: dict[bytes, ToldTransaction] = {}
+
+    def begin(self, name: str) -> ToldTransaction:
+        self.transactions.append(ToldTransaction(name))
+        return self.transactions[-1]
+
+    def sends(self, transaction: ToldTransaction, partition: TopicPartition, values: Sequence[bytes]) -> None:
+        """Before a batch leaves."""
+        assert transaction.fate is Fate.UNDECIDED, transaction
+        transaction.values.setdefault(partition, []).extend(values)
+        for value in values:
+            self._of_value[value] = transaction
+
+    def committed_count(self) -> int:
+        return sum(one.fate is Fate.COMMITTED for one in self.transactions)
+
+    # ---- readers -----------------------------------------------------------------------------------------
+
+    def saw(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """A reader of committed records was given one."""
+        transaction = self._of_value.get(value)
+        if transaction is None:
+            raise SimulationError(f"{partition} shows {value[:24]!r} at {offset}, which nobody sent")
+        if transaction.fate is Fate.UNDECIDED:
+            raise SimulationError(
+                f"{partition} shows {value[:24]!r} at {offset} to a reader of committed records;"
+                f" the transaction {transaction.name} is {transaction.fate.value}"
+            )
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    def check_end(self, committed: Contents, all_records: Contents) -> None:
+        """Compare with what readers of both isolation levels find when all is at rest."""
+        visible = {partition: set(values) for partition, values in committed.items()}
+        for partition, values in committed.items():
+            if len(visible[partition]) < len(values):
+                twice = next(one for one, other in pairwise(sorted(values)) if one == other)
+                raise SimulationError(f"{partition} shows {twice[:24]!r} twice")
+            for offset, value in enumerate(values):
+                self.saw(partition, offset, value)
+        for transaction in self.transactions:
+            self._check_fate(transaction, visible)
+        for partition, values in all_records.items():
+            for value in values:
+                of = self._of_value.get(value)
+                if of is None:
+                    raise SimulationError(f"{partition} has {value[:24]!r}, which nobody sent")
+                if of.fate is Fate.COMMITTED and value not in visible[partition]:
+                    raise SimulationError(f"{partition} hides {value[:24]!r}, which {of.name} has committed")
+
+    def _check_fate(
+        self, transaction: ToldTransaction, visible: Mapping[TopicPartition, Collection[bytes]]
+    ) -> None:
+        sent = [(partition, value) for partition, some in transaction.values.items() for value in some]
+        there = [value in visible[partition] for partition, value in sent]
+        wrong = {
+            Fate.UNDECIDED: any(there),
+            Fate.IN_DOUBT: any(there) and not all(there),
+            Fate.COMMITTED: not all(there),
+        }[transaction.fate]
+        if wrong:
+            missing = [
+                f"{partition} {value[:16]!r}"
+                for (partition, value), is_there in zip(sent, there, strict=True)
+                if not is_there
+            ]
+            raise SimulationError(
+                f"of {transaction.name}, which is {transaction.fate.value}, {sum(there)} of {len(sent)}"
+                f" records are visible; missing are {missing[:6]}"
+            )
+
+
+def check_copies(
+    source: TopicPartition,
+    originals: Sequence[bytes],
+    copies: Collection[bytes],
+    committed_offset: int,
+    offsets: Sequence[int],
+) -> None:
+    """Records of `source` below the group's offset have one committed copy each, the others none.
+
+    `originals` are the committed records at `offsets`; `copies` those of this source that readers see.
+    """
+    expected = {value for value, offset in zip(originals, offsets, strict=True) if offset < committed_offset}
+    found = set(copies)
+    if len(found) < len(copies):
+        raise SimulationError(f"a record of {source} has been copied twice")
+    if found != expected:
+        some = sorted(found ^ expected)[0]
+        what = "has no copy" if some in expected else "has a copy"
+        raise SimulationError(
+            f"{some[:24]!r} of {source} {what}; the group is at {committed_offset},"
+            f" {len(expected)} of {len(originals)} should be copied, {len(found)} are"
+        )

@@ -1,0 +1,414 @@
+"""Transactions while the cluster suffers: producers of both protocols, copiers, readers.
+
+A producer commits, aborts, dies in the middle and begins anew, or leaves a transaction open until its time is
+over; some of what it sends takes another way and arrives when nobody waits for it any more. Two instances may
+have one transactional id and fence each other. Nobody is told that it is fenced who has no rival and has kept
+its time.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from logstore.errors import KafkaError
+from logstore.topic_partition import TopicPartition
+from tests.simulation.group_history import GroupHistory, Ownership
+from tests.simulation.group_members import REJOIN, GroupMember
+from tests.simulation.sim_client import SimClient, pause
+from tests.simulation.txn_clients import FENCED, OLD, V1, V2, LatePath, Protocol, TxnClient, read
+from tests.simulation.txn_history import Fate, ToldTransaction, TxnHistory
+from tests.simulation.virtual_loop import SimulationError
+from tests.simulation.workload import Workload
+from tests.simulation.world import START_MS
+
+LONG_TIMEOUT_MS: Final = 600_000  # longer than a run
+SHORT_TIMEOUTS_MS: Final = (500, 1_500, 3_000)
+LATE_CHANCE: Final = 0.15
+COPY_AT_MOST: Final = 20  # records in a transaction of a copier
+COMMIT, ABORT, DIE, LEAVE = "commit", "abort", "die", "leave"
+SETTINGS: Final = {
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+
+
+class Died(Exception):
+    """The producer is no more; another one begins under its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How a producer behaves."""
+
+    protocol: Protocol
+    timeout_ms: int
+    has_rival: bool = False  # another instance with its id
+    may_be_fenced: bool  # it has a rival, or its time may be over
+    pause_s: float
+
+
+class TxnParty:
+    """What producers and copiers have in common: an id, another way to the nodes, the judgement of errors."""
+
+    def __init__(
+        self, workload: Workload, history: TxnHistory, name: str, transactional_id: str, habits: Habits
+    ) -> None:
+        self.workload, self.history, self.name, self.habits = workload, history, name, habits
+        self.client: SimClient
+        self.chance: random.Random
+        self.client, self.chance, self.process = workload.client(name)
+        world = workload.world
+        late_process = world.add_client(f"{name}-late")
+        self.late = LatePath(world, late_process, self.chance)
+        self.producer = TxnClient(
+            self.client,
+            self.chance,
+            transactional_id,
+            protocol=habits.protocol,
+            timeout_ms=habits.timeout_ms,
+            now_ms=lambda: START_MS + int(world.loop.now_s * 1000),
+            trace=world.trace,
+        )
+        self._serial = 0
+        self._count = 0
+
+    def begin(self) -> ToldTransaction:
+        self._count += 1
+        return self.history.begin(f"{self.name}/{self._count}")
+
+    async def init(self, *, resumes: bool = False) -> None:
+        """Begin anew, or go on as the same producer with a new epoch."""
+        if resumes:
+            try:
+                await self.producer.init(resumes=True)
+            except KafkaError as error:
+                # Over a change of coordinator the retry of one that was carried out is fenced (KAFKA-20357).
+                if error.code not in FENCED:
+                    self.fail(error)
+                await self.producer.init()
+        else:
+            try:
+                await self.producer.init()
+            except KafkaError as error:
+                self.fail(error)
+        self._tell_pair()
+
+    def _tell_pair(self) -> None:
+        if self.habits.protocol.moves_epoch and not self.habits.has_rival:
+            self.history.epoch_movers.add(self.producer.producer[0])
+
+    async def produce(
+        self,
+        transaction: ToldTransaction,
+        partition: TopicPartition,
+        values: Sequence[bytes],
+        *,
+        dies: bool = False,
+    ) -> None:
+        """One batch; of a producer that `dies` it is the last, and arrives when it does."""
+        self.history.sends(transaction, partition, values)
+        told = self.workload.history
+        told.attempt(partition, list(values))
+        if dies:
+            await self.producer.produce_and_forget(partition, values, self.late)
+            raise Died
+        late = self.late if self.chance.random() < LATE_CHANCE else None
+        offset = await self.producer.produce(partition, values, late=late)
+        told.acknowledge(partition, offset, list(values))
+        self.workload.produced += len(values)
+
+    async def commit(self, transaction: ToldTransaction) -> None:
+        transaction.fate = Fate.IN_DOUBT
+        await self._end(committed=True)
+        transaction.fate = Fate.COMMITTED
+
+    async def abort(self) -> None:
+        await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
+        late = self.late if self.chance.random() < LATE_CHANCE else None
+        await self.producer.end(committed=committed, late=late)
+        self._tell_pair()
+
+    def is_fenced(self, error: KafkaError) -> bool:
+        """Whether the error says so, and may; any other ends the run."""
+        self.workload.world.trace("fenced", f"{self.name} {error.code.name}")
+        if error.code not in FENCED or not self.habits.may_be_fenced:
+            self.fail(error)
+        self.history.fences += 1
+        return True
+
+    def fail(self, error: KafkaError) -> None:
+        """No fault explains this answer."""
+        raise SimulationError(
+            f"{self.name} ({self.producer.transactional_id} {self.producer.producer}) was told {error}\n"
+            f"{self.workload.world.last_exception}"
+        ) from error
+
+    def values(self, count: int, what: Callable[[int], bytes]) -> list[bytes]:
+        """Records that begin with who sent them, as its how manieth."""
+        made = []
+        for number in range(count):
+            made.append(b"%s:%d:" % (self.name.encode(), self._serial) + what(number))
+            self._serial += 1
+        return made
+
+
+class TxnProducer:
+    """Transactions over some partitions, one after the other."""
+
+    def __init__(self, party: TxnParty, partitions: Sequence[TopicPartition]) -> None:
+        self._party = party
+        self._partitions = list(partitions)
+        party.workload.spawn(party.process, self._run())
+
+    async def _run(self) -> None:
+        party = self._party
+        await party.init()
+        while not party.workload.stopping:
+            transaction = party.begin()
+            try:
+                await self._transaction(transaction)
+            except Died:
+                await party.init()
+            except KafkaError as error:
+                if party.is_fenced(error):
+                    await pause(party.chance, party.chance.choice((0.0, 0.5, 3.0)))
+                    await party.init()
+            await asyncio.sleep(party.habits.pause_s * party.chance.random() * 2)
+        party.client.close()
+
+    async def _transaction(self, transaction: ToldTransaction) -> None:
+        party, chance = self._party, self._party.chance
+        plan = chance.choices((COMMIT, ABORT, DIE, LEAVE), (60, 25, 10, 5))[0]
+        partitions = chance.sample(self._partitions, chance.randint(1, len(self._partitions)))
+        batches = [partition for partition in partitions for _ in range(chance.choice((1, 1, 2)))]
+        chance.shuffle(batches)
+        if party.habits.protocol.adds_partitions:
+            await self._add(partitions)
+        for place, partition in enumerate(batches):
+            is_last = plan == DIE and (place == len(batches) - 1 or chance.random() < 0.3)
+            values = party.values(chance.randint(1, 4), lambda _: bytes(chance.choice((0, 10, 300))))
+            await party.produce(transaction, partition, values, dies=is_last)
+        party.workload.world.trace("transaction", f"{transaction.name} {plan}")
+        if plan == COMMIT:
+            await party.commit(transaction)
+        elif plan == ABORT:
+            await party.abort()
+            if chance.random() < 0.3:
+                await party.init(resumes=True)
+        else:
+            await self._leave(transaction)
+
+    async def _add(self, partitions: Sequence[TopicPartition]) -> None:
+        producer, chance = self._party.producer, self._party.chance
+        if chance.random() < 0.5:
+            await producer.add_partitions(partitions)
+        else:
+            for partition in partitions:
+                await producer.add_partitions([partition])
+
+    async def _leave(self, transaction: ToldTransaction) -> None:
+        """Nothing is heard for a while, in which the time of the transaction may be over."""
+        party = self._party
+        if party.habits.timeout_ms < LONG_TIMEOUT_MS:
+            await asyncio.sleep(party.habits.timeout_ms / 1000 * party.chance.choice((0.9, 1.5, 3.0)))
+        if party.chance.random() < 0.5:
+            await party.commit(transaction)
+        else:
+            await party.init()
+
+
+class Copier:
+    """A member of a group that copies what it is given, with the group's offsets in the same transaction."""
+
+    def __init__(
+        self,
+        party: TxnParty,
+        group: GroupHistory,
+        sources: Sequence[TopicPartition],
+        targets: Sequence[TopicPartition],
+    ) -> None:
+        self._party, self._group, self._targets = party, group, list(targets)
+        self.process = party.process
+        self._owned: Ownership | None = None
+        self._positions: dict[TopicPartition, int] = {}
+        self._is_begun = False
+        self.member = GroupMember(
+            party.workload, group, f"{party.name}-member", sources, pause_s=0.2, work=self._work
+        )
+
+    async def finish(self) -> None:
+        """Its member has left."""
+        await self._begin()
+        self._party.client.close()
+
+    async def _work(self, client: SimClient, owned: Ownership, partition: TopicPartition) -> None:
+        """Copy some records. What the group says against it is raised, and the member joins again."""
+        party = self._party
+        if owned is not self._owned:
+            self._owned = owned
+            self._positions.clear()
+        await self._begin()
+        if partition not in self._positions:
+            self._positions[partition] = max(0, await client.committed(self._group.group, partition))
+        start = self._positions[partition]
+        portion = await read(client, partition, start, committed=True)
+        records = portion.records[:COPY_AT_MOST]
+        if not records:
+            return
+        end = records[-1].offset + 1
+        transaction = party.begin()
+        self._positions.pop(partition)  # unless it is committed, the group says where to go on
+        values = [record.value or b"" for record in records]
+        try:
+            if await self._copy(transaction, owned, partition, values, end):
+                self._positions[partition] = end
+        except Died:
+            self._is_begun = False
+        except KafkaError as error:
+            if error.code in REJOIN:
+                await self._abort()
+                raise
+            self._is_begun = not party.is_fenced(error)
+        finally:
+            # Before it joins again: offsets that it has left open keep the group from telling where it is.
+            await self._begin()
+
+    async def _begin(self) -> None:
+        if not self._is_begun:
+            await self._party.init()
+            self._is_begun = True
+
+    async def _abort(self) -> None:
+        try:
+            await self._party.abort()
+        except KafkaError as error:
+            self._is_begun = not self._party.is_fenced(error)
+
+    async def _copy(
+        self,
+        transaction: ToldTransaction,
+        owned: Ownership,
+        source: TopicPartition,
+        values: Sequence[bytes],
+        end: int,
+    ) -> bool:
+        """Whether the copies were committed."""
+        party, chance = self._party, self._party.chance
+        producer, group = party.producer, self._group
+        plan = chance.choices((COMMIT, ABORT, DIE), (80, 10, 10))[0]
+        target = chance.choice(self._targets)
+        if party.habits.protocol.adds_partitions:
+            await producer.add_partitions([target])
+            await producer.add_offsets(group.group)
+        copies = party.values(len(values), lambda number: values[number])
+        await party.produce(transaction, target, copies, dies=plan == DIE and chance.random() < 0.5)
+        latest = group.generation_id
+        await producer.commit_offsets(
+            group.group, {source: end}, generation_id=owned.generation_id, member_id=owned.member_id
+        )
+        if owned.generation_id < latest:
+            raise SimulationError(
+                f"{group.group} takes offsets of generation {owned.generation_id} in {latest}"
+                f" ({transaction.name})"
+            )
+        if plan == DIE:
+            raise Died
+        if plan == ABORT:
+            await party.abort()
+            return False
+        group.of(source).attempted.add(end)
+        await party.commit(transaction)
+        group.of(source).highest = max(group.of(source).highest, end)
+        return True
+
+
+def add_reader(
+    workload: Workload, history: TxnHistory, partitions: Sequence[TopicPartition], *, committed: bool
+) -> None:
+    """Reads all partitions from their start on, again and again, at one isolation level."""
+    client, chance, process = workload.client(f"reader-{'committed' if committed else 'all'}")
+    workload.spawn(process, _read_all(workload, history, client, chance, partitions, committed))
+
+
+async def _read_all(
+    workload: Workload,
+    history: TxnHistory,
+    client: SimClient,
+    chance: random.Random,
+    partitions: Sequence[TopicPartition],
+    committed: bool,
+) -> None:
+    offsets = dict.fromkeys(partitions, 0)
+    while not workload.stopping:
+        for partition in partitions:
+            try:
+                portion = await read(
+                    client, partition, offsets[partition], committed=committed, max_wait_ms=20
+                )
+            except KafkaError as error:
+                workload.judge(error)
+                client.forget_leader(partition)
+                await pause(chance)
+                continue
+            for record in portion.records:
+                if committed:
+                    history.saw(partition, record.offset, record.value or b"")
+                workload.history.saw(partition, record.offset, record.value or b"")
+                workload.reads += 1
+            offsets[partition] = portion.next_offset
+        await asyncio.sleep(0.1)
+        if chance.random() < 0.05:
+            offsets = {one: chance.randint(0, offset) for one, offset in offsets.items()}
+    client.close()
+
+
+def add_producers(
+    workload: Workload,
+    history: TxnHistory,
+    partitions: Sequence[TopicPartition],
+    count: int,
+    *,
+    clocks_jump: bool,
+) -> None:
+    """Of each protocol some; the last two fence each other."""
+    chance = random.Random(f"transactions {workload.world.seed}")
+    for number in range(count):
+        is_rival = number >= count - 2 and count > 2
+        timeout_ms = chance.choice((LONG_TIMEOUT_MS, LONG_TIMEOUT_MS, *SHORT_TIMEOUTS_MS))
+        habits = Habits(
+            protocol=(V2, V1, V2, OLD)[number % 4],
+            timeout_ms=timeout_ms,
+            has_rival=is_rival,
+            may_be_fenced=is_rival or clocks_jump or timeout_ms < LONG_TIMEOUT_MS,
+            pause_s=chance.choice((0.02, 0.1, 0.5)),
+        )
+        transactional_id = "rivals" if is_rival else f"tx-{number}"
+        TxnProducer(TxnParty(workload, history, f"x{number}", transactional_id, habits), partitions)
+
+
+def add_copiers(
+    workload: Workload,
+    history: TxnHistory,
+    group: GroupHistory,
+    sources: Sequence[TopicPartition],
+    targets: Sequence[TopicPartition],
+    count: int,
+    *,
+    clocks_jump: bool,
+) -> list[Copier]:
+    """Members of one group, of both protocols in turn."""
+    made = []
+    for number in range(count):
+        habits = Habits(
+            protocol=(V2, V1)[number % 2],
+            timeout_ms=LONG_TIMEOUT_MS,
+            may_be_fenced=clocks_jump,
+            pause_s=0.2,
+        )
+        party = TxnParty(workload, history, f"copier-{number}", f"copier-{number}", habits)
+        made.append(Copier(party, group, sources, targets))
+    return made
