@@ -8,6 +8,7 @@ groups      commits of consumer groups
 group_members     members of librdkafka in processes of their own, and how long they wait for each other
 group_heartbeats  ten thousand members that heartbeat
 group_load  how long a coordinator takes to load a million offsets
+transactions  commits a second, what they cost, and what readers of committed records pay
 workloads   what is measured: a table of named workloads
 report      medians, ratios and goals as a table and as JSON
 """

@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import ElectionType, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from benchmarks import clients, frames, load
+from benchmarks import clients, frames, load, transactions
 from benchmarks.clusters import Cluster, Node
 from benchmarks.workloads import KILOBYTE_BATCH, LATENCY_RATE, MB, SMALL_CONNECTIONS, Figures, Plan
 
@@ -257,6 +257,7 @@ CLUSTER_WORKLOADS = [
     ClusterWorkload(
         name="replicated end to end, 1000 records/s", run=replicated_latency, goals={"p99 ms": 1 / 4}
     ),
+    *(ClusterWorkload(name=name, run=run, goals=goals) for name, run, goals in transactions.ROWS),
     ClusterWorkload(name="memory of all nodes", run=memory),
     ClusterWorkload(name="leader killed", run=leader_killed),
     ClusterWorkload(name="rolling restart", run=rolling_restart),

@@ -157,6 +157,8 @@ def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]
             f"controller.quorum.voters={voters}",
             f"listeners={listeners}",
             "offsets.topic.replication.factor=3",
+            "transaction.state.log.replication.factor=3",
+            "transaction.state.log.min.isr=2",
             *CLUSTER_OVERRIDES,
         ]
         command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port)]

@@ -13,7 +13,16 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from benchmarks import clients, frames, group_heartbeats, group_load, group_members, groups, load
+from benchmarks import (
+    clients,
+    frames,
+    group_heartbeats,
+    group_load,
+    group_members,
+    groups,
+    load,
+    transactions,
+)
 from benchmarks.servers import Server
 
 Figures = dict[str, float]
@@ -32,6 +41,7 @@ BETTER_LOW = (
     "us/request",
     "us/commit",
     "us/heartbeat",
+    "retries/commit",
     " s",
     "CPU s/s",
     "MB RSS",
@@ -350,6 +360,7 @@ WORKLOADS = [
     Workload(name="groups: classic, 10,000 heartbeat", run=group_heartbeats.heartbeats("classic")),
     Workload(name="groups: consumer, 10,000 heartbeat", run=group_heartbeats.heartbeats("consumer")),
     Workload(name="groups: a million offsets are loaded", run=group_load.load_of_offsets),
+    *(Workload(name=name, run=run, goals=goals) for name, run, goals in transactions.ROWS),
     Workload(name="memory after 1 GB", run=memory),
 ]
 

@@ -1,0 +1,75 @@
+"""Whole sessions of transactions: Ottla and Apache Kafka answer and log the same, step by step."""
+
+import os
+
+import pytest
+
+from tests.compat.differential.compare import prime
+from tests.compat.differential.txn_sessions import (
+    DIFFERENCES,
+    SESSIONS,
+    Difference,
+    Script,
+    TxnSession,
+    a_copy_of_an_earlier_batch_comes_late,
+)
+from tests.compat.servers import Server
+from tests.compat.wire_client import WireClient, eventually, only
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+RUN = os.urandom(3).hex()
+TOPIC = f"transactions-{RUN}"
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
+    """Both, with the topic of the sessions."""
+    for server in (ottla, reference):
+        with WireClient(server.bootstrap) as client:
+            prime(client)
+            wanted = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
+            client.call("create_topics", 7, topics=[wanted], timeout_ms=10_000)
+            indexes = [{"partition_index": index, "timestamp": -1} for index in range(PARTITIONS)]
+            asked = {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": indexes}]}
+            eventually(
+                lambda client=client, asked=asked: client.call("list_offsets", 5, **asked),  # type: ignore[misc]
+                lambda found: all(one.error_code == 0 for one in only(found.topics).partitions),
+            )
+            key = {"key_type": 1, "coordinator_keys": ["sessions"]}
+            eventually(
+                lambda client=client, key=key: client.call("find_coordinator", 4, **key),  # type: ignore[misc]
+                lambda found: only(found.coordinators).error_code == 0,
+            )
+    return ottla, reference
+
+
+@pytest.mark.parametrize(
+    ("script", "age"),
+    [pytest.param(script, age, id=f"{script.__name__}-{age}") for script, ages in SESSIONS for age in ages],
+)
+def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Script, age: str) -> None:
+    ours, theirs = (play(server, script, age) for server in servers)
+
+    for step, (mine, other) in enumerate(zip(ours.answers, theirs.answers, strict=True)):
+        assert mine == other, f"step {step}"
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.script.__name__)
+def test_where_we_differ_both_do_what_is_said(servers: tuple[Server, Server], difference: Difference) -> None:
+    age = "new" if difference.script is a_copy_of_an_earlier_batch_comes_late else "v2"
+    ours, theirs = (play(server, difference.script, age) for server in servers)
+
+    assert (ours.answers[-2][1], theirs.answers[-2][1]) == (difference.ours, difference.theirs)
+
+
+def play(server: Server, script: Script, age: str) -> TxnSession:
+    """The session after its script; its last answer is what was logged."""
+    name = f"{script.__name__}-{age}-{RUN}"
+    one = TxnSession(bootstrap=server.bootstrap, name=name, topic=TOPIC, age=age)
+    try:
+        script(one)
+        one.note("log", one.logged())
+        return one
+    finally:
+        one.close()

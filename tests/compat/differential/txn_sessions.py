@@ -1,0 +1,779 @@
+"""Sessions of transactions: producers speak to a server in a fixed order; its answers and its log are kept.
+
+As `group_sessions`: a session is a plain function of a `TxnSession` and runs against both servers, with
+requests of several ages. Producer ids become names in the order in which they were given, times are left out.
+How often a client is told CONCURRENT_TRANSACTIONS while markers are under way is a race: such requests are
+sent again, and only the last answer counts.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from groupcoord.transactions.transaction import Transaction
+from groupcoord.transactions.transaction_records import decode_key, decode_value
+from logstore.record import build_batch, iterate_records, marker_of_batch
+from logstore.record_batch import iterate_headers
+from node.runtime.coordinator_shards import partition_for
+from tests.compat.wire_client import WireClient, eventually, only
+
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+TRANSACTIONS_PARTITIONS: Final = 50
+FETCH_VERSION: Final = 12  # the last one that names topics
+PATIENCE_S: Final = 60.0
+TIMEOUT_MS: Final = 60_000
+# The coordinator begins; a leader waits for it, or for markers.
+BEGINS: Final = {14, 15, 16}
+PASSES: Final = BEGINS | {19, 51}
+AT_REST: Final = {"Empty", "CompleteCommit", "CompleteAbort"}
+
+# Of each age the versions that clients of that age send together; the last one is transaction.version 2.
+VERSIONS: Final[dict[str, dict[str, int]]] = {
+    "old": {"init_producer_id": 1, "add_partitions_to_txn": 0, "add_offsets_to_txn": 0, "end_txn": 1}
+    | {"txn_offset_commit": 2, "produce": 7},
+    "middle": {"init_producer_id": 3, "add_partitions_to_txn": 2, "add_offsets_to_txn": 2, "end_txn": 2}
+    | {"txn_offset_commit": 3, "produce": 9},
+    "new": {"init_producer_id": 5, "add_partitions_to_txn": 3, "add_offsets_to_txn": 4, "end_txn": 4}
+    | {"txn_offset_commit": 4, "produce": 11},
+    "v2": {"init_producer_id": 5, "add_partitions_to_txn": 3, "add_offsets_to_txn": 4, "end_txn": 5}
+    | {"txn_offset_commit": 5, "produce": 12},
+}
+EVERY_AGE: Final = tuple(VERSIONS)
+
+Script = Callable[["TxnSession"], None]
+
+
+class Pair(NamedTuple):
+    producer_id: int
+    epoch: int
+
+    def moved(self, by: int) -> "Pair":
+        return Pair(self.producer_id, self.epoch + by)
+
+
+@dataclass(slots=True)
+class TxnSession:
+    """One server's side of a session: an id, its producers by name, and what was answered so far."""
+
+    bootstrap: str
+    name: str  # of the transactional id, and of a group
+    topic: str  # of three partitions
+    age: str
+    answers: list[tuple[str, Any]] = field(default_factory=list)
+    pairs: dict[str, Pair] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+    _sequences: dict[tuple[Pair, int], int] = field(default_factory=dict)
+    _begins: dict[int, int] = field(default_factory=dict)
+    _clients: dict[str, WireClient] = field(default_factory=dict)
+
+    @property
+    def moves_epoch(self) -> bool:
+        return self.age == "v2"
+
+    def client(self, who: str) -> WireClient:
+        if who not in self._clients:
+            self._clients[who] = WireClient(self.bootstrap, client_id=who)
+        return self._clients[who]
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def note(self, label: str, what: Any) -> None:
+        self.answers.append((label, what))
+
+    def call(self, who: str, api: str, codes: Callable[[Any], Sequence[int]], **fields: Any) -> Any:
+        """Ask until the answer says something."""
+        version = VERSIONS[self.age].get(api, 0)
+        return eventually(
+            lambda: self.client(who).call(api, version, **fields),
+            lambda found: not PASSES & set(codes(found)),
+            PATIENCE_S,
+        )
+
+    def named(self, producer_id: int) -> str:
+        """A producer id by its order; -1 stays."""
+        if producer_id < 0:
+            return str(producer_id)
+        return self._names.setdefault(producer_id, f"p{len(self._names)}")
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def init(
+        self, who: str, *, expected: Pair | None = None, transactional_id: str | None = None, **fields: Any
+    ) -> Any:
+        asked: dict[str, Any] = {
+            "transactional_id": self.name if transactional_id is None else transactional_id,
+            "transaction_timeout_ms": TIMEOUT_MS,
+        }
+        if expected is not None:
+            asked |= {"producer_id": expected.producer_id, "producer_epoch": expected.epoch}
+        found = self.call(who, "init_producer_id", lambda one: [one.error_code], **{**asked, **fields})
+        if not found.error_code:
+            self.pairs[who] = Pair(found.producer_id, found.producer_epoch)
+        self.note(f"{who}: init", (found.error_code, self.named(found.producer_id), found.producer_epoch))
+        return found
+
+    def add(
+        self, who: str, *partitions: int, pair: Pair | None = None, topic: str = "", name: str | None = None
+    ) -> None:
+        """AddPartitionsToTxn; nothing in the protocol that adds by writing, unless it is forced."""
+        producer_id, epoch = pair or self.pairs[who]
+        asked = {
+            "v3_and_below_transactional_id": self.name if name is None else name,
+            "v3_and_below_producer_id": producer_id,
+            "v3_and_below_producer_epoch": epoch,
+            "v3_and_below_topics": [{"name": topic or self.topic, "partitions": list(partitions)}],
+        }
+
+        def codes(found: Any) -> list[int]:
+            return [
+                one.partition_error_code
+                for each in found.results_by_topic_v3_and_below
+                for one in each.results_by_partition
+            ]
+
+        found = self.call(who, "add_partitions_to_txn", codes, **asked)
+        self.note(f"{who}: add {partitions}", sorted(codes(found)))
+
+    def begin(self, who: str, *partitions: int) -> None:
+        """Add the partitions where the protocol does, and write to each."""
+        if not self.moves_epoch:
+            self.add(who, *partitions)
+        for partition in partitions:
+            self.produce(who, partition)
+
+    def produce(
+        self,
+        who: str,
+        partition: int,
+        *,
+        pair: Pair | None = None,
+        sequence: int | None = None,
+        is_transactional: bool = True,
+        named: bool = True,
+    ) -> None:
+        """Two records; the sequence goes on unless it is given."""
+        self._note_begin(partition)
+        pair = pair or self.pairs[who]
+        following = self._sequences.get((pair, partition), 0)
+        first = following if sequence is None else sequence
+        batch = build_batch(
+            [(None, b"value", int(time.time() * 1000), ())] * 2,
+            producer_id=pair.producer_id,
+            producer_epoch=pair.epoch,
+            base_sequence=first,
+            is_transactional=is_transactional,
+        )
+        asked = {
+            "transactional_id": self.name if named else None,
+            "acks": -1,
+            "timeout_ms": 30_000,
+            "topic_data": [
+                {"name": self.topic, "partition_data": [{"index": partition, "records": bytes(batch)}]}
+            ],
+        }
+
+        def codes(found: Any) -> list[int]:
+            return [only(only(found.responses).partition_responses).error_code]
+
+        found = self.call(who, "produce", codes, **asked)
+        if codes(found) == [0]:
+            self._sequences[pair, partition] = first + 2
+        self.note(f"{who}: produce {partition}", codes(found))
+
+    def end(
+        self,
+        who: str,
+        *,
+        commits: bool,
+        pair: Pair | None = None,
+        name: str | None = None,
+        settles: bool = True,
+    ) -> Any:
+        producer_id, epoch = pair or self.pairs[who]
+        asked = {
+            "transactional_id": self.name if name is None else name,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "committed": commits,
+        }
+        found = self.call(who, "end_txn", lambda one: [one.error_code], **asked)
+        told = (found.error_code, self.named(found.producer_id), found.producer_epoch)
+        if not found.error_code and self.moves_epoch and pair is None:
+            self.pairs[who] = Pair(found.producer_id, found.producer_epoch)
+        self.note(f"{who}: {'commit' if commits else 'abort'}", told if self.moves_epoch else told[0])
+        if settles:
+            self.settle()
+        return found
+
+    def commit(self, who: str, **options: Any) -> Any:
+        return self.end(who, commits=True, **options)
+
+    def abort(self, who: str, **options: Any) -> Any:
+        return self.end(who, commits=False, **options)
+
+    def add_offsets(self, who: str, *, pair: Pair | None = None, group: str | None = None) -> None:
+        producer_id, epoch = pair or self.pairs[who]
+        asked = {
+            "transactional_id": self.name,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "group_id": self.name if group is None else group,
+        }
+        found = self.call(who, "add_offsets_to_txn", lambda one: [one.error_code], **asked)
+        self.note(f"{who}: add offsets", found.error_code)
+
+    def send_offset(
+        self, who: str, offset: int, *, pair: Pair | None = None, group: str | None = None, **fields: Any
+    ) -> None:
+        """TxnOffsetCommit for partition 0."""
+        producer_id, epoch = pair or self.pairs[who]
+        one = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        asked = {
+            "transactional_id": self.name,
+            "group_id": self.name if group is None else group,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "topics": [{"name": self.topic, "partitions": [one]}],
+            **fields,
+        }
+
+        def codes(found: Any) -> list[int]:
+            return [only(only(found.topics).partitions).error_code]
+
+        found = self.call(who, "txn_offset_commit", codes, **asked)
+        self.note(f"{who}: offset {offset}", codes(found))
+
+    def fetch_offset(self, *, stable: bool) -> None:
+        """Of partition 0. What is stable is known when its marker is there: asked again until it is."""
+        wanted = [{"name": self.topic, "partition_indexes": [0]}]
+        group = {"group_id": self.name, "topics": wanted}
+        found = eventually(
+            lambda: only(
+                self.client("admin").call("offset_fetch", 8, groups=[group], require_stable=stable).groups
+            ),
+            lambda one: not BEGINS & {one.error_code},
+            PATIENCE_S,
+        )
+        if found.error_code:
+            self.note("admin: offsets", found.error_code)
+        else:
+            one = only(only(found.topics).partitions)
+            self.note("admin: offset", (one.error_code, one.committed_offset))
+
+    def describe(self, *names: str) -> list[Any]:
+        found = self._described(*names)
+        self.note(
+            "admin: describe",
+            [
+                (
+                    one.error_code,
+                    one.transaction_state,
+                    one.transaction_timeout_ms,
+                    one.transaction_start_time_ms > 0,
+                    self.named(one.producer_id) if not one.error_code else "",
+                    one.producer_epoch,
+                    sorted((topic.topic, sorted(topic.partitions)) for topic in one.topics),
+                )
+                for one in found
+            ],
+        )
+        return found
+
+    def _described(self, *names: str) -> list[Any]:
+        return eventually(
+            lambda: self.client("admin").call(
+                "describe_transactions", 0, transactional_ids=list(names or [self.name])
+            ),
+            lambda found: not BEGINS & {one.error_code for one in found.transaction_states},
+            PATIENCE_S,
+        ).transaction_states
+
+    def settle(self) -> None:
+        """All markers are written."""
+        found = eventually(
+            self._described,
+            lambda found: (
+                only(found).error_code != 0 or only(found).transaction_state in AT_REST | {"Ongoing"}
+            ),
+            PATIENCE_S,
+        )
+        assert not only(found).transaction_state.startswith("Prepare"), found
+
+    def list_own(self, version: int = 2, **filters: Any) -> None:
+        """Of the listed those of this session."""
+        asked = {"state_filters": [], "producer_id_filters": [], **filters}
+        found = eventually(
+            lambda: self.client("admin").call("list_transactions", version, **asked),
+            lambda one: one.error_code not in BEGINS,
+            PATIENCE_S,
+        )
+        listed = [
+            (one.transactional_id, self.named(one.producer_id), one.transaction_state)
+            for one in found.transaction_states
+            if one.transactional_id.startswith(self.name)
+        ]
+        self.note("admin: list", (found.error_code, sorted(found.unknown_state_filters), sorted(listed)))
+
+    def producers(self, partition: int) -> None:
+        """Those of this session that a partition knows, and whether they have a transaction open."""
+        topics = [{"name": self.topic, "partition_indexes": [partition]}]
+        found = only(
+            only(self.client("admin").call("describe_producers", 0, topics=topics).topics).partitions
+        )
+        own = [
+            (
+                self.named(one.producer_id),
+                one.producer_epoch,
+                one.last_sequence,
+                one.coordinator_epoch,
+                one.current_txn_start_offset >= 0,
+            )
+            for one in found.active_producers
+            if one.producer_id in self._names
+        ]
+        self.note("admin: producers", (found.error_code, sorted(own)))
+
+    def write_marker(
+        self,
+        partition: int,
+        pair: Pair,
+        *,
+        commits: bool,
+        version: int = 1,
+        coordinator_epoch: int = 0,
+        **fields: Any,
+    ) -> None:
+        """As an administrator ends what hangs."""
+        self._note_begin(partition)
+        marker = {
+            "producer_id": pair.producer_id,
+            "producer_epoch": pair.epoch,
+            "transaction_result": commits,
+            "coordinator_epoch": coordinator_epoch,
+            "topics": [{"name": self.topic, "partition_indexes": [partition]}],
+            **fields,
+        }
+        found = self.client("admin").call("write_txn_markers", version, markers=[marker])
+        codes = [
+            one.error_code for each in found.markers for topic in each.topics for one in topic.partitions
+        ]
+        self.note(f"admin: marker {partition}", codes)
+
+    # ---- what was logged ---------------------------------------------------------------------------
+
+    def _note_begin(self, partition: int) -> None:
+        if partition not in self._begins:
+            wanted = [{"partition_index": partition, "timestamp": -1}]
+            found = self.client("admin").call(
+                "list_offsets", 5, replica_id=-1, topics=[{"name": self.topic, "partitions": wanted}]
+            )
+            one = only(only(found.topics).partitions)
+            if not one.error_code:
+                self._begins[partition] = one.offset
+
+    def logged(self) -> list[Any]:
+        """The states of the id, and the batches of its producers in each partition that was written to."""
+        states = [self._state(one) for one in self._states()]
+        return [states, *((partition, self._batches(partition)) for partition in sorted(self._begins))]
+
+    def _states(self) -> Iterator[Transaction | None]:
+        partition = partition_for(self.name, TRANSACTIONS_PARTITIONS)
+        for batch in self._read(TRANSACTIONS_TOPIC, partition, 0):
+            for record in iterate_records(batch):
+                if decode_key(record.key or b"") == self.name:
+                    yield None if record.value is None else decode_value(self.name, record.value)
+
+    def _state(self, one: Transaction | None) -> Any:
+        if one is None:
+            return None
+        return (
+            one.state.value,
+            self.named(one.producer_id),
+            one.producer_epoch,
+            self.named(one.previous_producer_id),
+            self.named(one.next_producer_id),
+            one.next_producer_epoch,
+            one.timeout_ms,
+            sorted((each.topic, each.partition) for each in one.partitions),
+            one.start_ms > 0,
+            one.client_version,
+        )
+
+    def _batches(self, partition: int) -> list[Any]:
+        found = []
+        for batch in self._read(self.topic, partition, self._begins[partition]):
+            header = next(iterate_headers(batch))[1]
+            if header.producer_id not in self._names:
+                continue
+            marker = marker_of_batch(batch) if header.is_control else None
+            what = (
+                header.base_sequence
+                if marker is None
+                else (marker.control_type.name, marker.coordinator_epoch)
+            )
+            found.append(
+                (self.named(header.producer_id), header.producer_epoch, header.is_transactional, what)
+            )
+        return found
+
+    def _read(self, topic: str, partition: int, offset: int) -> Iterator[bytes]:
+        """All batches from an offset on."""
+        while True:
+            one = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+            answer = self.client("admin").call(
+                "fetch",
+                FETCH_VERSION,
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=1 << 20,
+                isolation_level=0,
+                session_epoch=-1,
+                topics=[{"topic": topic, "partitions": [one]}],
+            )
+            found = only(only(answer.responses).partitions)
+            assert found.error_code == 0, found
+            content = bytes(found.records or b"")
+            if not content:
+                return
+            for position, header in iterate_headers(content):
+                offset = header.next_offset
+                yield content[position : position + header.size_bytes]
+
+
+# ---- the sessions ------------------------------------------------------------------------------------------
+
+SESSIONS: list[tuple[Script, tuple[str, ...]]] = []
+
+
+def session(*ages: str) -> Callable[[Script], Script]:
+    """Enter a session, for these ages or for all."""
+
+    def enter(script: Script) -> Script:
+        SESSIONS.append((script, ages or EVERY_AGE))
+        return script
+
+    return enter
+
+
+@session()
+def commits_and_aborts(s: TxnSession) -> None:
+    s.init("a")
+    for ends in (s.commit, s.abort, s.abort, s.commit):
+        s.begin("a", 0, 1)
+        s.describe()
+        s.producers(0)
+        ends("a")
+        s.describe()
+        s.producers(0)
+
+
+@session()
+def ends_are_asked_twice(s: TxnSession) -> None:
+    s.init("a")
+    for commits in (True, False):
+        before = s.pairs["a"]
+        s.begin("a", 0)
+        s.end("a", commits=commits)
+        s.end("a", commits=commits, pair=before)
+        if commits or not s.moves_epoch:  # else see `a_commit_comes_after_the_abort`
+            s.end("a", commits=not commits, pair=before)
+
+
+@session()
+def nothing_is_ended(s: TxnSession) -> None:
+    s.init("a")
+    s.commit("a")
+    s.abort("a")
+    s.describe()
+    s.begin("a", 0)
+    s.commit("a")
+    s.abort("a")
+    s.abort("a")
+    s.describe()
+
+
+@session()
+def a_successor_fences(s: TxnSession) -> None:
+    s.init("old")
+    s.begin("old", 0, 1)
+    s.init("new")
+    s.add("old", 2)
+    s.produce("old", 0)
+    s.produce("old", 2)
+    s.send_offset("old", 5)
+    s.add_offsets("old")
+    s.commit("old")
+    s.abort("old")
+    s.begin("new", 0)
+    s.produce("old", 0)
+    s.commit("old")
+    s.commit("new")
+    s.producers(0)
+
+
+@session()
+def pairs_that_are_not_theirs(s: TxnSession) -> None:
+    s.init("a")
+    for is_open in (False, True):
+        if is_open:
+            s.begin("a", 0)
+        pair = s.pairs["a"]
+        for wrong in (pair.moved(1), pair.moved(-1), Pair(pair.producer_id + 1_000_000, pair.epoch)):
+            s.add("a", 1, pair=wrong)
+            s.add_offsets("a", pair=wrong)
+            s.produce("a", 1, pair=wrong)
+            s.send_offset("a", 1, pair=wrong)
+            s.commit("a", pair=wrong, settles=False)
+            s.abort("a", pair=wrong, settles=False)
+        s.describe()
+    s.commit("a")
+    s.add("a", 0, name=f"{s.name}-unknown")
+    s.commit("a", name=f"{s.name}-unknown", settles=False)
+    s.add("a", 0, name="")
+    s.commit("a", name="", settles=False)
+    s.describe(f"{s.name}-unknown", "", s.name)
+
+
+@session("middle", "new", "v2")
+def producers_resume(s: TxnSession) -> None:
+    s.init("a")
+    first = s.pairs["a"]
+    s.init("a", expected=first)
+    s.init("a", expected=first)  # a retry
+    s.init("a", expected=first.moved(5))
+    s.init("a", expected=Pair(first.producer_id + 1_000_000, 0))
+    s.begin("a", 0)
+    s.init("a", expected=s.pairs["a"])  # aborts what is open
+    s.init("a")
+    s.begin("a", 0)
+    s.commit("a")
+    s.init("a", expected=s.pairs["a"])
+    s.init("a", expected=first)
+    s.begin("a", 0)
+    s.abort("a")
+
+
+@session()
+def what_init_refuses(s: TxnSession) -> None:
+    for timeout_ms in (0, -1, 900_000, 900_001, 2**31 - 1):
+        s.init("a", transaction_timeout_ms=timeout_ms)
+    s.init("a", transactional_id="")
+    s.describe()
+
+
+@session("middle", "new")
+def half_a_pair_is_refused(s: TxnSession) -> None:
+    s.init("a", expected=Pair(-1, 3))
+    s.init("a", expected=Pair(3, -1))
+
+
+@session()
+def offsets_wait_for_the_end(s: TxnSession) -> None:
+    s.init("a")
+    for number, ends in enumerate((s.commit, s.abort, s.commit)):
+        if not s.moves_epoch:
+            s.add_offsets("a")
+        s.send_offset("a", 10 + number)
+        s.fetch_offset(stable=True)
+        s.fetch_offset(stable=False)
+        s.describe()
+        ends("a")
+        s.fetch_offset(stable=True)
+
+
+@session()
+def offsets_that_are_refused(s: TxnSession) -> None:
+    s.init("a")
+    if not s.moves_epoch:
+        s.send_offset("a", 1)  # never added
+        s.add_offsets("a")
+    if s.age in ("middle", "new", "v2"):
+        s.send_offset("a", 1, generation_id_or_member_epoch=3, member_id="nobody")
+        s.send_offset("a", 1, generation_id_or_member_epoch=-1, member_id="nobody")
+    s.send_offset(
+        "a",
+        1,
+        topics=[
+            {
+                "name": s.topic,
+                "partitions": [
+                    {"partition_index": 0, "committed_offset": 1, "committed_metadata": "x" * 5_000}
+                ],
+            }
+        ],
+    )
+    s.send_offset(
+        "a",
+        1,
+        topics=[
+            {
+                "name": "no such topic",
+                "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}],
+            }
+        ],
+    )
+    s.send_offset("a", 1)
+    s.abort("a")
+    s.fetch_offset(stable=True)
+
+
+@session("old", "middle", "new")
+def partitions_that_are_unknown(s: TxnSession) -> None:
+    s.init("a")
+    s.add("a", 0, 99)
+    s.add("a", 0, topic=f"{s.topic}-unknown")
+    s.describe()
+    s.add("a", 0, 1)
+    s.add("a", 1)
+    s.add("a", 2)
+    s.describe()
+    s.commit("a")
+
+
+@session("old", "middle", "new")
+def batches_that_are_in_no_transaction(s: TxnSession) -> None:
+    s.init("a")
+    s.produce("a", 0)
+    s.add("a", 1)
+    s.produce("a", 0)
+    s.produce("a", 1, named=False)
+    s.produce("a", 1)
+    s.produce("a", 1, is_transactional=False)
+    s.commit("a")
+    s.produce("a", 1)
+    s.add("a", 1)
+    s.produce("a", 1)
+    s.produce("a", 1, sequence=50)
+    s.abort("a")
+
+
+@session("v2")
+def sequences_begin_anew(s: TxnSession) -> None:
+    s.init("a")
+    s.produce("a", 0, sequence=4)
+    s.produce("a", 0)
+    s.produce("a", 0, sequence=9)
+    s.produce("a", 0, sequence=0)  # sent before
+    before = s.pairs["a"]
+    s.commit("a")
+    s.produce("a", 0, pair=before, sequence=2)
+    s.produce("a", 0)
+    s.produce("a", 1, is_transactional=False)
+    s.abort("a")
+
+
+@session("new", "v2")
+def transactions_are_listed(s: TxnSession) -> None:
+    s.init("a")
+    s.list_own()
+    s.begin("a", 0)
+    s.list_own()
+    s.list_own(state_filters=["Ongoing"])
+    s.list_own(state_filters=["CompleteCommit", "Nonsense", "ongoing"])
+    s.list_own(producer_id_filters=[s.pairs["a"].producer_id])
+    s.list_own(producer_id_filters=[2**40])
+    s.list_own(duration_filter=3_600_000)
+    s.list_own(duration_filter=0)
+    s.list_own(transactional_id_pattern=s.name[:-2] + "..")
+    s.list_own(transactional_id_pattern=s.name[:-2])
+    s.list_own(transactional_id_pattern="(")
+    s.commit("a")
+    s.list_own(version=0, state_filters=["CompleteCommit"])
+
+
+@session("new", "v2")
+def administrators_write_markers(s: TxnSession) -> None:
+    s.init("a")
+    s.begin("a", 0)
+    pair = s.pairs["a"]
+    s.write_marker(0, pair.moved(-1), commits=False)
+    s.write_marker(0, pair, commits=False, coordinator_epoch=100)
+    s.producers(0)
+    s.write_marker(0, pair, commits=False, coordinator_epoch=99)
+    s.write_marker(0, pair, commits=False, coordinator_epoch=100)
+    s.produce("a", 0)
+    s.write_marker(2, pair, commits=True, version=2, transaction_version=2)
+    s.write_marker(2, pair.moved(1), commits=True, version=2, transaction_version=0)
+    s.write_marker(99, pair, commits=True)
+
+
+@session("new")
+def a_client_changes_its_protocol(s: TxnSession) -> None:
+    """Begun by the old, ended by the new, and the other way round; one session with two ages."""
+    s.init("a")
+    s.begin("a", 0)
+    s.age = "v2"
+    s.commit("a")
+    s.begin("a", 0)
+    s.age = "new"
+    s.commit("a")
+    s.begin("a", 0)
+    s.abort("a")
+    s.age = "v2"
+    s.abort("a")
+    s.begin("a", 1)
+    s.age = "new"
+    s.init("a")
+    s.describe()
+
+
+# ---- where we differ ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What a session ends with, on Ottla and on Apache Kafka."""
+
+    script: Script
+    ours: Any
+    theirs: Any
+
+
+def a_commit_comes_after_the_abort(s: TxnSession) -> None:
+    """KAFKA-20785: of the coordinator's abort, or of the client's own."""
+    s.init("a")
+    before = s.pairs["a"]
+    s.begin("a", 0)
+    s.abort("a")
+    s.commit("a", pair=before)
+
+
+def a_zombie_expects_an_epoch_of_long_ago(s: TxnSession) -> None:
+    """It must not end the transaction of its successor."""
+    s.init("zombie")
+    s.init("living")
+    s.begin("living", 0)
+    s.init("zombie", expected=s.pairs["zombie"])
+    s.commit("living")
+
+
+def a_marker_comes_twice(s: TxnSession) -> None:
+    s.init("a")
+    for _ in range(2):
+        s.write_marker(2, s.pairs["a"], commits=True, version=2, transaction_version=2)
+    s.note("log", s.logged()[1])
+
+
+def a_copy_of_an_earlier_batch_comes_late(s: TxnSession) -> None:
+    """The batch after it must not be taken for one that overtook it."""
+    s.init("a")
+    s.begin("a", 0)
+    s.commit("a")
+    s.add("a", 0)
+    s.produce("a", 0, sequence=0)
+    s.produce("a", 0, sequence=2)
+
+
+DIFFERENCES: Final = [
+    Difference(script=a_commit_comes_after_the_abort, ours=(90, "-1", -1), theirs=(48, "-1", -1)),
+    Difference(script=a_zombie_expects_an_epoch_of_long_ago, ours=(0, "p0", 2), theirs=(48, "-1", -1)),
+    Difference(
+        script=a_marker_comes_twice,
+        ours=(2, [("p0", 0, True, ("COMMIT", 0))]),
+        theirs=(2, [("p0", 0, True, ("COMMIT", 0))] * 2),
+    ),
+    Difference(script=a_copy_of_an_earlier_batch_comes_late, ours=[0], theirs=[45]),
+]
