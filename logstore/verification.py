@@ -111,8 +111,8 @@ class Verifications:
         if is_client:
             assert guard is not None
             has_history = entry is not None and bool(entry.batches)
-            # A producer that the log knows has a next sequence. There the lowest may be that of a late copy of
-            # a batch long since written, which would keep all that follow from the log.
+            # Of a producer that it knows the log knows what is next. The lowest may then be a late copy's
+            # of a batch long since written, which would keep all that follow from the log.
             is_overtaken = entry is None and sequence > guard.lowest_sequence
             if is_overtaken or (guard.bumps_epoch and sequence and not has_history):
                 raise KafkaError(
