@@ -5,7 +5,7 @@ about many: `verify_only` asks before the first records of a client that announc
 partition is added for a client that does not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
@@ -14,7 +14,8 @@ from groupcoord.transactions.transaction_results import VerifyPartitionsResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
-from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_context import Aside, RequestContext
+from node.runtime.turns import Steps, in_turns
 from node.runtime.txn_runtime import Make
 from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -23,7 +24,6 @@ from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
 )
 
 if TYPE_CHECKING:
@@ -33,44 +33,62 @@ FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_BATCH_VERSION = 4
 
 Topics = Sequence[AddPartitionsToTxnTopic]
+CodeOf = Callable[[TopicPartition], ErrorCode]
 
 
 def handle(broker: "Broker", context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
-    version = context.api_version
-    if version >= FIRST_BATCH_VERSION:
-        return _handle_batch(broker, request.transactions)
-    topics = request.v3_and_below_topics
-    unknown = _unknown_partitions(broker.metadata.image, topics)
-    if unknown:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_refused(topics, unknown))
-    one = AddPartitionsToTxnTransaction(
-        transactional_id=request.v3_and_below_transactional_id,
-        producer_id=request.v3_and_below_producer_id,
-        producer_epoch=request.v3_and_below_producer_epoch,
-        topics=topics,
-    )
+    steps = _ask_for_many if context.api_version >= FIRST_BATCH_VERSION else _ask_for_one
+    return in_turns(steps(broker, context, request), is_large=context.is_large)
 
-    def build(answer: Any) -> AddPartitionsToTxnResponse:
-        code = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
+
+# ---- of clients --------------------------------------------------------------------------------------------
+
+
+def _ask_for_one(broker: "Broker", context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[Any]:
+    version, topics = context.api_version, request.v3_and_below_topics
+    transactional_id = request.v3_and_below_transactional_id
+    producer = ProducerPair(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    partitions, unknown = yield from _look_up(broker.metadata.image, topics)
+
+    def answer(code_of: CodeOf) -> Any:
+        def make() -> AddPartitionsToTxnResponse:
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_partition(topics, code_of))
+
+        return Aside(make) if context.is_large else make()
+
+    def build(outcome: Any) -> Any:
+        code = outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE
         if code is ErrorCode.PRODUCER_FENCED and version < FIRST_FENCED_VERSION:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_alike(topics, code))
+        return answer(lambda each: code)
 
-    return broker.txns.ask(one.transactional_id, _make(one, CLIENT_V1, may_wait=True), build)
+    if unknown:
+        return answer(_refusal(unknown))
+    make = _add(transactional_id, producer, partitions, CLIENT_V1, may_wait=True)
+    return broker.txns.ask(transactional_id, make, build)
 
 
-def _handle_batch(broker: "Broker", transactions: Sequence[AddPartitionsToTxnTransaction]) -> Any:
-    image = broker.metadata.image
+# ---- of leaders --------------------------------------------------------------------------------------------
+
+
+def _ask_for_many(
+    broker: "Broker", context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Steps[Any]:
+    transactions = request.transactions
     # By the place in the request: a transaction may be in it twice.
-    refused: dict[int, list[AddPartitionsToTxnTopicResult]] = {}
+    refused: dict[int, set[TopicPartition]] = {}
     asked: list[tuple[str, Make]] = []
     for place, one in enumerate(transactions):
-        unknown = _unknown_partitions(image, one.topics)
+        partitions, unknown = yield from _look_up(broker.metadata.image, one.topics)
+        producer = ProducerPair(one.producer_id, one.producer_epoch)
         if unknown:
-            refused[place] = _refused(one.topics, unknown)
+            refused[place] = unknown
+        elif one.verify_only:
+            asked.append((one.transactional_id, _verify(one.transactional_id, producer, partitions)))
         else:
             # Nobody waits here for markers: that would keep the answers to all others.
-            asked.append((one.transactional_id, _make(one, CLIENT_V2, may_wait=False)))
+            make = _add(one.transactional_id, producer, partitions, CLIENT_V2, may_wait=False)
+            asked.append((one.transactional_id, make))
 
     def build(answers: Sequence[Any]) -> AddPartitionsToTxnResponse:
         left = iter(answers)
@@ -78,7 +96,9 @@ def _handle_batch(broker: "Broker", transactions: Sequence[AddPartitionsToTxnTra
             results_by_transaction=[
                 AddPartitionsToTxnResult(
                     transactional_id=one.transactional_id,
-                    topic_results=refused[place] if place in refused else _results(one, next(left)),
+                    topic_results=_by_partition(
+                        one.topics, _refusal(refused[place]) if place in refused else _codes(next(left))
+                    ),
                 )
                 for place, one in enumerate(transactions)
             ]
@@ -87,18 +107,50 @@ def _handle_batch(broker: "Broker", transactions: Sequence[AddPartitionsToTxnTra
     return broker.txns.ask_each(asked, build)
 
 
-def _make(one: AddPartitionsToTxnTransaction, client_version: int, *, may_wait: bool) -> Make:
-    producer = ProducerPair(one.producer_id, one.producer_epoch)
-    partitions = frozenset(
-        TopicPartition(topic.name, index) for topic in one.topics for index in topic.partitions
+def _codes(answer: Any) -> CodeOf:
+    if isinstance(answer, VerifyPartitionsResult):
+        return answer.errors.__getitem__
+    code = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
+    return lambda each: code
+
+
+# ---- of both -----------------------------------------------------------------------------------------------
+
+
+def _look_up(image: MetadataImage, topics: Topics) -> Steps[tuple[set[TopicPartition], set[TopicPartition]]]:
+    """The partitions that are named, and those of them that there are not."""
+    partitions: set[TopicPartition] = set()
+    unknown: set[TopicPartition] = set()
+    for topic in topics:
+        known = image.topics.by_name.get(topic.name)
+        count = 0 if known is None else len(known.partitions)
+        for index in topic.partitions:
+            partition = TopicPartition(topic.name, index)
+            partitions.add(partition)
+            if not 0 <= index < count:
+                unknown.add(partition)
+            yield
+    return partitions, unknown
+
+
+def _refusal(unknown: set[TopicPartition]) -> CodeOf:
+    """One partition that there is not, and none is added."""
+    return lambda each: (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
     )
-    if one.verify_only:
-        return lambda token: VerifyPartitions(
-            token=token, transactional_id=one.transactional_id, producer=producer, partitions=partitions
-        )
+
+
+def _add(
+    transactional_id: str,
+    producer: ProducerPair,
+    partitions: set[TopicPartition],
+    client_version: int,
+    *,
+    may_wait: bool,
+) -> Make:
     return lambda token: AddPartitions(
         token=token,
-        transactional_id=one.transactional_id,
+        transactional_id=transactional_id,
         producer=producer,
         partitions=partitions,
         client_version=client_version,
@@ -106,39 +158,13 @@ def _make(one: AddPartitionsToTxnTransaction, client_version: int, *, may_wait: 
     )
 
 
-def _unknown_partitions(image: MetadataImage, topics: Topics) -> set[TopicPartition]:
-    by_name = image.topics.by_name
-    return {
-        TopicPartition(topic.name, index)
-        for topic in topics
-        for index in topic.partitions
-        if topic.name not in by_name or not 0 <= index < len(by_name[topic.name].partitions)
-    }
-
-
-def _refused(topics: Topics, unknown: set[TopicPartition]) -> list[AddPartitionsToTxnTopicResult]:
-    """One partition that there is not, and none is added."""
-    return _by_partition(
-        topics,
-        lambda each: (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-        ),
+def _verify(transactional_id: str, producer: ProducerPair, partitions: set[TopicPartition]) -> Make:
+    return lambda token: VerifyPartitions(
+        token=token, transactional_id=transactional_id, producer=producer, partitions=partitions
     )
 
 
-def _results(one: AddPartitionsToTxnTransaction, answer: Any) -> list[AddPartitionsToTxnTopicResult]:
-    if isinstance(answer, KafkaError):
-        return _alike(one.topics, answer.code)
-    if isinstance(answer, VerifyPartitionsResult):
-        return _by_partition(one.topics, answer.errors.__getitem__)
-    return _alike(one.topics, ErrorCode.NONE)
-
-
-def _alike(topics: Topics, code: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:
-    return _by_partition(topics, lambda each: code)
-
-
-def _by_partition(topics: Topics, code_of: Any) -> list[AddPartitionsToTxnTopicResult]:
+def _by_partition(topics: Topics, code_of: CodeOf) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,

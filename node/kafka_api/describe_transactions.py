@@ -7,6 +7,7 @@ from groupcoord.transactions.transaction_commands import DescribeTransactions
 from groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import listed
 from node.runtime.txn_runtime import Make
 from node.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 
-def handle(broker: "Broker", context: RequestContext, request: DescribeTransactionsRequest) -> Any:
+async def handle(broker: "Broker", context: RequestContext, request: DescribeTransactionsRequest) -> Any:
     ids = request.transactional_ids
+    asked = await listed(((each, _make(each)) for each in ids), is_large=context.is_large)
 
     def build(answers: Sequence[DescribeTransactionsResult | KafkaError]) -> DescribeTransactionsResponse:
         return DescribeTransactionsResponse(
@@ -32,7 +34,7 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeTransacti
             ]
         )
 
-    return broker.txns.ask_each([(each, _make(each)) for each in ids], build)
+    return broker.txns.ask_each(asked, build)
 
 
 def _make(transactional_id: str) -> Make:

@@ -244,28 +244,31 @@ class CoordinatorShards(Generic[S, C, A]):
 
     def submit_each(
         self,
-        places: Sequence[tuple[int, Make[C]]],
+        places: Sequence[tuple[int | str, Make[C]]],
         build: Build[A],
         wrap: Callable[[list[Any]], Any] | None = None,
     ) -> Any:
-        """Several commands, each to the shard of a partition; `build` gets the answers in the order of the
-        commands. Very many of them take turns with the loop, a coroutine then, which ends with what `wrap`
-        says in the place of `build`.
+        """Several commands, each to the shard of a partition or of a key; `build` gets the answers in the
+        order of the commands. Very many of them take turns with the loop, a coroutine then, which ends with
+        what `wrap` says in the place of `build`.
         """
         if len(places) > MAX_COMMANDS_PER_TURN:
             return self.submit_in_turns(places, build if wrap is None else wrap, MAX_COMMANDS_PER_TURN)
-        return self._join([self.submit(*place) for place in places], build)
+        return self._join([self.submit(self._index_of(at), make) for at, make in places], build)
 
     async def submit_in_turns(
-        self, places: Sequence[tuple[int, Make[C]]], build: Build[A], per_turn: int
+        self, places: Sequence[tuple[int | str, Make[C]]], build: Build[A], per_turn: int
     ) -> Any:
         """The same, so many in each turn of the loop."""
         outcomes = []
-        for count, place in enumerate(places, 1):
-            outcomes.append(self.submit(*place))
+        for count, (at, make) in enumerate(places, 1):
+            outcomes.append(self.submit(self._index_of(at), make))
             if count % per_turn == 0:
                 await asyncio.sleep(0)
         return self._join(outcomes, build)
+
+    def _index_of(self, place: int | str) -> int:
+        return self.partition_for(place) if isinstance(place, str) else place
 
     def answered(self, token: Token, answer: A | KafkaError) -> None:
         """What shards give their answers to."""

@@ -262,8 +262,7 @@ class GroupRuntime:
         commands. Very many of them take turns with the loop: a coroutine then; and a `build` that looks at
         nothing but the answers may be called beside it.
         """
-        places = [(self.partition_for(group_id), make) for group_id, make in asked]
-        return self._router.submit_each(places, build, partial(_aside, build) if builds_aside else None)
+        return self._router.submit_each(asked, build, partial(_aside, build) if builds_aside else None)
 
     def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very

@@ -123,8 +123,7 @@ class TxnRuntime:
         """Several commands, each to the shard of its id; `build` gets the answers in the order of the
         commands, and looks at nothing but them. Very many take turns with the loop.
         """
-        places = [(self.partition_for(transactional_id), make) for transactional_id, make in asked]
-        return self._router.submit_each(places, build, partial(_aside, build))
+        return self._router.submit_each(asked, build, partial(_aside, build))
 
     def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very

@@ -40,10 +40,18 @@ FENCED, EPOCH = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
 NONE = ErrorCode.NONE
 
 
-async def call(node: TxnNode, api: ModuleType, version: int, request: Any, *, connection: int = 1) -> Any:
+async def call(
+    node: TxnNode,
+    api: ModuleType,
+    version: int,
+    request: Any,
+    *,
+    connection: int = 1,
+    is_large: bool = False,
+) -> Any:
     """The response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
-    context = RequestContext(0, version, 1, "app", replace(CONNECTION, number=connection))
+    context = RequestContext(0, version, 1, "app", replace(CONNECTION, number=connection), is_large)
     answer = api.handle(node.broker, context, request)
     while isinstance(answer, Delayed | Aside) or inspect.isawaitable(answer):
         if isinstance(answer, Aside):
@@ -251,6 +259,34 @@ def test_leaders_ask_about_many_transactions_at_once(version: int) -> None:
     serving(story)
 
 
+def test_very_many_partitions_and_transactions_take_turns() -> None:
+    async def story(node: TxnNode) -> None:
+        pair = await pair_of(node)
+        many = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=pair.producer_id,
+            v3_and_below_producer_epoch=pair.producer_epoch,
+            v3_and_below_topics=topics(*([0, 1] * 1_000)),
+        )
+        answer = await call(node, add_partitions_to_txn, 3, many, is_large=True)
+        assert codes_of(answer.results_by_topic_v3_and_below) == [NONE] * 2_000
+        wrong = AddPartitionsToTxnRequest(v3_and_below_topics=topics(*([0, 9] * 1_000)))
+        answer = await call(node, add_partitions_to_txn, 3, wrong, is_large=True)
+        assert codes_of(answer.results_by_topic_v3_and_below) == [55, 3] * 1_000
+
+        one = AddPartitionsToTxnTransaction(
+            transactional_id="x", producer_id=pair.producer_id, producer_epoch=0, topics=topics(0)
+        )
+        batch = AddPartitionsToTxnRequest(transactions=[one] * 1_000)
+        answer = await call(node, add_partitions_to_txn, 5, batch, is_large=True)
+        assert [codes_of(each.topic_results) for each in answer.results_by_transaction] == [[0]] * 1_000
+        described = DescribeTransactionsRequest(transactional_ids=["x"] * 1_000)
+        answer = await call(node, describe_transactions, 0, described, is_large=True)
+        assert len(answer.transaction_states) == 1_000
+
+    serving(story)
+
+
 def test_a_leader_is_not_kept_waiting_for_markers_where_a_client_is() -> None:
     async def story(node: TxnNode) -> None:
         pair = await pair_of(node)
@@ -350,8 +386,6 @@ def test_transactions_are_described() -> None:
         assert [(each.topic, list(each.partitions)) for each in known.topics] == [("t", [0, 1])]
         assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert empty.error_code == ErrorCode.INVALID_REQUEST
-        many = DescribeTransactionsRequest(transactional_ids=["x"] * 1_000)
-        assert len((await call(node, describe_transactions, 0, many)).transaction_states) == 1_000
 
     serving(story)
 
