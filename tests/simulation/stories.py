@@ -127,16 +127,16 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
     world = simulation.world
     simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
     await asyncio.sleep(1)
-    leader, partition = await _leader_of(simulation)
+    leader, partition = await leader_of(simulation)
     next_id = next(one for one in partition.assignment.replicas if one != leader.node_id)
     late = world.nodes[next_id]  # who would lead next
     late.kill()
-    await _until(lambda: next_id not in partition.assignment.in_sync_replicas)
+    await until(lambda: next_id not in partition.assignment.in_sync_replicas)
     growing = _next_change_of_isr(leader, partition, with_node=next_id)
     late.start()
-    await _until(lambda: next_id in partition.assignment.in_sync_replicas)
+    await until(lambda: next_id in partition.assignment.in_sync_replicas)
     stop_fetching(late)
-    await _until(lambda: next_id not in partition.assignment.in_sync_replicas)
+    await until(lambda: next_id not in partition.assignment.in_sync_replicas)
     await asyncio.sleep(1)
 
     assert leader.broker is not None and leader.process is not None
@@ -153,7 +153,7 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
 async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None:
     """Its leader lost and regained the lead; what it acknowledged then is not cut for the one between."""
     world = simulation.world
-    leader, partition = await _leader_of(simulation)
+    leader, partition = await leader_of(simulation)
     first_id, second_id, last_id = (
         leader.node_id,
         *(one for one in partition.assignment.replicas if one != leader.node_id),
@@ -162,9 +162,9 @@ async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None
     await asyncio.sleep(1)
     last, second = world.nodes[last_id], world.nodes[second_id]
     news_of_last = _HeldNews(last)
-    await _have_lead(simulation, second_id)
+    await have_lead(simulation, second_id)
     news_of_second = _HeldNews(second)
-    await _have_lead(simulation, first_id)
+    await have_lead(simulation, first_id)
     await asyncio.sleep(10)
 
     news_of_last.tell_until(lambda one: one.leader == second_id)
@@ -183,7 +183,7 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
     world, history, client = simulation.world, simulation.history, simulation.admin_client
     simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
     await asyncio.sleep(1)
-    leader, _ = await _leader_of(simulation)
+    leader, _ = await leader_of(simulation)
     followers = [node for node in world.nodes if node is not leader]
     for follower in followers:
         stop_fetching(follower)
@@ -203,7 +203,7 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
     leader.kill()
     await deletion
 
-    await _until(lambda: any(one.is_leader for _, one in replicas_of(world, FIRST)))
+    await until(lambda: any(one.is_leader for _, one in replicas_of(world, FIRST)))
     for follower in followers:
         fetch_again(follower)
     leader.start()
@@ -215,7 +215,7 @@ async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answ
 ) -> None:
     """The follower has heard of one process of it only, and must not wait for the answer of that one."""
     world = simulation.world
-    leader, _ = await _leader_of(simulation)
+    leader, _ = await leader_of(simulation)
     follower = next(node for node in world.nodes if node is not leader)
     follower.kill()
     follower.start()
@@ -226,7 +226,7 @@ async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answ
     await asyncio.sleep(0.1)  # nobody has missed it when it is back
     leader.start()
     await simulation.wait_until_whole()
-    await _have_lead(simulation, leader.node_id)
+    await have_lead(simulation, leader.node_id)
     simulation.workload.add_producer("p", [FIRST], pause_s=0.05, max_records=5)
     await asyncio.sleep(1)
     await the_end(simulation)
@@ -239,10 +239,10 @@ async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulat
     controller_id = world.nodes[0].broker.metadata.controller_id
     pair = [node.node_id for node in world.nodes if node.node_id != controller_id]
     await world.spawn(simulation.admin, admin_requests.reassign(simulation.admin_client, FIRST, pair))
-    await _until(lambda: any(_are_in_sync(one, pair) for _, one in replicas_of(world, FIRST)))
+    await until(lambda: any(_are_in_sync(one, pair) for _, one in replicas_of(world, FIRST)))
     simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
     await asyncio.sleep(3)
-    leader, _ = await _leader_of(simulation)
+    leader, _ = await leader_of(simulation)
     follower = next(world.nodes[one] for one in pair if one != leader.node_id)
 
     leader.lose_power()
@@ -257,7 +257,7 @@ async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulat
 # ---- what stories do -----------------------------------------------------------------------------------
 
 
-async def _until(holds: Callable[[], bool]) -> None:
+async def until(holds: Callable[[], bool]) -> None:
     """Wait for it, for a minute at most."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + 60
@@ -267,9 +267,9 @@ async def _until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def _leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
+async def leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
     """Who leads the first partition, as the newest metadata say."""
-    await _until(lambda: any(one.is_leader for _, one in replicas_of(simulation.world, FIRST)))
+    await until(lambda: any(one.is_leader for _, one in replicas_of(simulation.world, FIRST)))
     found = [pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader]
     return max(found, key=lambda pair: pair[1].leader_epoch)
 
@@ -323,10 +323,10 @@ def _are_in_sync(partition: Partition, node_ids: Sequence[int]) -> bool:
     )
 
 
-async def _have_lead(simulation: Simulation, node_id: int) -> None:
+async def have_lead(simulation: Simulation, node_id: int) -> None:
     """Have this node preferred and elected as leader of the first partition, and wait until it leads."""
     client = simulation.admin_client
-    _, partition = await _leader_of(simulation)
+    _, partition = await leader_of(simulation)
     others = [one for one in partition.assignment.replicas if one != node_id]
 
     async def ask() -> None:
@@ -335,7 +335,7 @@ async def _have_lead(simulation: Simulation, node_id: int) -> None:
 
     await simulation.world.spawn(simulation.admin, ask())
     node = simulation.world.nodes[node_id]
-    await _until(lambda: any(one.is_leader for on, one in replicas_of(simulation.world, FIRST) if on is node))
+    await until(lambda: any(one.is_leader for on, one in replicas_of(simulation.world, FIRST) if on is node))
 
 
 class _HeldNews:

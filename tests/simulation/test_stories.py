@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation import group_stories, stories
+from tests.simulation import group_stories, marker_stories, stories, upgrade_stories
 from tests.simulation.simulation import Options, Simulation
 
 pytestmark = pytest.mark.slow
@@ -41,3 +41,18 @@ def test_groups_outlive_their_coordinator(story: stories.Story) -> None:
 
 def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
     Simulation(3, Options(nodes=4)).play(stories.a_broker_loses_its_disk)
+
+
+def test_an_older_cluster_learns_transactions() -> None:
+    for seed in SEEDS:
+        simulation = Simulation(seed, Options(settings=upgrade_stories.SETTINGS))
+        for node in simulation.world.nodes:
+            node.prepare = upgrade_stories.older
+        with upgrade_stories.founded_by_the_older_release():
+            simulation.play(upgrade_stories.nodes_are_replaced_one_by_one)
+
+
+@pytest.mark.parametrize("story", marker_stories.STORIES, ids=lambda story: story.__name__)
+def test_a_late_copy_of_a_marker_ends_nothing(story: stories.Story) -> None:
+    for seed in SEEDS:
+        Simulation(seed, Options(settings=marker_stories.SETTINGS)).play(story)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import zlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import copy_context
 from typing import Any, Final
 
@@ -47,6 +47,7 @@ class VirtualNode:
         self.is_stopping = False
         self.needs_restart = False  # its disk has failed, and it does not trust it any more
         self.exits: list[str] = []  # why its processes ended by themselves
+        self.prepare: Callable[[Broker], None] | None = None  # makes its processes those of another release
         self._stop: asyncio.Event | None = None
         self._life: asyncio.Task[None] | None = None
 
@@ -76,6 +77,8 @@ class VirtualNode:
             chance=chance,
             unique=chance.randbytes,
         )
+        if self.prepare is not None:
+            self.prepare(broker)
         try:
             await broker.start()
             self.is_serving = True

@@ -1,0 +1,161 @@
+"""Markers that come twice, the second time when the producer's next transaction is open in the same epoch, as
+older clients keep it. Whatever the copy says, that transaction ends as its producer says.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.net.peer_client import PeerClient
+from node.runtime.marker_sender import PURPOSE
+from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from tests.simulation.invariants import replicas_of
+from tests.simulation.simulation import Simulation
+from tests.simulation.stories import FIRST, Story, have_lead, leader_of, until
+from tests.simulation.txn_clients import V1, TxnClient
+from tests.simulation.upgrade_stories import SETTINGS as SETTINGS
+from tests.simulation.upgrade_stories import committed, producer_of
+from tests.simulation.world import VirtualNode
+
+T = TypeVar("T")
+
+
+class Line:
+    """What goes from coordinators to leaders; a copy of each request."""
+
+    def __init__(self) -> None:
+        self.copies: list[WriteTxnMarkersRequest] = []
+        self.loses_all = False
+
+    @contextmanager
+    def tapped(self) -> Iterator[None]:
+        request = PeerClient.request
+
+        async def tap(client: PeerClient, message: Any, *given: Any, **options: Any) -> Any:
+            if isinstance(message, WriteTxnMarkersRequest):
+                self.copies.append(message)
+                if self.loses_all:
+                    raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "given up")
+            return await request(client, message, *given, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PeerClient, "request", tap)
+            yield
+
+
+async def a_copy_reaches_the_leader_that_had_the_marker(simulation: Simulation) -> None:
+    producer, coordinator = await _producer_with_a_coordinator_elsewhere(simulation)
+    leader, _ = await leader_of(simulation)
+    line = Line()
+    with line.tapped():
+        await _as_client(simulation, _commit(producer, b"one"))
+        await _complete(simulation, producer)
+    copies = list(line.copies)
+    await _as_client(simulation, _begin(producer, b"two"))
+
+    await _come_late(simulation, coordinator, leader, copies)
+
+    await _as_client(simulation, producer.end(committed=False))
+    await _complete(simulation, producer)
+    assert copies and await _as_client(simulation, committed(simulation, FIRST)) == [b"one"]
+
+
+async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> None:
+    """It never heard of another request from that coordinator, so the number says nothing to it."""
+    producer, coordinator = await _producer_with_a_coordinator_elsewhere(simulation)
+    old, _ = await leader_of(simulation)
+    line = Line()
+    with line.tapped():
+        line.loses_all = True
+        await _as_client(simulation, _commit(producer, b"one"))
+        await until(lambda: bool(line.copies))
+        copies = list(line.copies)
+        # Where the coordinator is itself, no request is needed that could get lost.
+        await have_lead(simulation, coordinator.node_id)
+        await _complete(simulation, producer)
+    await have_lead(simulation, old.node_id)
+    await _as_client(simulation, _begin(producer, b"two"))
+
+    await _come_late(simulation, coordinator, old, copies)
+
+    await _as_client(simulation, producer.end(committed=False))
+    await _complete(simulation, producer)
+    assert await _as_client(simulation, committed(simulation, FIRST)) == [b"one"]
+
+
+STORIES: Final[list[Story]] = [
+    a_copy_reaches_the_leader_that_had_the_marker,
+    a_copy_reaches_a_leader_that_leads_again,
+]
+
+
+def _as_client(simulation: Simulation, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    return simulation.world.spawn(simulation.admin, work)
+
+
+async def _producer_with_a_coordinator_elsewhere(simulation: Simulation) -> tuple[TxnClient, VirtualNode]:
+    """A producer of the old protocol whose coordinator is not the leader of the first partition."""
+    leader, _ = await leader_of(simulation)
+    for number in range(100):
+        producer = producer_of(simulation, f"x{number}", V1)
+        await _as_client(simulation, producer.init())
+        coordinator = _coordinator_of(simulation, producer)
+        if coordinator is not leader:
+            return producer, coordinator
+    raise AssertionError("one node coordinates all ids")
+
+
+def _coordinator_of(simulation: Simulation, producer: TxnClient) -> VirtualNode:
+    broker = next(node.broker for node in simulation.world.nodes if node.broker is not None)
+    index = broker.txns.partition_for(producer.transactional_id)
+    states = TopicPartition(TRANSACTIONS_TOPIC, index)
+    return next(node for node, replica in replicas_of(simulation.world, states) if replica.is_leader)
+
+
+async def _begin(producer: TxnClient, value: bytes) -> None:
+    await producer.add_partitions([FIRST])
+    await producer.produce(FIRST, [value])
+
+
+async def _commit(producer: TxnClient, value: bytes) -> None:
+    await _begin(producer, value)
+    await producer.end(committed=True)
+
+
+async def _complete(simulation: Simulation, producer: TxnClient) -> None:
+    """Wait until all partitions have their marker, and the coordinator knows it."""
+
+    def is_complete() -> bool:
+        broker = _coordinator_of(simulation, producer).broker
+        assert broker is not None
+        shard = broker.txns.shards.get(broker.txns.partition_for(producer.transactional_id))
+        if shard is None or shard.coordinator is None:
+            return False
+        t = shard.coordinator.shard.transactions[producer.transactional_id]
+        return t.state.name.startswith("COMPLETE")
+
+    await until(is_complete)
+
+
+async def _come_late(
+    simulation: Simulation,
+    coordinator: VirtualNode,
+    leader: VirtualNode,
+    copies: list[WriteTxnMarkersRequest],
+) -> None:
+    """What the coordinator sent arrives at the leader once more, from where it was sent."""
+    broker = coordinator.broker
+    assert broker is not None and coordinator.process is not None
+
+    async def deliver() -> None:
+        peer = await broker.peers.client(leader.node_id, PURPOSE)
+        for copy in copies:
+            await peer.request(copy, WriteTxnMarkersResponse)
+
+    await simulation.world.spawn(coordinator.process, deliver())

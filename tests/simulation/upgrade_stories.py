@@ -1,0 +1,190 @@
+"""Nodes of an older release, which knows no transactions, are replaced one by one by those of this one."""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import FetchIsolation
+from logstore.record import iterate_records
+from logstore.record_batch import iterate_headers
+from logstore.topic_partition import TopicPartition
+from metadata_raft import feature_control
+from metadata_raft.cluster_features import SUPPORTED_FEATURES, TRANSACTION_VERSION
+from metadata_raft.commands import UpgradeType
+from node.broker import Broker
+from node.wire.api_keys import ApiKey
+from node.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from tests.simulation.invariants import replicas_of
+from tests.simulation.sim_client import SimClient
+from tests.simulation.simulation import Simulation
+from tests.simulation.txn_clients import V1, V2, Protocol, TxnClient, read
+from tests.simulation.world import VirtualNode
+
+OLDER_FEATURES: Final = {
+    name: levels for name, levels in SUPPORTED_FEATURES.items() if name != TRANSACTION_VERSION
+}
+NOT_SERVED_BEFORE: Final = {
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.TXN_OFFSET_COMMIT,
+}
+T = TypeVar("T")
+
+STATE_PARTITIONS: Final = 2
+SETTINGS: Final = {"transaction.state.log.num.partitions": str(STATE_PARTITIONS)}
+NEWEST: Final = SUPPORTED_FEATURES[TRANSACTION_VERSION][1]
+
+
+@contextmanager
+def founded_by_the_older_release() -> Iterator[None]:
+    """A cluster that begins within has no level of the feature."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feature_control, "SUPPORTED_FEATURES", OLDER_FEATURES)
+        yield
+
+
+def older(broker: Broker) -> None:
+    """Make it a node of that release."""
+    broker.supported_features = OLDER_FEATURES
+    broker.served_apis = {
+        api: versions for api, versions in broker.served_apis.items() if api not in NOT_SERVED_BEFORE
+    }
+
+
+async def nodes_are_replaced_one_by_one(simulation: Simulation) -> None:
+    """The feature can be raised when all know it, transactions go on meanwhile, and no older node returns."""
+    world, first = simulation.world, simulation.partitions[0]
+
+    def ask(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        return world.spawn(simulation.admin, work)
+
+    early = ask(_whatever_it_takes(simulation, "early", first))
+    for node in world.nodes:
+        assert await ask(_raise_level(simulation, 1)) is ErrorCode.INVALID_UPDATE_VERSION
+        await asyncio.wait([node.stop()])
+        node.prepare = None
+        node.start()
+        await simulation.wait_until_whole()
+    await early
+
+    await ask(_transaction(simulation, "of old", first, V1))
+    assert _versions(simulation) == {0}
+    assert await ask(_raise_level(simulation, NEWEST)) is ErrorCode.NONE
+    await simulation.wait_until_whole()
+    await ask(_transaction(simulation, "of now", first, V2))
+    assert _versions(simulation) == {0, 1}
+    assert await ask(committed(simulation, first)) == [b"early", b"of old", b"of now"]
+
+    await _comes_back_as_an_older_one(world.nodes[1])
+    world.nodes[1].prepare = None
+    world.nodes[1].start()
+    await simulation.wait_until_whole()
+
+
+async def _comes_back_as_an_older_one(node: VirtualNode) -> None:
+    await asyncio.wait([node.stop()])
+    node.prepare = older
+    node.start()
+    while not node.exits:
+        await asyncio.sleep(0.1)
+    assert f"does not support finalized version {NEWEST} of {TRANSACTION_VERSION}" in node.exits[0]
+
+
+async def _raise_level(simulation: Simulation, level: int) -> ErrorCode:
+    update = FeatureUpdateKey(
+        feature=TRANSACTION_VERSION, max_version_level=level, upgrade_type=UpgradeType.UPGRADE
+    )
+    request = UpdateFeaturesRequest(timeout_ms=5_000, feature_updates=[update])
+    while True:
+        try:
+            answer = await simulation.admin_client.ask(
+                simulation.admin_client.any_endpoint(), request, UpdateFeaturesResponse
+            )
+        except KafkaError:
+            await asyncio.sleep(0.1)
+            continue
+        if answer.error_code in (ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION):
+            return ErrorCode(answer.error_code)
+        await asyncio.sleep(0.1)
+
+
+def producer_of(simulation: Simulation, name: str, protocol: Protocol) -> TxnClient:
+    chance = random.Random(f"{name} {simulation.world.seed}")
+    bootstrap = [(node.host.name, 9092) for node in simulation.world.nodes]
+    return TxnClient(
+        SimClient(bootstrap, chance),
+        chance,
+        name,
+        protocol=protocol,
+        timeout_ms=60_000,
+        now_ms=simulation.world.nodes[0].clock.now_ms,
+        trace=simulation.world.trace,
+    )
+
+
+async def _transaction(
+    simulation: Simulation, name: str, partition: TopicPartition, protocol: Protocol
+) -> None:
+    producer = producer_of(simulation, name, protocol)
+    await producer.init()
+    if protocol.adds_partitions:
+        await producer.add_partitions([partition])
+    await producer.produce(partition, [name.encode()])
+    await producer.end(committed=True)
+
+
+async def _whatever_it_takes(simulation: Simulation, name: str, partition: TopicPartition) -> None:
+    """A client that begins anew when a node does not know what it is asked."""
+    while True:
+        try:
+            await _transaction(simulation, name, partition, V1)
+            return
+        except KafkaError:
+            await asyncio.sleep(0.5)
+
+
+def _versions(simulation: Simulation) -> set[int]:
+    """Of the values in the leaders' logs of transactions."""
+    found: set[int] = set()
+    for index in range(STATE_PARTITIONS):
+        for _, replica in replicas_of(simulation.world, TopicPartition(TRANSACTIONS_TOPIC, index)):
+            if not replica.is_leader:
+                continue
+            log = replica.log
+            if log.log_end_offset == 0:
+                continue
+            piece = log.read(0, 1 << 30, isolation=FetchIsolation.LOG_END, minimum_one_batch=True).slice
+            content = piece.read()
+            for position, header in iterate_headers(content):
+                for record in iterate_records(content[position : position + header.size_bytes]):
+                    assert record.value is not None
+                    found.add(int.from_bytes(record.value[:2], "big"))
+    return found
+
+
+async def committed(simulation: Simulation, partition: TopicPartition) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    offset = 0
+    while True:
+        try:
+            portion = await read(simulation.admin_client, partition, offset, committed=True)
+        except KafkaError:
+            simulation.admin_client.forget_leader(partition)
+            await asyncio.sleep(0.1)
+            continue
+        values += [record.value for record in portion.records]
+        if portion.next_offset >= portion.high_watermark:
+            return values
+        offset = portion.next_offset
