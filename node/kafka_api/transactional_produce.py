@@ -7,7 +7,7 @@ waits for the coordinator as a whole, as in Apache Kafka, so that what a produce
 import struct
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT
@@ -37,14 +37,35 @@ _UNREACHABLE: Final = (
 )
 
 
-class _Part(NamedTuple):
+class _Part:
     """One partition of the request, and what it needs before it is appended to."""
 
-    topic: str | None
-    partition_index: int
-    records: Buffer | None
-    guard: Guard | None = None  # to append with, once the coordinator has said yes
-    refused: KafkaError | None = None
+    __slots__ = ("asked", "guard", "index", "producer", "records", "refused", "topic")
+
+    def __init__(self, topic: str | None, index: int, records: Buffer | None) -> None:
+        self.topic = topic
+        self.index = index
+        self.records = records
+        self.producer = _producer_of(records)  # where the batch belongs to a transaction
+        self.guard: Guard | None = None  # to append with
+        self.asked: TopicPartition | None = None  # once the coordinator has said yes to this
+        self.refused: KafkaError | None = None
+
+    def prepare(self, append: "Append", *, bumps_epoch: bool, is_asked: bool) -> None:
+        """Find out whether the coordinator has to be asked, or why not."""
+        assert self.producer is not None
+        try:
+            guard = append.partition_to_write(self.topic, self.index).begin_verification(
+                *self.producer, bumps_epoch=bumps_epoch, now_ms=append.now_ms
+            )
+        except KafkaError as error:
+            self.refused = error
+            return
+        if guard is None:
+            return
+        assert self.topic is not None
+        self.guard = guard if is_asked else NOT_VERIFIED
+        self.asked = TopicPartition(self.topic, self.index) if is_asked else None
 
 
 def handle(broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
@@ -55,36 +76,28 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest, a
 def _steps(
     broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append"
 ) -> Steps[Any]:
-    transactional_id, version = request.transactional_id, context.api_version
+    transactional_id = request.transactional_id
     assert transactional_id is not None
-    producers = {
-        producer[:2]
-        for topic in request.topic_data
-        for data in topic.partition_data
-        if (producer := _producer_of(data.records)) is not None
-    }
-    mixed: KafkaError | None = None
-    if len(producers) > 1:
-        mixed = KafkaError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
-        )
-    adds = version >= FIRST_VERSION_THAT_ADDS
-    is_asked = adds or broker.config.transaction_partition_verification_enable
-    parts: list[list[_Part]] = []
-    asked: list[TopicPartition] = []
+    rows: list[list[_Part]] = []
     for topic in request.topic_data:
         name = append.name_of(topic)
-        row: list[_Part] = []
-        for data in topic.partition_data:
-            part = _Part(name, data.index, data.records, refused=mixed)
-            if mixed is None and name is not None and (producer := _producer_of(data.records)) is not None:
-                part = _prepared(append, part, producer, bumps_epoch=adds, is_asked=is_asked)
-                if part.guard is not None and part.guard is not NOT_VERIFIED:
-                    asked.append(TopicPartition(name, data.index))
-            row.append(part)
+        rows.append([_Part(name, data.index, data.records) for data in topic.partition_data])
+    parts = [part for row in rows for part in row if part.producer is not None]
+    producers = {part.producer[:2] for part in parts if part.producer is not None}
+    adds = context.api_version >= FIRST_VERSION_THAT_ADDS
+    if len(producers) > 1:
+        for part in (part for row in rows for part in row):
+            part.refused = KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "Transactional records contained more than one producer ID",
+            )
+    else:
+        is_asked = adds or broker.config.transaction_partition_verification_enable
+        for part in parts:
+            part.prepare(append, bumps_epoch=adds, is_asked=is_asked)
             yield
-        parts.append(row)
-    go_on = partial(_appended, context, request, append, parts)
+    asked = [part.asked for part in parts if part.asked is not None]
+    go_on = partial(_appended, context, request, append, rows)
     if not asked:
         return in_turns(go_on({}), is_large=context.is_large)
     ((producer_id, producer_epoch),) = producers
@@ -92,38 +105,25 @@ def _steps(
     return Delayed(codes, lambda codes: in_turns(go_on(codes), is_large=context.is_large))
 
 
-def _prepared(
-    append: "Append", part: _Part, producer: tuple[int, int, int], *, bumps_epoch: bool, is_asked: bool
-) -> _Part:
-    """The same with the guard that is needed, if one is, or with the reason why there is nothing to ask."""
-    assert part.topic is not None
-    try:
-        guard = append.partition_to_write(part.topic, part.partition_index).begin_verification(
-            *producer, bumps_epoch=bumps_epoch, now_ms=append.now_ms
-        )
-    except KafkaError as error:
-        return part._replace(refused=error)
-    return part._replace(guard=guard if is_asked or guard is None else NOT_VERIFIED)
-
-
 def _appended(
     context: RequestContext,
     request: ProduceRequest,
     append: "Append",
-    parts: Sequence[Sequence[_Part]],
+    rows: Sequence[Sequence[_Part]],
     codes: Codes,
 ) -> Steps[Any]:
     """The coordinator has answered, or there was nothing to ask."""
     responses: list[TopicProduceResponse] = []
-    for topic, row in zip(request.topic_data, parts, strict=True):
+    for topic, row in zip(request.topic_data, rows, strict=True):
         answers: list[PartitionProduceResponse] = []
-        for name, index, records, guard, refused in row:
-            if refused is None and guard is not None and guard is not NOT_VERIFIED and name is not None:
-                refused = refusal(codes[TopicPartition(name, index)], context.api_version)
+        for part in row:
+            refused = part.refused
+            if part.asked is not None:
+                refused = refusal(codes[part.asked], context.api_version)
             if refused is None:
-                answers.append(append.partition(name, index, records, guard))
+                answers.append(append.partition(part.topic, part.index, part.records, part.guard))
             else:
-                answers.append(append.failed(name, index, refused))
+                answers.append(append.failed(part.topic, part.index, refused))
             yield
         if answers:
             responses.append(
