@@ -212,6 +212,7 @@ class Segment:
             self._file.truncate(self.size_bytes)
         self.offset_index.release()
         self.time_index.release()
+        self.transaction_index.release()
         self._file = None
         self._forget_recent(self.base_offset)
 

@@ -3,11 +3,13 @@ committed.
 
 A row is 34 bytes, big-endian: i16 version (0), i64 producer id, i64 first offset, i64 last offset (the
 marker's) and i64 last stable offset after it. Most segments have no aborted transaction and no such file.
-Rows are written as the markers arrive; after a crash the index of the active segment is rebuilt.
+Rows are written as the markers arrive; after a crash the index of the active segment is rebuilt. What was
+asked for is kept in memory as long as it is little: a segment may have a million rows.
 """
 
 import struct
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import islice, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +20,11 @@ from logstore.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0
+# Of one segment: 220 bytes each. To read one from the file costs 0.3 us more.
+MAX_ROWS_IN_MEMORY: Final = 10_000
+_ROWS_PER_READ: Final = 256
+_LAST_OFFSET_FIELD: Final = struct.Struct(">q")
+_LAST_OFFSET_AT: Final = 18  # in a row
 
 
 class AbortedTransaction(NamedTuple):
@@ -33,59 +40,114 @@ _LAST_OFFSET = attrgetter("last_offset")
 
 
 class TransactionIndex:
-    """The rows of one segment; read from the file when first asked for."""
+    """The rows of one segment, in the order of their last offsets."""
 
-    __slots__ = ("_disk", "_rows", "path")
+    __slots__ = ("_count", "_disk", "_last_offset", "_open_file", "_rows", "path")
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self.path = path
-        self._rows: list[AbortedTransaction] | None = None
+        self._count: int | None = None  # of rows; None: nobody has looked yet
+        self._rows: list[AbortedTransaction] | None = None  # None: in the file only
+        self._last_offset = -1  # of the last row that was appended here
+        self._open_file: DiskFile | None = None  # of an index that grows
 
     def reset(self) -> None:
         """Start with no rows."""
-        self._rows = []
+        self.create()
         self._disk.remove(self.path)
 
     def create(self) -> None:
         """Say that this is a new segment: there is no file yet, and no need to look for one."""
-        self._rows = []
+        self._count, self._rows, self._last_offset, self._open_file = 0, [], -1, None
+
+    def release(self) -> None:
+        """The segment is complete: keep no file open."""
+        self._open_file = None
+
+    @property
+    def rows_count(self) -> int:
+        """How many rows there are; CORRUPT_MESSAGE when the file cannot be one of ours."""
+        if self._count is None:
+            size = self._disk.file_size(self.path) if self._disk.exists(self.path) else 0
+            if size % ROW.size:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"{self.path}: {size} is no multiple of {ROW.size}."
+                )
+            self._count = size // ROW.size
+            if self._count <= MAX_ROWS_IN_MEMORY:
+                self._rows = list(self._rows_in_file(0))
+        return self._count
 
     @property
     def rows(self) -> list[AbortedTransaction]:
-        """All rows, in the order of their last offsets; CORRUPT_MESSAGE when the file cannot be one of
-        ours.
-        """
-        if self._rows is None:
-            content = self._disk.read_file(self.path) if self._disk.exists(self.path) else b""
-            if len(content) % ROW.size:
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"{self.path}: {len(content)} is no multiple of {ROW.size}."
-                )
-            rows = list(ROW.iter_unpack(content))
-            if any(row[0] > VERSION for row in rows):
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has a row of an unknown version.")
-            self._rows = [AbortedTransaction(*row[1:]) for row in rows]
-        return self._rows
+        """All rows; CORRUPT_MESSAGE when the file cannot be one of ours."""
+        return list(self._rows_from(0))
+
+    def _rows_from(self, number: int) -> Iterator[AbortedTransaction]:
+        count = self.rows_count
+        if self._rows is not None:
+            return islice(self._rows, number, count)
+        return self._rows_in_file(number)
+
+    def _rows_in_file(self, number: int) -> Iterator[AbortedTransaction]:
+        count = self._count or 0
+        while number < count:
+            stop = min(count, number + _ROWS_PER_READ)
+            for row in ROW.iter_unpack(self._read(number, stop)):
+                if row[0] > VERSION:
+                    raise KafkaError(
+                        ErrorCode.CORRUPT_MESSAGE, f"{self.path} has a row of an unknown version."
+                    )
+                yield AbortedTransaction._make(row[1:])
+            number = stop
+
+    def _read(self, number: int, stop: int) -> bytes:
+        size_bytes = (stop - number) * ROW.size
+        content = self._disk.open_to_read(self.path).read_at(number * ROW.size, size_bytes)
+        if len(content) != size_bytes:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no row {stop - 1}.")
+        return content
+
+    def _last_offset_in_file(self, number: int) -> int:
+        last_offset: int
+        (last_offset,) = _LAST_OFFSET_FIELD.unpack_from(self._read(number, number + 1), _LAST_OFFSET_AT)
+        return last_offset
+
+    def _first_ending_at(self, offset: int) -> int:
+        """The number of the first row whose last offset is `offset` or a later one."""
+        count = self.rows_count
+        if self._rows is not None:
+            return bisect_left(self._rows, offset, key=_LAST_OFFSET)
+        return bisect_left(range(count), offset, key=self._last_offset_in_file)
 
     def append(self, transaction: AbortedTransaction) -> None:
         """Add a row; last offsets must grow."""
-        rows = self.rows
-        assert not rows or rows[-1].last_offset < transaction.last_offset, (rows[-1], transaction)
-        self._file().write_at(ROW.size * len(rows), (ROW.pack(VERSION, *transaction),))
-        rows.append(transaction)
+        count = self.rows_count
+        if count and self._last_offset < 0:
+            self._last_offset = self._last_offset_in_file(count - 1)
+        assert self._last_offset < transaction.last_offset, (self._last_offset, transaction)
+        self._file().write_at(ROW.size * count, (ROW.pack(VERSION, *transaction),))
+        self._count, self._last_offset = count + 1, transaction.last_offset
+        if count >= MAX_ROWS_IN_MEMORY:
+            self._rows = None
+        elif self._rows is not None:
+            self._rows.append(transaction)
 
     def _file(self) -> DiskFile:
-        return self._disk.open(self.path, create=True)
+        if self._open_file is None:
+            self._open_file = self._disk.open(self.path, create=True)
+        return self._open_file
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """The rows that overlap [start_offset, end_offset), and whether later segments cannot hold more of
         them.
         """
         found: list[AbortedTransaction] = []
-        rows = self.rows
+        if not self.rows_count:
+            return found, False
         # What ended before the start is passed over at once: its last stable offset is below the end too.
-        for row in islice(rows, bisect_left(rows, start_offset, key=_LAST_OFFSET), None):
+        for row in self._rows_from(self._first_ending_at(start_offset)):
             if row.first_offset < end_offset:
                 found.append(row)
             if row.last_stable_offset >= end_offset:
@@ -94,29 +156,30 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drop the transactions whose marker stands at or above `offset`."""
-        rows = self.rows
-        keep = bisect_left(rows, offset, key=_LAST_OFFSET)
-        if keep < len(rows):
+        keep = self._first_ending_at(offset)
+        if keep < self.rows_count:
             self._file().truncate(keep * ROW.size)
-            del rows[keep:]
+            self._count, self._last_offset = keep, -1
+            if self._rows is not None:
+                del self._rows[keep:]
 
     def sync(self) -> None:
         """Make the rows durable, with the file's name."""
-        if self._rows or (self._rows is None and self._disk.exists(self.path)):
-            self._file().sync()
+        if self._count or (self._count is None and self._disk.exists(self.path)):
+            self._disk.open(self.path).sync()
             self._disk.sync_directory(self.path.parent)
 
     def problem(self, base_offset: int) -> str | None:
         """What is wrong with the file; None when nothing is."""
         try:
-            rows = self.rows
+            early = [row for row in self._rows_from(0) if row.last_offset < base_offset]
         except KafkaError as error:
             return error.detail
-        early = [row for row in rows if row.last_offset < base_offset]
         return f"its row {early[0]} lies before the segment" if early else None
 
     def check_invariants(self) -> None:
         """Assert the order of the rows."""
         rows = self.rows
+        assert rows == list(self._rows_in_file(0)), rows
         assert all(one.last_offset < other.last_offset for one, other in pairwise(rows))
         assert all(row.first_offset <= row.last_offset for row in rows), rows

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from logstore import transaction_index
 from logstore.disk import MemoryDisk
 from logstore.transaction_index import AbortedTransaction, TransactionIndex
 
@@ -12,8 +13,10 @@ PATH = Path("/data/t-0/00000000000000000000.txnindex")
 ROWS = [AbortedTransaction(7, 0, 10, 5), AbortedTransaction(8, 5, 13, 14), AbortedTransaction(7, 20, 33, 34)]
 
 
-@pytest.fixture
-def index() -> TransactionIndex:
+@pytest.fixture(params=[0, 1, 2, 10])
+def index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TransactionIndex:
+    """With room for so many rows in memory."""
+    monkeypatch.setattr(transaction_index, "MAX_ROWS_IN_MEMORY", request.param)
     disk = MemoryDisk()
     disk.make_directory(PATH.parent)
     index = TransactionIndex(disk, PATH)
@@ -39,6 +42,9 @@ def test_transactions_that_overlap_a_range(
     index: TransactionIndex, start: int, end: int, found: list[int], is_complete: bool
 ) -> None:
     assert index.collect(start, end) == ([ROWS[number] for number in found], is_complete)
+    index.release()
+    reopened = TransactionIndex(index._disk, PATH)
+    assert index.collect(start, end) == reopened.collect(start, end) == index.collect(start, end)
 
 
 def test_the_file_has_kafkas_rows(index: TransactionIndex) -> None:
@@ -53,8 +59,26 @@ def test_truncation_drops_transactions_whose_marker_goes(
     index: TransactionIndex, offset: int, left: int
 ) -> None:
     index.truncate_to(offset)
+    index.check_invariants()
 
     assert TransactionIndex(index._disk, PATH).rows == ROWS[:left]
+    for row in ROWS[left:]:
+        index.append(row)
+        index.check_invariants()
+    assert TransactionIndex(index._disk, PATH).rows == ROWS
+
+
+def test_what_was_found_on_the_disk_grows_on(index: TransactionIndex) -> None:
+    found = TransactionIndex(index._disk, PATH)
+    last = AbortedTransaction(9, 34, 40, 41)
+
+    found.append(last)
+
+    found.check_invariants()
+    assert TransactionIndex(index._disk, PATH).rows == [*ROWS, last]
+    assert found.collect(34, 41) == ([last], True)
+    with pytest.raises(AssertionError):
+        TransactionIndex(index._disk, PATH).append(last)
 
 
 @pytest.mark.parametrize("content", [bytes(33), struct.pack(">hqqqq", 1, 0, 0, 0, 0)])
