@@ -139,7 +139,9 @@ def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
     if not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
         return None
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)
-    return (producer_id, producer_epoch, base_sequence) if producer_id >= 0 else None
+    # Without a sequence it is refused, and must not be the lowest one that asks.
+    is_whole = producer_id >= 0 and base_sequence >= 0
+    return (producer_id, producer_epoch, base_sequence) if is_whole else None
 
 
 def refusal(code: ErrorCode, version: int) -> KafkaError | None:

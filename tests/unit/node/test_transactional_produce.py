@@ -347,6 +347,20 @@ def test_acks_all_waits_for_the_coordinator_and_then_for_the_replicas() -> None:
     play(story())
 
 
+def test_a_batch_without_a_sequence_is_refused_and_keeps_no_other_from_the_log() -> None:
+    async def story() -> None:
+        world = World()
+        good = world.send(request((0, transactional())), 12)
+        bad = await answered(world.send(request((0, transactional(-1))), 12))
+        world.say(NONE)
+
+        assert codes_of(bad) == [ErrorCode.INVALID_RECORD]
+        assert codes_of(await answered(good)) == [0]
+        assert len(world.asked) == 1
+
+    play(story())
+
+
 def test_bytes_that_are_no_batch_are_refused_as_ever() -> None:
     async def story() -> None:
         world = World()
