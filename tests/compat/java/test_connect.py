@@ -19,6 +19,7 @@ from tests.compat.topics import new_topic, read_committed
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 CONNECT = "org.apache.kafka:connect-runtime:4.3.1"
 NUMBERS, BATCH = 150, 3
+# A worker that starts reads the offsets to their end, and so waits for what the last one left open.
 WORKER = """
 group.id={group}
 bootstrap.servers={bootstrap}
@@ -37,6 +38,7 @@ status.storage.partitions=1
 session.timeout.ms=6000
 heartbeat.interval.ms=1000
 scheduled.rebalance.max.delay.ms=0
+producer.transaction.timeout.ms=5000
 plugin.discovery=service_load
 """
 

@@ -17,7 +17,7 @@ from tests.compat.topics import new_topic, read_committed
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 STREAMS = "org.apache.kafka:kafka-streams:4.3.1"
 PATIENT_S = 120.0
-KEYS, KILLS, RECORDS_A_LIFE = 5, 3, 300
+KEYS, KILLS, RECORDS_A_LIFE = 5, 2, 300
 
 
 def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
