@@ -138,6 +138,16 @@ def test_the_coordinator_is_found_and_its_topic_made(version: int) -> None:
     play(story)
 
 
+def test_there_is_no_coordinator_while_nobody_that_can_be_reached_leads() -> None:
+    async def story(node: TxnNode) -> None:
+        node.host(leader_epoch=1, leader=2)
+        request = FindCoordinatorRequest(coordinator_keys=["x"], key_type=1)
+        (found,) = (await call(node, find_coordinator, 6, request)).coordinators
+        assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+    serving(story)
+
+
 # ---- InitProducerId ------------------------------------------------------------------------------------
 
 
