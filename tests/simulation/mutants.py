@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any, Final
 
 import pytest
@@ -29,13 +30,15 @@ from metadata_raft.partition_change import Reassignment
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import PartitionChangeRecord
+from node.kafka_api import write_txn_markers
 from node.replica.follower_fetcher import FollowerFetcher
 from node.replica.follower_state import FollowedPartition
 from node.replica.isr import InSyncReplicas
-from node.replica.partition import Partition
+from node.replica.partition import NO_EPOCH, Partition
 from node.runtime.coordinator_log import CoordinatorLog
+from node.runtime.marker_writer import MarkerWriter
 from node.wire.messages.fetch import FetchPartition
-from tests.simulation import stories
+from tests.simulation import marker_stories, stories
 from tests.simulation.raft import fuzz, schedules
 from tests.simulation.raft import mutants as raft_mutants
 from tests.simulation.simulation import Options, Simulation, run_seed
@@ -385,3 +388,13 @@ def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
     patch.setattr(
         CoordinatorLog, "answer_when_committed", lambda log, token, answer: log._answer(token, answer)
     )
+
+
+@story_mutant(marker_stories.a_copy_reaches_the_leader_that_had_the_marker)
+def a_leader_forgets_what_it_had_from_a_peer(patch: Patch) -> None:
+    patch.setattr(MarkerWriter, "is_late", lambda *_: False)
+
+
+@story_mutant(marker_stories.a_copy_reaches_a_leader_that_leads_again)
+def markers_are_for_whoever_leads(patch: Patch) -> None:
+    patch.setattr(write_txn_markers, "_epochs", lambda _: repeat(NO_EPOCH))
