@@ -10,7 +10,7 @@ leader epoch than its own.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -21,19 +21,26 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage, PartitionImage
 from node.kafka_api.request_context import Delayed
 from node.net.peer_client import PeerClient
-from node.runtime.marker_writer import PEER_WAIT_MS, MarkedPartition, Marker, MarkerWriter
+from node.runtime.marker_messages import (
+    Answers,
+    MarkedPartition,
+    Marker,
+    answers_of,
+    from_response,
+    to_wire,
+)
+from node.runtime.marker_writer import PEER_WAIT_MS, MarkerWriter
 from node.runtime.turns import take_turns
 from node.wire.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 
 PURPOSE: Final = "markers"
-# Of one request: some 200 kB, and 10 to 20 ms of its leader.
+# Of one request: so many that its leader reads it and carries it out in one turn of its loop, some 10 ms.
+# What is sent again, after the connection was given up, must not come between.
 MAX_MARKERS: Final = 1_000
-MAX_PARTITIONS: Final = 5_000
+MAX_PARTITIONS: Final = 1_000
 # Until a leader that could not write a marker is asked again, and at most.
 FIRST_PAUSE_MS: Final = 20
 MAX_PAUSE_MS: Final = 500
@@ -63,7 +70,6 @@ _AGAIN: Final = frozenset(
 )
 
 Key: TypeAlias = tuple[int, str]  # partition of __transaction_state, transactional id
-Answers: TypeAlias = Mapping[tuple[int, TopicPartition], ErrorCode]  # of (producer id, partition)
 
 log = logging.getLogger(__name__)
 
@@ -261,27 +267,18 @@ class MarkerSender:
         peer = await self._connect(line.leader, PURPOSE)
         line.number += 1
         request = WriteTxnMarkersRequest(
-            markers=[_to_wire(marker) for marker in markers],
+            markers=[to_wire(marker) for marker in markers],
             sender_epoch=self._broker_epoch(),
             number=line.number,
         )
         response = await peer.request(request, WriteTxnMarkersResponse, timeout_s=self._timeout_ms() / 1000)
-        return {
-            (marker.producer_id, TopicPartition(topic.name, one.partition_index)): _code(one.error_code)
-            for marker in response.markers
-            for topic in marker.topics
-            for one in topic.partitions
-        }
+        return from_response(response)
 
     async def _write_here(self, markers: Sequence[Marker]) -> Answers:
         codes = await take_turns(self._writer.write(markers, PEER_WAIT_MS))
         if isinstance(codes, Delayed):
             codes = codes.answer(await codes.future)
-        return {
-            (marker.producer_id, TopicPartition(named.topic, named.partition)): code
-            for marker, of_marker in zip(markers, codes, strict=True)
-            for named, code in zip(marker.partitions, of_marker, strict=True)
-        }
+        return answers_of(markers, codes)
 
     def _marker(self, sent: _Sent, partitions: Iterable[TopicPartition]) -> Marker:
         topics, job = self._image().topics, sent.job
@@ -394,35 +391,6 @@ def _take_out(part: dict[_Sent, set[TopicPartition]], sent: _Sent, gone: set[Top
     part[sent] = part[sent] - gone
     if not part[sent]:
         del part[sent]
-
-
-def _code(number: int) -> ErrorCode:
-    """A node of a later release may know more errors."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def _to_wire(marker: Marker) -> WritableTxnMarker:
-    by_topic: dict[str, list[MarkedPartition]] = {}
-    for one in marker.partitions:
-        by_topic.setdefault(one.topic, []).append(one)
-    return WritableTxnMarker(
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        transaction_result=marker.is_commit,
-        coordinator_epoch=marker.coordinator_epoch,
-        transaction_version=marker.transaction_version,
-        topics=[
-            WritableTxnMarkerTopic(
-                name=name,
-                partition_indexes=[one.partition for one in named],
-                leader_epochs=[one.leader_epoch for one in named],
-            )
-            for name, named in by_topic.items()
-        ],
-    )
 
 
 def _short(sent: _Sent) -> str:

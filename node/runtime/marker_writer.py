@@ -5,7 +5,7 @@ coordinator has the transaction's offsets.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from groupcoord.group_records import OFFSETS_TOPIC
 from logstore.errors import ErrorCode, KafkaError
@@ -14,9 +14,10 @@ from logstore.record import ControlType, EndTransactionMarker
 from node.clock import Clock
 from node.kafka_api.request_context import Delayed
 from node.replica.delayed_produce import Place, later_of
-from node.replica.partition import NO_EPOCH, Partition
+from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.group_runtime import GroupRuntime
+from node.runtime.marker_messages import Codes, MarkedPartition, Marker
 from node.runtime.turns import Steps
 
 # A peer is told after this time what is not committed yet, and comes again: its other markers must not wait
@@ -24,32 +25,11 @@ from node.runtime.turns import Steps
 PEER_WAIT_MS: Final = 1_000
 
 
-class MarkedPartition(NamedTuple):
-    """One partition of a transaction."""
-
-    topic: str
-    partition: int
-    leader_epoch: int = NO_EPOCH  # in which the coordinator knows its leader, if it says so
-
-
-class Marker(NamedTuple):
-    """How a transaction ended."""
-
-    producer_id: int
-    producer_epoch: int
-    is_commit: bool
-    coordinator_epoch: int
-    transaction_version: int
-    partitions: Sequence[MarkedPartition]
-
-
 _COORDINATOR_AWAY: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
-
-Codes: TypeAlias = list[list[ErrorCode]]  # of each marker, of each of its partitions
 
 
 class MarkerWriter:

@@ -30,11 +30,11 @@ from metadata_raft.partition_change import Reassignment
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import PartitionChangeRecord
-from node.kafka_api import write_txn_markers
 from node.replica.follower_fetcher import FollowerFetcher
 from node.replica.follower_state import FollowedPartition
 from node.replica.isr import InSyncReplicas
 from node.replica.partition import NO_EPOCH, Partition
+from node.runtime import marker_messages
 from node.runtime.coordinator_log import CoordinatorLog
 from node.runtime.marker_writer import MarkerWriter
 from node.wire.messages.fetch import FetchPartition
@@ -397,4 +397,4 @@ def a_leader_forgets_what_it_had_from_a_peer(patch: Patch) -> None:
 
 @story_mutant(marker_stories.a_copy_reaches_a_leader_that_leads_again)
 def markers_are_for_whoever_leads(patch: Patch) -> None:
-    patch.setattr(write_txn_markers, "_epochs", lambda _: repeat(NO_EPOCH))
+    patch.setattr(marker_messages, "_epochs", lambda _: repeat(NO_EPOCH))

@@ -19,7 +19,7 @@ from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
 from node.config import parse_config
 from node.kafka_api import write_txn_markers
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import Aside, Delayed, RequestContext
 from node.net.peer_client import PeerClient
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.marker_sender import MarkerSender
@@ -89,6 +89,8 @@ class MarkerNode(ReplicaWorld):
         while not isinstance(answer, WriteTxnMarkersResponse):
             if isinstance(answer, Delayed):
                 answer = answer.answer(await answer.future)
+            elif isinstance(answer, Aside):
+                answer = answer.make()
             else:
                 answer = await answer
         return answer

@@ -6,7 +6,9 @@ import pytest
 
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
+from logstore.schema_compiler import decoder, encoder
 from logstore.topic_partition import TopicPartition
+from node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
 from node.runtime import marker_sender
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.marker_world import Markers, marker
@@ -89,6 +91,22 @@ def test_a_request_has_so_many_partitions_and_no_more(
 
     assert [partitions(request) for _, request in markers.requests] == [3, 3]
     assert all(markers.nodes[2].markers("wide", index) for index in range(5))
+
+
+def test_the_largest_request_is_carried_out_in_one_turn_of_the_leader(markers: Markers) -> None:
+    """Else another one could overtake it half-way."""
+
+    async def story() -> None:
+        for number in range(marker_sender.MAX_MARKERS):
+            markers.send(0, f"x{number}", [U0], producer_id=number)
+        await markers.until(lambda: not markers.sender.left)
+
+    markers.play(story)
+
+    ((_, request),) = markers.requests
+    body = b"".join(map(bytes, encoder(WriteTxnMarkersRequest, 2)(request, bytearray())))
+    read, _ = decoder(WriteTxnMarkersRequest, 2)(body, 0, SMALL_REQUEST_ELEMENTS)
+    assert len(read.markers) == marker_sender.MAX_MARKERS == marker_sender.MAX_PARTITIONS
 
 
 def test_what_comes_while_a_request_is_under_way_goes_with_the_next_one(markers: Markers) -> None:
