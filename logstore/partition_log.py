@@ -843,6 +843,7 @@ class PartitionLog:
         self._epochs.clear()
         self._snapshots.clear()
         self._producers.clear(offset)
+        self._verifications.clear()
         self._files.begin(offset, self.config, now_ms=now_ms)
         self.log_start_offset = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)

@@ -149,6 +149,10 @@ class Verifications:
         if guard is not None and not (guard.bumps_epoch and guard.producer_epoch == producer_epoch):
             del self._guards[producer_id]
 
+    def clear(self) -> None:
+        """The log begins anew elsewhere: what ended in what is left out is not known."""
+        self._guards.clear()
+
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Forget the questions that are as old as the producers that are forgotten."""
         guards = self._guards

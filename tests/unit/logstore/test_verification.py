@@ -174,6 +174,15 @@ def test_an_end_copied_from_the_leader_voids_a_guard_too(log: PartitionLog) -> N
     assert refusal_of_send(log, 0, guard) is INVALID_TXN_STATE
 
 
+def test_a_log_that_begins_anew_elsewhere_voids_all_guards(log: PartitionLog) -> None:
+    """A follower that was far behind, and leads again: the end may be in what it never had."""
+    guard = begin(log)
+
+    log.truncate_fully_and_start_at(500, now_ms=NOW_MS)
+
+    assert refusal_of_send(log, 0, guard) is INVALID_TXN_STATE
+
+
 def test_a_follower_copies_without_a_guard(log: PartitionLog) -> None:
     send(log, 0, begin(log))
     content = log.read(0, 10**6, isolation=FetchIsolation.LOG_END, minimum_one_batch=True).slice.read()
