@@ -9,7 +9,8 @@ asked for is kept in memory as long as it is little: a segment may have a millio
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -20,9 +21,10 @@ from logstore.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0
-# Of one segment: 220 bytes each. To read one from the file costs 0.3 us more.
+# Of one segment: 220 bytes each. To read one from the file costs 0.2 us more.
 MAX_ROWS_IN_MEMORY: Final = 10_000
 _ROWS_PER_READ: Final = 256
+_FIELDS: Final = struct.Struct(">2xqqqq")  # of a row, but for the version
 _LAST_OFFSET_FIELD: Final = struct.Struct(">q")
 _LAST_OFFSET_AT: Final = 18  # in a row
 
@@ -37,6 +39,8 @@ class AbortedTransaction(NamedTuple):
 
 
 _LAST_OFFSET = attrgetter("last_offset")
+# Without the detour over its keywords.
+_as_row: Callable[[tuple[int, ...]], AbortedTransaction] = partial(tuple.__new__, AbortedTransaction)
 
 
 class TransactionIndex:
@@ -94,12 +98,10 @@ class TransactionIndex:
         count = self._count or 0
         while number < count:
             stop = min(count, number + _ROWS_PER_READ)
-            for row in ROW.iter_unpack(self._read(number, stop)):
-                if row[0] > VERSION:
-                    raise KafkaError(
-                        ErrorCode.CORRUPT_MESSAGE, f"{self.path} has a row of an unknown version."
-                    )
-                yield AbortedTransaction._make(row[1:])
+            content = self._read(number, stop)
+            if any(content[:: ROW.size]) or any(content[1 :: ROW.size]):
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has a row of an unknown version.")
+            yield from map(_as_row, _FIELDS.iter_unpack(content))
             number = stop
 
     def _read(self, number: int, stop: int) -> bytes:
