@@ -83,7 +83,7 @@ def handle(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRe
     is_asked = adds or broker.config.transaction_partition_verification_enable
     return broker.groups.ask_in_transaction(
         request.group_id,
-        TransactionPart(request.transactional_id, producer, adds),
+        TransactionPart(request.transactional_id, producer, adds, context.connection.number),
         broker.txn_gate if is_asked else None,
         make,
         build,

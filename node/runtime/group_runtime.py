@@ -29,9 +29,11 @@ from logstore.verification import NOT_VERIFIED, Guard
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
 from node.kafka_api.request_context import Aside, Delayed
+from node.net.connection import CloseConnection
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards
+from node.runtime.commit_order import CommitOrder
 from node.runtime.coordinator_log import FIRST_SEQUENCE, coordinator_error
 from node.runtime.coordinator_shards import CoordinatorShards
 from node.runtime.group_shard import Answer, GroupShard
@@ -55,6 +57,7 @@ class TransactionPart(NamedTuple):
     transactional_id: str
     producer: Producer
     adds: bool
+    connection_number: int  # of the connection over which that is asked
 
 
 class Gate(Protocol):
@@ -110,6 +113,7 @@ class GroupRuntime:
         )
         self._shards = self._router.by_index
         self._loader = ShardLoader()
+        self._commit_order = CommitOrder()
         # Threads of its own: an expression may take one for many seconds; the disks must not wait for it.
         self._threads = ThreadPoolExecutor(ASIDE_THREADS, thread_name_prefix="groups")
 
@@ -171,7 +175,8 @@ class GroupRuntime:
     ) -> Any:
         """The same for a command that writes in a producer's transaction. The first one of a transaction asks
         its coordinator through the `gate` whether the group's partition is in it, or adds it, and is
-        carried out when that has answered; without a gate it is believed.
+        carried out when that has answered; without a gate it is believed. CloseConnection for a copy that
+        comes late, whose sender is not there any more.
         """
         index = self.partition_for(group_id)
         try:
@@ -186,13 +191,15 @@ class GroupRuntime:
         except KafkaError as error:
             return build(coordinator_error(error))
         if guard is None or gate is None:
+            self._check_order(group_id, part)
             believed = None if guard is None else NOT_VERIFIED
             return self.ask(group_id, partial(make, believed), build)
-        return self._ask_verified(gate, part, guard, partition.topic_partition, make, build)
+        return self._ask_verified(gate, group_id, part, guard, partition.topic_partition, make, build)
 
     async def _ask_verified(
         self,
         gate: Gate,
+        group_id: str,
         part: TransactionPart,
         guard: Guard,
         partition: TopicPartition,
@@ -208,8 +215,15 @@ class GroupRuntime:
         )
         if codes[partition] is not ErrorCode.NONE:
             return build(KafkaError(codes[partition]))
+        self._check_order(group_id, part)
         outcome = self._router.submit(partition.partition, partial(make, guard))
         return build(await outcome if isinstance(outcome, asyncio.Future) else outcome)
+
+    def _check_order(self, group_id: str, part: TransactionPart) -> None:
+        if self._commit_order.is_late(group_id, part.producer, part.connection_number):
+            raise CloseConnection(
+                "a TxnOffsetCommit came over it after another one over a newer connection: it is a late copy"
+            )
 
     def end_transaction(
         self,

@@ -1,10 +1,10 @@
-"""Markers that come twice, the second time when the producer's next transaction is open in the same epoch, as
-older clients keep it. Whatever the copy says, that transaction ends as its producer says.
+"""Markers, and offsets, that come twice, the second time when the next transaction of the producer is open in
+the same epoch, as older clients keep it. Whatever the copy says, that one ends as its producer says.
 """
 
 import asyncio
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -14,6 +14,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.net.peer_client import PeerClient
 from node.runtime.marker_sender import PURPOSE
+from node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
@@ -27,10 +28,11 @@ T = TypeVar("T")
 
 
 class Line:
-    """What goes from coordinators to leaders; a copy of each request."""
+    """What is asked of nodes; a copy of each request of a kind."""
 
-    def __init__(self) -> None:
-        self.copies: list[WriteTxnMarkersRequest] = []
+    def __init__(self, kind: type = WriteTxnMarkersRequest) -> None:
+        self.kind = kind
+        self.copies: list[Any] = []
         self.loses_all = False
 
     @contextmanager
@@ -38,7 +40,7 @@ class Line:
         request = PeerClient.request
 
         async def tap(client: PeerClient, message: Any, *given: Any, **options: Any) -> Any:
-            if isinstance(message, WriteTxnMarkersRequest):
+            if isinstance(message, self.kind):
                 self.copies.append(message)
                 if self.loses_all:
                     raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "given up")
@@ -89,7 +91,41 @@ async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> No
     assert await _as_client(simulation, committed(simulation, FIRST)) == [b"one"]
 
 
+async def a_copy_of_offsets_comes_late(simulation: Simulation) -> None:
+    """The client heard no answer and went on over a new connection."""
+    producer = producer_of(simulation, "copier", V1)
+    client, requests = producer.client, Line(TxnOffsetCommitRequest)
+
+    async def first() -> PeerClient:
+        await producer.init()
+        await producer.add_offsets("g")
+        await producer.commit_offsets("g", {FIRST: 10}, generation_id=-1, member_id="")
+        connection = await client._connect(await client.coordinator_of("g"))
+        client.drop_connection(await client.coordinator_of("g"))
+        await producer.commit_offsets("g", {FIRST: 10}, generation_id=-1, member_id="")
+        await producer.end(committed=True)
+        return connection
+
+    async def second(old: PeerClient) -> int:
+        await producer.add_offsets("g")
+        await producer.commit_offsets("g", {FIRST: 20}, generation_id=-1, member_id="")
+        with suppress(KafkaError):  # the connection is closed
+            await old.request(copies[0], TxnOffsetCommitResponse, max_version=V1.offset_commit)
+        await producer.end(committed=True)
+        while True:
+            try:
+                return await client.committed("g", FIRST)
+            except KafkaError:  # its marker is on the way
+                await asyncio.sleep(0.1)
+
+    with requests.tapped():
+        old = await _as_client(simulation, first())
+    copies = list(requests.copies)
+    assert await _as_client(simulation, second(old)) == 20
+
+
 STORIES: Final[list[Story]] = [
+    a_copy_of_offsets_comes_late,
     a_copy_reaches_the_leader_that_had_the_marker,
     a_copy_reaches_a_leader_that_leads_again,
 ]

@@ -35,6 +35,7 @@ from node.replica.follower_state import FollowedPartition
 from node.replica.isr import InSyncReplicas
 from node.replica.partition import NO_EPOCH, Partition
 from node.runtime import marker_messages
+from node.runtime.commit_order import CommitOrder
 from node.runtime.coordinator_log import CoordinatorLog
 from node.runtime.marker_writer import MarkerWriter
 from node.wire.messages.fetch import FetchPartition
@@ -398,3 +399,8 @@ def a_leader_forgets_what_it_had_from_a_peer(patch: Patch) -> None:
 @story_mutant(marker_stories.a_copy_reaches_a_leader_that_leads_again)
 def markers_are_for_whoever_leads(patch: Patch) -> None:
     patch.setattr(marker_messages, "_epochs", lambda _: repeat(NO_EPOCH))
+
+
+@story_mutant(marker_stories.a_copy_of_offsets_comes_late)
+def offsets_of_a_transaction_may_come_in_any_order(patch: Patch) -> None:
+    patch.setattr(CommitOrder, "is_late", lambda *_: False)

@@ -53,6 +53,6 @@ def test_an_older_cluster_learns_transactions() -> None:
 
 
 @pytest.mark.parametrize("story", marker_stories.STORIES, ids=lambda story: story.__name__)
-def test_a_late_copy_of_a_marker_ends_nothing(story: stories.Story) -> None:
+def test_a_late_copy_changes_nothing(story: stories.Story) -> None:
     for seed in SEEDS:
         Simulation(seed, Options(settings=marker_stories.SETTINGS)).play(story)

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from groupcoord.offset_commands import Producer
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation
@@ -14,7 +16,10 @@ from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.config import parse_config
 from node.kafka_api import txn_offset_commit
-from node.kafka_api.request_context import Delayed
+from node.kafka_api.request_context import Delayed, RequestContext
+from node.net.connection import CloseConnection
+from node.runtime import commit_order
+from node.runtime.commit_order import CommitOrder
 from node.wire.api_keys import ApiKey
 from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -24,7 +29,7 @@ from node.wire.messages.txn_offset_commit import (
 )
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.marker_world import OFFSETS, MarkerNode, marker, play
-from tests.unit.node.replica_world import context
+from tests.unit.node.replica_world import CONNECTION
 
 G0 = TopicPartition(OFFSETS, 0)
 TOPIC_ID = b"t".ljust(16, b".")
@@ -38,6 +43,7 @@ class Gate:
         self.asked: list[tuple[str, int, int, Sequence[TopicPartition], bool]] = []
         self.code = ErrorCode.NONE
         self.meanwhile: Callable[[], None] = lambda: None
+        self.pauses: list[int] = []  # turns of the loop that the next answers take
 
     async def admit(
         self,
@@ -49,7 +55,8 @@ class Gate:
         adds: bool,
     ) -> Mapping[TopicPartition, ErrorCode]:
         self.asked.append((transactional_id, producer_id, producer_epoch, list(partitions), adds))
-        await asyncio.sleep(0)
+        for _ in range(self.pauses.pop(0) if self.pauses else 1):
+            await asyncio.sleep(0)
         self.meanwhile()
         return dict.fromkeys(partitions, self.code)
 
@@ -75,6 +82,7 @@ class World:
         name: str = "t",
         topic_id: bytes = TOPIC_ID,
         producer_epoch: int = 0,
+        connection_number: int = 1,
         **fields: Any,
     ) -> list[ErrorCode]:
         request = TxnOffsetCommitRequest(
@@ -96,9 +104,9 @@ class World:
             ],
             **fields,
         )
-        answer = txn_offset_commit.handle(
-            cast(Any, self.broker), context(ApiKey.TXN_OFFSET_COMMIT, version), request
-        )
+        connection = replace(CONNECTION, number=connection_number)
+        context = RequestContext(ApiKey.TXN_OFFSET_COMMIT, version, 1, "test", connection)
+        answer = txn_offset_commit.handle(cast(Any, self.broker), context, request)
         while not isinstance(answer, TxnOffsetCommitResponse):
             answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
         return [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
@@ -259,3 +267,58 @@ def test_too_few_replicas() -> None:
     world = World(replicas=(1, 2), isr=(1,), config=LogConfig(min_insync_replicas=2))
 
     assert world.play(world.commit) == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]]
+
+
+# ---- copies that come late ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_a_copy_over_an_older_connection_does_not_take_the_group_back(version: int) -> None:
+    """Of the same transaction, or of the one before, where that has the same epoch."""
+    world = World()
+
+    async def story() -> list[int]:
+        await world.commit(version, offset=10, connection_number=5)
+        await world.commit(version, offset=10, connection_number=6)  # its answer was lost
+        await world.commit(version, offset=20, connection_number=6)
+        batches = len(world.batches())
+        with pytest.raises(CloseConnection):
+            await world.commit(version, offset=10, connection_number=5)
+        assert len(world.batches()) == batches
+        return [code for one in (6, 7) for code in await world.commit(version, connection_number=one)]
+
+    assert play(world.node, story) == [ErrorCode.NONE] * 2
+
+
+def test_a_copy_that_was_asked_for_meanwhile_is_late_all_the_same() -> None:
+    world = World()
+
+    async def story() -> None:
+        first = asyncio.ensure_future(world.commit(3, offset=10, connection_number=5))
+        await asyncio.sleep(0)
+        await world.commit(3, offset=10, connection_number=6)
+        with pytest.raises(CloseConnection):
+            await first
+
+    world.gate.pauses = [10, 0]
+    play(world.node, story)
+    assert len(world.batches()) == 1
+
+
+def test_the_order_is_that_of_one_instance_of_a_producer_in_one_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order = CommitOrder()
+    assert not order.is_late("g", Producer(7, 3), 9)
+
+    assert order.is_late("g", Producer(7, 3), 8)
+    assert not order.is_late("h", Producer(7, 3), 8)
+    assert not order.is_late("g", Producer(8, 3), 8)
+    assert not order.is_late("g", Producer(7, 4), 8)  # a new epoch over another connection
+    assert not order.is_late("g", Producer(7, 3), 20)  # of the fenced one, which the log refuses
+    assert order.is_late("g", Producer(7, 4), 7)
+
+    monkeypatch.setattr(commit_order, "MAX_REMEMBERED", 3)
+    for producer_id in range(20, 23):
+        order.is_late("g", Producer(producer_id, 0), 9)
+    assert not order.is_late("g", Producer(7, 4), 7)
