@@ -2,12 +2,16 @@
 
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.chaos import transactions
 from tests.chaos.history import History
 from tests.chaos.nodes import Nodes
 from tests.chaos.traffic import Reader, Writer, acknowledged_after, create_topic, read_all
+from tests.chaos.transaction_history import TransactionHistory
+from tests.chaos.transactions import CommittedReader, TransactionWriter
 
 PARTITIONS = 6
 WRITERS = 3
@@ -30,6 +34,8 @@ class Outcome:
     recoveries_s: list[float] = field(
         default_factory=list
     )  # from a fault's begin until all partitions take writes
+    transactions: Counter[str] = field(default_factory=Counter)  # by fate
+    transaction_failures: Counter[str] = field(default_factory=Counter)
 
 
 def storm(data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FAULTS) -> Outcome:
@@ -41,6 +47,13 @@ def storm(data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FA
         history = History()
         writers = [Writer(number, nodes.bootstrap, PARTITIONS, RATE, history) for number in range(WRITERS)]
         reader = Reader(nodes.bootstrap, PARTITIONS, history)
+        transactions.create_topic(nodes.bootstrap)
+        decided = TransactionHistory()
+        producers = [
+            TransactionWriter(f"{type(client).__name__}-{number}", client, decided, seed)
+            for number, client in enumerate(transactions.clients(nodes.bootstrap))
+        ]
+        committed = CommittedReader(nodes.bootstrap, decided)
         outcome = Outcome([], 0, 0)
         deadline = time.monotonic() + seconds
         waiting = list(faults)
@@ -51,13 +64,17 @@ def storm(data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FA
             outcome.faults.append(fault)
             outcome.recoveries_s.append(hurt(nodes, fault, chance, history))
         nodes.wait_until_in_sync()
-        for writer in writers:
+        for writer in (*writers, *producers):
             writer.stop()
         time.sleep(0.5)
         reader.stop()
+        committed.stop()
         log = read_all(nodes.bootstrap, PARTITIONS)
         outcome.records, outcome.acknowledged = len(log), len(history.acknowledged)
         outcome.problems = [*history.problems(log), *nodes.tracebacks()]
+        outcome.problems += decided.problems(transactions.read_all_committed(nodes.bootstrap))
+        outcome.transactions = Counter(fate.value for fate in decided.fates.values())
+        outcome.transaction_failures = decided.failures
         outcome.problems += [f"given up: {one}" for one in history.refused[:20]]
         if len(history.acknowledged) + len(history.refused) != sum(writer.sent for writer in writers):
             outcome.problems.append("some records have no known fate")

@@ -1,4 +1,5 @@
-"""Real processes, killed, paused and stopped under load: nothing acknowledged is lost, nothing comes twice.
+"""Real processes, killed, paused and stopped under load: nothing acknowledged is lost, nothing comes twice,
+and transactions are whole.
 
 A short storm here; `scripts/chaos --minutes 10 --seed N` runs long ones.
 """
@@ -17,3 +18,4 @@ def test_a_storm_of_faults_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
     assert outcome.problems == []
     assert len(outcome.faults) >= 5 and outcome.acknowledged > 5_000, outcome
+    assert outcome.transactions["committed"] > 100 and outcome.transactions["aborted"] > 20, outcome

@@ -1,0 +1,231 @@
+"""Producers with transactions under chaos, of both protocols: confluent-kafka's, and Java's where Maven finds
+it; and a reader of what is committed.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.transaction_history import Fate, Shown, TransactionHistory, TransactionStamp
+from tests.compat.java.group_members import clients_classpath
+from tests.compat.java.transactions import JavaError, Transactions
+
+TOPIC = "chaos-transactions"
+PARTITIONS = 4
+TRANSACTION_TIMEOUT_MS = 15_000
+CALL_TIMEOUT_S = 60.0
+ABORTED_SHARE, LEFT_SHARE = 0.2, 0.02
+JAVA_VERSION = "4.3.1"  # whose epochs move with each end
+
+
+class Failed(Exception):
+    """The producer is not to be used any more."""
+
+
+class Client(Protocol):
+    """One transactional id. `begin_anew` is a new producer, which fences the one before."""
+
+    def begin_anew(self) -> None: ...
+    def send(self, partitions: Sequence[int], stamp: TransactionStamp) -> None: ...
+    def commit(self) -> None: ...
+    def abort(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Librdkafka:
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        self._config: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "socket.timeout.ms": 5_000,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        }
+        self._producer: Producer | None = None
+
+    def begin_anew(self) -> None:
+        self._producer = Producer(self._config)
+        self._call("init_transactions", CALL_TIMEOUT_S)
+
+    def send(self, partitions: Sequence[int], stamp: TransactionStamp) -> None:
+        assert self._producer is not None
+        self._call("begin_transaction")
+        for partition in partitions:
+            self._producer.produce(TOPIC, stamp.encode(), partition=partition)
+        self._producer.flush(CALL_TIMEOUT_S)
+
+    def commit(self) -> None:
+        self._call("commit_transaction", CALL_TIMEOUT_S)
+
+    def abort(self) -> None:
+        self._call("abort_transaction", CALL_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._producer = None
+
+    def _call(self, name: str, *arguments: float) -> None:
+        try:
+            getattr(self._producer, name)(*arguments)
+        except KafkaException as error:
+            raise Failed(f"{name}: {error.args[0].name()}") from None
+
+
+class Java:
+    def __init__(self, classpath: str, bootstrap: str, transactional_id: str) -> None:
+        self._jvm = Transactions(classpath, bootstrap)
+        self._id, self._name, self._count = transactional_id, "", 0
+
+    def begin_anew(self) -> None:
+        self._count += 1
+        self._name = f"producer-{self._count}"
+        timeouts = (f"transaction.timeout.ms={TRANSACTION_TIMEOUT_MS}", "request.timeout.ms=5000")
+        self._call("producer", self._id, *timeouts, "delivery.timeout.ms=30000")
+        self._call("init")
+
+    def send(self, partitions: Sequence[int], stamp: TransactionStamp) -> None:
+        self._call("begin")
+        for partition in partitions:
+            self._call("send", f"{TOPIC}-{partition}", stamp.encode().decode())
+
+    def commit(self) -> None:
+        self._call("commit")
+
+    def abort(self) -> None:
+        self._call("abort")
+
+    def close(self) -> None:
+        self._jvm.close()
+
+    def _call(self, verb: str, *words: str) -> None:
+        try:
+            self._jvm(verb, self._name, *words)
+        except JavaError as error:
+            raise Failed(f"{verb}: {error.name}") from None
+
+
+def clients(bootstrap: str) -> list[Client]:
+    """All that are installed."""
+    found: list[Client] = [Librdkafka(bootstrap, f"id-{number}") for number in range(2)]
+    classpath = clients_classpath(JAVA_VERSION)
+    return found if classpath is None else [*found, Java(classpath, bootstrap, "id-java")]
+
+
+class TransactionWriter:
+    """One transaction after another, until it is stopped; some are aborted, some left open by who dies."""
+
+    def __init__(self, name: str, client: Client, history: TransactionHistory, seed: int) -> None:
+        self._name, self._client, self._history = name, client, history
+        self._chance = random.Random(f"{name} {seed}")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number, is_ready = 0, False
+        while not self._stop.is_set():
+            try:
+                if not is_ready:
+                    self._client.begin_anew()
+                number += 1
+                is_ready = self._transaction(TransactionStamp(self._name, number))
+            except Failed as failure:
+                self._history.failures[str(failure)] += 1
+                is_ready = False
+                time.sleep(0.1)
+        self._client.close()
+
+    def _transaction(self, stamp: TransactionStamp) -> bool:
+        """Whether the producer can go on."""
+        partitions = self._chance.sample(range(PARTITIONS), self._chance.randint(1, PARTITIONS))
+        self._history.fates[stamp] = Fate.ABORTED  # nobody has asked for anything else
+        self._history.partitions[stamp] = partitions
+        self._client.send(partitions, stamp)
+        what = self._chance.random()
+        if what < LEFT_SHARE:
+            return False
+        if what < LEFT_SHARE + ABORTED_SHARE:
+            self._client.abort()
+            return True
+        self._history.fates[stamp] = Fate.UNKNOWN
+        self._client.commit()
+        self._history.fates[stamp] = Fate.COMMITTED
+        return True
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class CommittedReader:
+    """Follows the topic, and notes all that it is shown."""
+
+    def __init__(self, bootstrap: str, history: TransactionHistory) -> None:
+        self._history, self._consumer = history, _consumer(bootstrap)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._history.shown += _shown(self._consumer.consume(1000, 0.1))
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+def create_topic(bootstrap: str) -> None:
+    topic = NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "2"})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([topic])[TOPIC].result(CALL_TIMEOUT_S)
+
+
+def read_all_committed(bootstrap: str) -> list[Shown]:
+    """All that may be read once every transaction is over: up to the ends of the partitions."""
+    consumer = _consumer(bootstrap)
+    ends = {
+        number: consumer.get_watermark_offsets(TopicPartition(TOPIC, number), CALL_TIMEOUT_S)[1]
+        for number in range(PARTITIONS)
+    }
+    log: list[Shown] = []
+    deadline = time.monotonic() + 2 * CALL_TIMEOUT_S
+    while True:
+        log += _shown(consumer.consume(1000, 0.1))
+        at = consumer.position([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
+        left = [one.partition for one in at if one.offset < ends[one.partition]]
+        if not left:
+            consumer.close()
+            return log
+        assert time.monotonic() < deadline, f"a transaction is open for ever in partitions {left}"
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": TOPIC,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "reconnect.backoff.max.ms": 200,
+            "topic.metadata.refresh.fast.interval.ms": 50,
+            "log_level": 2,
+        }
+    )
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
+    return consumer
+
+
+def _shown(messages: Sequence[Any]) -> list[Shown]:
+    return [
+        (one.partition(), one.offset(), TransactionStamp.decode(one.value()))
+        for one in messages
+        if one.error() is None
+    ]
