@@ -260,6 +260,21 @@ def test_a_log_that_never_held_a_record_begins_with_sequence_0(is_transactional:
     assert log.log_end_offset == 5
 
 
+def test_who_wrote_to_a_deleted_log_of_the_name_goes_on_with_its_sequence() -> None:
+    log = open_log(MemoryDisk())
+    log.go_on_from({PRODUCER: 2})
+
+    for producer_id, epoch in ((PRODUCER, 1), (8, 2)):
+        with pytest.raises(KafkaError) as refused:
+            send_verified(log, producer_id, 4, producer_epoch=epoch)
+        assert refused.value.code is OUT_OF_ORDER
+    send_verified(log, PRODUCER, 4, producer_epoch=2)
+
+    with pytest.raises(KafkaError):
+        send_verified(log, PRODUCER, 6, producer_epoch=2)
+    assert log.log_end_offset == 1
+
+
 def test_a_log_whose_records_were_deleted_takes_any_sequence(log: PartitionLog) -> None:
     log.update_high_watermark(1)
     log.increment_log_start_offset(1)
