@@ -20,10 +20,10 @@ from logstore.cleaner import (
 from logstore.cleaner_manager import CleanerManager
 from logstore.compression import Compression
 from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
+from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.log_manager import LogManager
-from logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
+from logstore.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
 from logstore.record import (
     ControlType,
     EndTransactionMarker,
@@ -287,6 +287,30 @@ def test_a_producer_goes_on_with_its_sequence_after_cleaning_and_a_crash(world: 
     (producer,) = [entry for entry in world.log.active_producers() if entry.producer_id == 7]
     assert producer.last_sequence == 0
     world.append((b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=1)
+
+
+def test_of_a_producers_last_batches_those_that_cleaning_left_are_known_after_a_restart(world: World) -> None:
+    def send(sequence: int) -> AppendResult:
+        key = b"only" if sequence == 3 else b"a"
+        batch = build_batch(
+            [(key, b"0", world.now_ms, ())], producer_id=7, producer_epoch=0, base_sequence=sequence
+        )
+        return world.log.append_as_leader(batch, leader_epoch=0, now_ms=world.now_ms)
+
+    for sequence in range(5):
+        send(sequence)
+    for _ in range(20):
+        world.append((b"a", b"1"))
+    world.run()
+    world.log.close(now_ms=world.now_ms)
+    world.manager.close()
+    world.start()
+
+    for known in (4, 3):
+        assert send(known).duplicate
+    with pytest.raises(KafkaError) as refused:
+        send(2)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @pytest.mark.parametrize("position", [8, 16, 30, 65, 70], ids=lambda at: f"byte {at}")

@@ -539,6 +539,20 @@ def test_a_produce_that_waited_for_its_transaction_holds_up_no_other_once_it_is_
     assert b"".join(peer.transport.sent) == b"\0\0wait1\0\0wait2\0\1fetch"
 
 
+def test_a_produce_whose_client_has_gone_is_not_carried_out_when_its_transaction_is_known(peer: Peer) -> None:
+    service = Acknowledged(peer)
+    asked: asyncio.Future[None] = peer.listener.loop.create_future()
+    waits = Pending(asked, lambda _: service.serve(memoryview(b"\0\0quick")))
+    peer.listener.answer = lambda body: waits
+
+    peer.send(frame(b"\0\0asks"))
+    peer.connection.connection_lost(None)
+    peer.turn()
+
+    assert asked.cancelled()
+    assert service.served == []
+
+
 def test_only_so_many_acknowledgements_are_waited_for(peer: Peer) -> None:
     service = Acknowledged(peer)
     names = [b"\0\0wait%03d" % number for number in range(module.MAX_OWED + 2)]
