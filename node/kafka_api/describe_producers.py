@@ -1,4 +1,7 @@
-"""DescribeProducers: the producers that are active in partitions, as their leader knows them (KIP-664). 0."""
+"""DescribeProducers: the producers that are active in partitions, as this replica knows them (KIP-664). 0.
+
+Followers answer, too: what hangs on one broker is found by asking that one.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +41,6 @@ def _describe(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
         partition = broker.replica_manager.partition((topic, index))
-        partition.check_leader()
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.detail or None

@@ -2,6 +2,7 @@
 3.9.1 the old one, 4.3.1 that in which each end moves the epoch. And kafka-transactions, all that it can do.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
@@ -227,6 +228,13 @@ def test_kafka_transactions_finds_and_aborts_what_hangs(servers: str, topic: str
     found = eventually(lambda: transactions(shell, *search, "0"), bool, PATIENT_S)
 
     assert [(one["ProducerId"], one["StartOffset"]) for one in found] == [(str(2**41), "0")]
+    # Every replica knows of it.
+    brokers = re.findall(r"\(id: (\d+) ", shell.run("kafka-broker-api-versions").text)
+    assert brokers
+    for broker in brokers:
+        of_broker = ("find-hanging", "--broker-id", broker, "--max-transaction-timeout", "0")
+        rows = eventually(lambda words=of_broker: transactions(shell, *words), bool, PATIENT_S)
+        assert [(one["Topic"], one["StartOffset"]) for one in rows] == [(topic, "0")]
     assert last_stable_offsets(servers, topic)[0] == 0
     shell.ok("kafka-transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
     assert last_stable_offsets(servers, topic)[0] == 2
