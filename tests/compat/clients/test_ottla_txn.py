@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 
 from node.cli import app
 from tests.compat.conftest import create_topic
@@ -40,20 +41,20 @@ def wire(server: Server) -> Iterator[WireClient]:
 
 @pytest.fixture
 def run(
-    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """`ottla txn ...` to the end that is expected; what it printed, on whichever stream it should."""
 
-    def txn(*arguments: str, code: int = 0, errors: bool = False) -> str:
-        monkeypatch.setattr(sys, "argv", ["ottla", "txn", *arguments])
+    def ottla(*arguments: str, of: str = "txn", code: int = 0, errors: bool = False) -> str:
+        monkeypatch.setattr(sys, "argv", ["ottla", *of.split(), *arguments])
         monkeypatch.setenv("OTTLA_BOOTSTRAP", server.bootstrap)
-        capsys.readouterr()
+        capfd.readouterr()
         ended = app.main()
-        printed = capsys.readouterr()
+        printed = capfd.readouterr()
         assert ended == code, printed.out + printed.err
         return printed.err if errors else printed.out
 
-    return txn
+    return ottla
 
 
 def told(run: Run, *arguments: str, code: int = 0) -> Any:
@@ -114,6 +115,33 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
     assert run("abort", "--topic", f"{topic}:0", *offset).endswith(f"in {topic}-0\n")
     assert last_stable_offset(wire, topic) == 2
     assert run("find-hanging", *where) == ""
+
+
+def test_what_is_aborted_is_not_consumed_where_that_is_asked_for(
+    server: Server, wire: WireClient, run: Run
+) -> None:
+    topic = create_topic(wire, partitions=1)
+    producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": topic})
+    producer.init_transactions(60)
+    for number in range(6):
+        producer.begin_transaction()
+        producer.produce(topic, f"{number}a")
+        producer.produce(topic, f"{number}b")
+        producer.flush()
+        (producer.abort_transaction if number % 3 == 1 else producer.commit_transaction)(60)
+    producer.begin_transaction()
+    producer.produce(topic, "open")
+    producer.flush()
+    consume = ("consume", topic, "--until-end", "--isolation")
+
+    committed = run(*consume, "read_committed", of="").split()
+    all_of_them = run(*consume, "read_uncommitted", of="").split()
+
+    assert committed == [f"{number}{part}" for number in (0, 2, 3, 5) for part in "ab"]
+    assert all_of_them == [*(f"{number}{part}" for number in range(6) for part in "ab"), "open"]
+    # A marker takes an offset, too.
+    assert run("consume", topic, "--from", "-3", "--until-end", of="").split() == ["5b", "open"]
+    producer.abort_transaction(60)
 
 
 def test_what_is_not_there(run: Run) -> None:
