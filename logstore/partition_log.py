@@ -294,8 +294,9 @@ class PartitionLog:
             _,
         ) = header
         offset = self.log_end_offset
-        producers, opens_transaction = self._producers, False
+        producers = self._producers
         if producer_id >= 0:
+            opens_transaction = False
             if attributes & _NEEDS_A_LOOK:
                 if attributes & CONTROL_BIT:
                     raise KafkaError(ErrorCode.INVALID_RECORD, "A producer's control batch is no data.")
