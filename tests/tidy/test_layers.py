@@ -12,7 +12,19 @@ MAY_IMPORT = {
     "metadata_raft": {"logstore"},
     "groupcoord": {"logstore"},
     "node": {"logstore", "metadata_raft", "groupcoord"},
+    "pipeline": {"logstore", "node"},
 }
+# The pipeline is a client of any Kafka: it has the words of the protocol, and nothing of the server.
+PIPELINE_MAY_HAVE = (
+    "logstore.compression",
+    "logstore.errors",
+    "logstore.record",
+    "logstore.record_batch",
+    "logstore.schema",
+    "logstore.topic_partition",
+    "logstore.varint",
+    "node.wire",
+)
 # The modules that may touch the world: files, sockets, clocks, threads, the process.
 DOORS = {
     "logstore/disk.py",
@@ -39,8 +51,11 @@ DOORS = {
     "node/replica/isr_updates.py",
     "node/replica/replica_manager.py",
     "node/replica/replication.py",
+    "pipeline/client/connection.py",
+    "pipeline/client/connections.py",
+    "pipeline/client/retries.py",
 }
-DOOR_FOLDERS = ("node/net/", "node/runtime/", "node/tools/", "node/cli/")
+DOOR_FOLDERS = ("node/net/", "node/runtime/", "node/tools/", "node/cli/", "pipeline/spark/")
 OF_THE_WORLD = {
     "asyncio",
     "socket",
@@ -57,7 +72,10 @@ OF_THE_WORLD = {
 
 
 # Packages with a map; a package within one is a line of it, and has its own.
-MAPS = ("logstore", "metadata_raft", "groupcoord", "groupcoord/transactions")
+PIPELINE_FOLDERS = tuple(
+    sorted(str(path.parent.relative_to(ROOT)) for path in (ROOT / "pipeline").glob("*/__init__.py"))
+)
+MAPS = ("logstore", "metadata_raft", "groupcoord", "groupcoord/transactions", "pipeline", *PIPELINE_FOLDERS)
 # What a package within a package may have of the one around it.
 MAY_SHARE = {"groupcoord/transactions": {"request_token", "topic_regex"}}
 
@@ -123,6 +141,26 @@ def test_a_package_within_a_package_shares_what_is_said(folder: str) -> None:
         shared = {name.split(".")[1] for name in imported(path) if name.startswith(package + ".")}
 
         assert shared - {inner} <= MAY_SHARE[folder], path
+
+
+@pytest.mark.parametrize("folder", PIPELINE_FOLDERS)
+def test_a_folder_of_the_pipeline_imports_only_from_lines_above_its_own(folder: str) -> None:
+    order = map_of("pipeline")
+    own = folder.removeprefix("pipeline/")
+    for path in modules(folder):
+        for name in imported(path):
+            other = name.removeprefix("pipeline.").split(".")[0]
+            if name.startswith("pipeline.") and other != own:
+                assert order.index(other) < order.index(own), f"{path} imports {name}, which stands below it"
+
+
+def test_the_pipeline_has_only_the_words_of_the_protocol() -> None:
+    for path in modules("pipeline"):
+        for name in imported(path):
+            if name.split(".")[0] in {"logstore", "node"}:
+                # `from logstore import schema` names the package first.
+                may_have = any(name == one or name.startswith(one + ".") for one in PIPELINE_MAY_HAVE)
+                assert may_have or name in {"logstore", "node"}, f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))
