@@ -11,8 +11,8 @@ what became of it.
 
 What is late of the old protocol comes over the connection that its producer has given up, and never to
 another coordinator (groupcoord/DESIGN.md, D38); its AddPartitions are never late, since nothing tells them
-from new ones. Neither are its markers told of twice: the sender tells of each once, and a job of the old
-protocol looks like the one before.
+from new ones. Neither are markers told of twice where one producer speaks it: the sender tells of each once,
+and a job of the old protocol looks like the one before.
 
 Walks by chance from a seed, not hypothesis: whatever goes wrong here takes dozens of steps in a row.
 """
@@ -280,7 +280,7 @@ class Model:
                 ((first, second, shared), (first,), (second,), (shared,), (first, second), (second, shared))
             )
             self.are_written(job, partitions)
-            if job.transaction_version == CLIENT_V2:
+            if all(each.version == CLIENT_V2 for each in self.producers):
                 told = MarkersWritten(
                     transactional_id=job.transactional_id,
                     producer_id=job.producer_id,
@@ -336,13 +336,13 @@ class Model:
     def come_to_rest(self) -> None:
         self.commit_all(self.producers[0])
         self.ids_come(self.producers[0])
-        if self.is_two_phase:  # nothing else ends what nobody ends
-            self.is_two_phase = False
-            self.late_inits.clear()
-            self.init(self.producers[0], None)
-            while self.late_inits:
-                self.a_late_init(self.producers[0])
+        takes_over, self.is_two_phase = self.is_two_phase, False
         for _ in range(3):
+            if takes_over:  # nothing else ends what was prepared and what nobody ends
+                self.late_inits.clear()
+                self.init(self.producers[0], None)
+                while self.late_inits:
+                    self.a_late_init(self.producers[0])
             for job in self.world.jobs:
                 self.are_written(job, job.partitions)
             self.world.write_markers()
