@@ -9,10 +9,7 @@ from groupcoord.transactions.transaction_results import (
     ListTransactionsResult,
 )
 from groupcoord.transactions.transaction_shard import Shard
-from groupcoord.transactions.transaction_state import TransactionState
 from logstore.errors import ErrorCode
-
-_NAMES = frozenset(state.value for state in TransactionState)
 
 
 def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> list[Effect]:
@@ -29,8 +26,7 @@ def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> l
         ):
             continue
         found.append(ListedTransaction(t.transactional_id, t.producer_id, t.state.value))
-    result = ListTransactionsResult(unknown_states=sorted(command.states - _NAMES), transactions=found)
-    return [Reply(command.token, result, shows_state=True)]
+    return [Reply(command.token, ListTransactionsResult(transactions=found), shows_state=True)]
 
 
 def describe_transactions(shard: Shard, command: DescribeTransactions) -> list[Effect]:

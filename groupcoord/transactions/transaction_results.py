@@ -40,7 +40,6 @@ class ListedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTransactionsResult:
-    unknown_states: Sequence[str]
     transactions: Sequence[ListedTransaction]
 
 

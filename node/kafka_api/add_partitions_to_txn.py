@@ -2,18 +2,18 @@
 
 Up to 3 it comes from clients, about one transaction. Since 4 it comes from leaders of partitions (KIP-890),
 about many: `verify_only` asks before the first records of a client that announced them itself, else the
-partition is added for a client that does not.
+partition is added for a client that does not. Topics that are the brokers' own are no client's to add.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
 from groupcoord.transactions.transaction_results import VerifyPartitionsResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage
+from metadata_raft.image import INTERNAL_TOPICS, MetadataImage
 from node.kafka_api.request_context import Aside, RequestContext
 from node.runtime.turns import Steps, in_turns
 from node.runtime.txn_runtime import Make
@@ -34,6 +34,8 @@ FIRST_BATCH_VERSION = 4
 
 Topics = Sequence[AddPartitionsToTxnTopic]
 CodeOf = Callable[[TopicPartition], ErrorCode]
+Refused = dict[TopicPartition, ErrorCode]
+NO_TOPICS: Final[frozenset[str]] = frozenset()
 
 
 def handle(broker: "Broker", context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
@@ -48,7 +50,7 @@ def _ask_for_one(broker: "Broker", context: RequestContext, request: AddPartitio
     version, topics = context.api_version, request.v3_and_below_topics
     transactional_id = request.v3_and_below_transactional_id
     producer = ProducerPair(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    partitions, unknown = yield from _look_up(broker.metadata.image, topics)
+    partitions, refused = yield from _look_up(broker.metadata.image, topics, INTERNAL_TOPICS)
 
     def answer(code_of: CodeOf) -> Any:
         def make() -> AddPartitionsToTxnResponse:
@@ -62,8 +64,8 @@ def _ask_for_one(broker: "Broker", context: RequestContext, request: AddPartitio
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return answer(lambda each: code)
 
-    if unknown:
-        return answer(_refusal(unknown))
+    if refused:
+        return answer(_refusal(refused))
     make = _add(transactional_id, producer, partitions, CLIENT_V1, may_wait=True)
     return broker.txns.ask(transactional_id, make, build)
 
@@ -76,10 +78,10 @@ def _ask_for_many(
 ) -> Steps[Any]:
     transactions = request.transactions
     # By the place in the request: a transaction may be in it twice.
-    refused: dict[int, set[TopicPartition]] = {}
+    refused: dict[int, Refused] = {}
     asked: list[tuple[str, Make]] = []
     for place, one in enumerate(transactions):
-        partitions, unknown = yield from _look_up(broker.metadata.image, one.topics)
+        partitions, unknown = yield from _look_up(broker.metadata.image, one.topics, NO_TOPICS)
         producer = ProducerPair(one.producer_id, one.producer_epoch)
         if unknown:
             refused[place] = unknown
@@ -117,27 +119,29 @@ def _codes(answer: Any) -> CodeOf:
 # ---- of both -----------------------------------------------------------------------------------------------
 
 
-def _look_up(image: MetadataImage, topics: Topics) -> Steps[tuple[set[TopicPartition], set[TopicPartition]]]:
-    """The partitions that are named, and those of them that there are not."""
+def _look_up(
+    image: MetadataImage, topics: Topics, forbidden: frozenset[str]
+) -> Steps[tuple[set[TopicPartition], Refused]]:
+    """The partitions that are named, and those of them that cannot be added, with the reason."""
     partitions: set[TopicPartition] = set()
-    unknown: set[TopicPartition] = set()
+    refused: Refused = {}
     for topic in topics:
         known = image.topics.by_name.get(topic.name)
         count = 0 if known is None else len(known.partitions)
         for index in topic.partitions:
             partition = TopicPartition(topic.name, index)
             partitions.add(partition)
-            if not 0 <= index < count:
-                unknown.add(partition)
+            if topic.name in forbidden:
+                refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif not 0 <= index < count:
+                refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield
-    return partitions, unknown
+    return partitions, refused
 
 
-def _refusal(unknown: set[TopicPartition]) -> CodeOf:
-    """One partition that there is not, and none is added."""
-    return lambda each: (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-    )
+def _refusal(refused: Refused) -> CodeOf:
+    """One partition that cannot be added, and none is."""
+    return lambda each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
 def _add(

@@ -1,6 +1,7 @@
 """DescribeProducers: the producers that are active in partitions, as this replica knows them (KIP-664). 0.
 
-Followers answer, too: what hangs on one broker is found by asking that one.
+Followers answer, too: what hangs on one broker is found by asking that one. A partition that is named more
+than once is answered once: it may have very many producers.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from logstore.errors import KafkaError
 from logstore.producer_state import ProducerEntry
 from logstore.topic_partition import check_topic_name
-from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import Steps, in_turns
+from node.kafka_api.request_context import Aside, RequestContext
+from node.runtime.turns import STEPS_PER_TURN, Steps, one_turn_at_once
 from node.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -23,21 +24,27 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", context: RequestContext, request: DescribeProducersRequest) -> Any:
-    return in_turns(_answer(broker, request), is_large=context.is_large)
+    return one_turn_at_once(_answer(broker, request))
 
 
-def _answer(broker: "Broker", request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+def _answer(broker: "Broker", request: DescribeProducersRequest) -> Steps[DescribeProducersResponse | Aside]:
     topics = []
+    named: set[tuple[str, int]] = set()
+    count = 0
     for topic in request.topics:
         partitions = []
         for index in topic.partition_indexes:
-            partitions.append(_describe(broker, topic.name, index))
             yield
+            if (topic.name, index) not in named:
+                named.add((topic.name, index))
+                partitions.append((yield from _describe(broker, topic.name, index)))
+                count += len(partitions[-1].active_producers)
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
-    return DescribeProducersResponse(topics=topics)
+    response = DescribeProducersResponse(topics=topics)
+    return response if count < STEPS_PER_TURN else Aside(lambda: response)
 
 
-def _describe(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+def _describe(broker: "Broker", topic: str, index: int) -> Steps[PartitionResponse]:
     try:
         check_topic_name(topic)
         partition = broker.replica_manager.partition((topic, index))
@@ -45,10 +52,11 @@ def _describe(broker: "Broker", topic: str, index: int) -> PartitionResponse:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.detail or None
         )
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[_state(entry) for entry in partition.log.active_producers()],
-    )
+    states = []
+    for entry in list(partition.log.active_producers()):  # others come and go between two turns
+        states.append(_state(entry))
+        yield
+    return PartitionResponse(partition_index=index, active_producers=states)
 
 
 def _state(entry: ProducerEntry) -> ProducerState:

@@ -62,4 +62,5 @@ def handle(broker: "Broker", context: RequestContext, request: ListTransactionsR
             pattern=pattern,
         ),
         build,
+        is_large=context.is_large,
     )

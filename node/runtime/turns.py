@@ -31,6 +31,19 @@ def at_once(steps: Steps[T]) -> T:
         return answer
 
 
+def one_turn_at_once(steps: Steps[T]) -> T | Coroutine[Any, Any, T]:
+    """The answer if one turn of steps is enough, which the size of a request need not tell; else a coroutine
+    that goes on from there.
+    """
+    try:
+        for _ in range(STEPS_PER_TURN):
+            next(steps)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+    return take_turns(steps)
+
+
 async def take_turns(steps: Steps[T], steps_per_turn: int = STEPS_PER_TURN) -> T:
     """Go through the steps, and let others have the loop every now and then."""
     try:

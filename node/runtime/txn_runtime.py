@@ -125,13 +125,13 @@ class TxnRuntime:
         """
         return self._router.submit_each(asked, build, partial(_aside, build))
 
-    def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
+    def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any], *, is_large: bool = False) -> Any:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
-        many ids take turns with the loop, and all is built beside it.
+        many ids take turns with the loop, as all do that a large request asks, and all is built beside it.
         """
         places = [(index, make) for index in sorted(self.shards)]
         loaded = [one.coordinator.shard for one in self.shards.values() if one.coordinator is not None]
-        if sum(len(shard.transactions) for shard in loaded) > MAX_IDS_PER_TURN:
+        if is_large or sum(len(shard.transactions) for shard in loaded) > MAX_IDS_PER_TURN:
             return self._router.submit_in_turns(places, partial(_aside, build), 1)
         return self._router.submit_each(places, build)
 

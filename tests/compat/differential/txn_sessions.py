@@ -625,6 +625,7 @@ def partitions_that_are_unknown(s: TxnSession) -> None:
     s.init("a")
     s.add("a", 0, 99)
     s.add("a", 0, topic=f"{s.topic}-unknown")
+    s.add("a", 0, topic="__transaction_state")
     s.describe()
     s.add("a", 0, 1)
     s.add("a", 1)

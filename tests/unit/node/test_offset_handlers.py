@@ -11,6 +11,8 @@ from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.log_reader import SegmentsChanged
 from node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
+from node.kafka_api.request_context import Aside
+from node.runtime.turns import STEPS_PER_TURN
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -238,6 +240,34 @@ def producers(world: ReplicaWorld, topic: str, index: int = 0) -> PartitionRespo
     request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
     response = describe_producers.handle(world, context(61, 0), request)  # type: ignore[arg-type]
     return response.topics[0].partitions[0]
+
+
+def test_very_many_producers_are_described_in_turns_and_once(world: ReplicaWorld) -> None:
+    world.create_topic()
+    count = 3 * STEPS_PER_TURN
+    for producer_id in range(count):
+        world.partition().append_as_leader(
+            batch(1, producer_id=producer_id, producer_epoch=0, base_sequence=0),
+            required_acks=1,
+            now_ms=world.clock.now_ms(),
+            produce_version=9,
+        )
+    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0] * 100)])
+    turns = 0
+
+    async def story() -> Any:
+        nonlocal turns
+        answer = asyncio.ensure_future(describe_producers.handle(world, context(61, 0), request))  # type: ignore[arg-type]
+        while not answer.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return answer.result()
+
+    answer = asyncio.run(story())
+
+    assert isinstance(answer, Aside) and turns >= 3
+    (described,) = answer.make().topics[0].partitions
+    assert [one.producer_id for one in described.active_producers] == list(range(count))
 
 
 def test_active_producers_are_described(world: ReplicaWorld) -> None:

@@ -220,6 +220,8 @@ def test_one_partition_that_there_is_not_keeps_all_out() -> None:
         pair = await pair_of(node)
         assert await add(node, pair, 3, 0, 2) == [55, 3]
         assert await add(node, pair, 3, 0, name="nowhere") == [3]
+        for internal in ("__transaction_state", "__consumer_offsets"):
+            assert await add(node, pair, 3, 0, name=internal) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         assert (await end(node, pair)).error_code == ErrorCode.INVALID_TXN_STATE
 
     serving(story)
@@ -422,6 +424,23 @@ def test_transactions_are_listed(version: int) -> None:
             assert (await listed(transactional_id_pattern="[xz]"))[1] == ["x"]
             assert (await listed(transactional_id_pattern=""))[1] == ["x", "y"]
             assert (await listed(transactional_id_pattern="("))[0].error_code == 128
+
+    serving(story)
+
+
+def test_very_many_filters_are_answered_beside_the_loop() -> None:
+    states = sorted(f"state-{number}" for number in range(10_000))
+
+    async def story(node: TxnNode) -> None:
+        await producer(node)
+        context = RequestContext(0, 0, 1, "app", CONNECTION, is_large=True)
+
+        answer = await list_transactions.handle(
+            node.broker, context, ListTransactionsRequest(state_filters=states)
+        )
+
+        assert isinstance(answer, Aside)
+        assert answer.make().unknown_state_filters == states
 
     serving(story)
 
