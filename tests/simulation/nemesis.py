@@ -36,6 +36,8 @@ KINDS: Final = (
     "kill_leaders_in_turn",
     "kill_leader_of_grown_isr",
 )
+# Besides, where there are transactions.
+TXN_KINDS: Final = (*KINDS, "kill_coordinator_at_markers")
 
 
 class Nemesis:
@@ -219,6 +221,22 @@ class Nemesis:
         if leader is not None and self._end(leader):
             await self._return(leader)
 
+    async def _kill_coordinator_at_markers(self) -> None:
+        """The coordinator of transactions dies when it has decided one and some markers are missing."""
+
+        def who_decides() -> VirtualNode | None:
+            for node in self.world.nodes:
+                if node.is_alive and node.is_serving and node.broker is not None:
+                    for shard in node.broker.txns.shards.values():
+                        if shard.coordinator is not None and shard.coordinator.shard.markers_left:
+                            return node
+            return None
+
+        node = await self._until(who_decides, every_s=0.0002)
+        await asyncio.sleep(self.chance.choice((0.0, 0.0002, 0.001, 0.003)) * self.chance.random())
+        if node is not None and self._end(node):
+            await self._return(node)
+
     def _some_partition(self) -> TopicPartition | None:
         image = self._newest_image()
         names = sorted(image.topics.by_name) if image is not None else []
@@ -250,7 +268,7 @@ class Nemesis:
         return 0 if found is None else len(found.isr)
 
     async def _until(
-        self, look: Callable[[], VirtualNode | None], seconds: float = 10.0
+        self, look: Callable[[], VirtualNode | None], seconds: float = 10.0, every_s: float = 0.002
     ) -> VirtualNode | None:
         """What `look` finds, asked again and again."""
         end_s = self.world.loop.now_s + seconds
@@ -258,7 +276,7 @@ class Nemesis:
             found = look()
             if found is not None:
                 return found
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(every_s)
         return None
 
     # ---- the network ---------------------------------------------------------------------------------

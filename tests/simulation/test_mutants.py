@@ -5,12 +5,13 @@ import pytest
 from logstore.errors import KafkaError
 from tests.simulation.group_mutants import GROUP_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.txn_mutants import TXN_MUTANTS
 from tests.simulation.virtual_loop import SimulationError
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *GROUP_MUTANTS], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *GROUP_MUTANTS, *TXN_MUTANTS], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(seed: int) -> bool:
         try:
@@ -25,4 +26,4 @@ def test_a_mutant_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_there_are_mutants_of_everything_that_was_promised() -> None:
-    assert len(MUTANTS) >= 15 and len(GROUP_MUTANTS) >= 15
+    assert len(MUTANTS) >= 15 and len(GROUP_MUTANTS) >= 15 and len(TXN_MUTANTS) >= 15

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.simulation.nemesis import TXN_KINDS
 from tests.simulation.simulation import Options, Simulation, run_seed
 
 pytestmark = pytest.mark.slow
@@ -19,7 +20,8 @@ def test_three_nodes_lose_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4000, 4008))
 def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
-    simulation = Simulation(seed, Options(seconds=6.0, transactions=4, copiers=2))
+    options = Options(seconds=6.0, transactions=4, copiers=2, kinds=TXN_KINDS)
+    simulation = Simulation(seed, options)
 
     simulation.run()
 

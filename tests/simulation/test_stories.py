@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation import group_stories, marker_stories, stories, upgrade_stories
+from tests.simulation import group_stories, marker_stories, stories, txn_stories, upgrade_stories
 from tests.simulation.simulation import Options, Simulation
 
 pytestmark = pytest.mark.slow
@@ -56,3 +56,9 @@ def test_an_older_cluster_learns_transactions() -> None:
 def test_a_late_copy_changes_nothing(story: stories.Story) -> None:
     for seed in SEEDS:
         Simulation(seed, Options(settings=marker_stories.SETTINGS)).play(story)
+
+
+@pytest.mark.parametrize("story", txn_stories.STORIES, ids=lambda story: story.__name__)
+def test_transactions_outlive_who_has_a_part_in_them(story: stories.Story) -> None:
+    for seed in SEEDS:
+        Simulation(seed, Options(settings=txn_stories.SETTINGS)).play(story)

@@ -27,7 +27,8 @@ LONG_TIMEOUT_MS: Final = 600_000  # longer than a run
 SHORT_TIMEOUTS_MS: Final = (500, 1_500, 3_000)
 LATE_CHANCE: Final = 0.15
 COPY_AT_MOST: Final = 20  # records in a transaction of a copier
-COMMIT, ABORT, DIE, LEAVE = "commit", "abort", "die", "leave"
+COMMIT, ABORT, GIVE_UP, DIE, LEAVE, SLOW = "commit", "abort", "give up", "die", "leave", "slow"
+SLOW_S: Final = 5.0  # longer than a member may be silent
 SETTINGS: Final = {
     "transaction.state.log.num.partitions": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -182,7 +183,7 @@ class TxnProducer:
 
     async def _transaction(self, transaction: ToldTransaction) -> None:
         party, chance = self._party, self._party.chance
-        plan = chance.choices((COMMIT, ABORT, DIE, LEAVE), (60, 25, 10, 5))[0]
+        plan = chance.choices((COMMIT, ABORT, GIVE_UP, DIE, LEAVE), (55, 20, 10, 10, 5))[0]
         partitions = chance.sample(self._partitions, chance.randint(1, len(self._partitions)))
         batches = [partition for partition in partitions for _ in range(chance.choice((1, 1, 2)))]
         chance.shuffle(batches)
@@ -195,6 +196,8 @@ class TxnProducer:
         party.workload.world.trace("transaction", f"{transaction.name} {plan}")
         if plan == COMMIT:
             await party.commit(transaction)
+        elif plan == GIVE_UP:
+            await self._give_up(transaction, chance.choice(partitions))
         elif plan == ABORT:
             await party.abort()
             if chance.random() < 0.3:
@@ -209,6 +212,18 @@ class TxnProducer:
         else:
             for partition in partitions:
                 await producer.add_partitions([partition])
+
+    async def _give_up(self, transaction: ToldTransaction, partition: TopicPartition) -> None:
+        """Abort with a batch on its way, of which nothing was heard: what follows takes another epoch."""
+        party = self._party
+        values = party.values(1, lambda _: b"")
+        try:
+            await party.produce(transaction, partition, values, dies=True)
+        except Died:
+            await asyncio.sleep(party.chance.choice((0.0, 0.001, 0.01)) * party.chance.random())
+        await party.abort()
+        if not party.habits.protocol.moves_epoch:
+            await party.init(resumes=True)
 
     async def _leave(self, transaction: ToldTransaction) -> None:
         """Nothing is heard for a while, in which the time of the transaction may be over."""
@@ -299,7 +314,7 @@ class Copier:
         """Whether the copies were committed."""
         party, chance = self._party, self._party.chance
         producer, group = party.producer, self._group
-        plan = chance.choices((COMMIT, ABORT, DIE), (80, 10, 10))[0]
+        plan = chance.choices((COMMIT, SLOW, ABORT, DIE), (70, 10, 10, 10))[0]
         target = chance.choice(self._targets)
         if party.habits.protocol.adds_partitions:
             await producer.add_partitions([target])
@@ -320,6 +335,8 @@ class Copier:
         if plan == ABORT:
             await party.abort()
             return False
+        if plan == SLOW:
+            await asyncio.sleep(SLOW_S)  # others own the partition, and wait for this transaction
         group.of(source).attempted.add(end)
         await party.commit(transaction)
         group.of(source).highest = max(group.of(source).highest, end)

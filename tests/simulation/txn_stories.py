@@ -1,0 +1,178 @@
+"""Transactions whose coordinator, or whose leader, dies with what nobody else has, and the end of epochs."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, TransactionRecord
+from logstore.errors import KafkaError
+from logstore.topic_partition import TopicPartition
+from node.runtime.txn_shard import TxnShard, _row
+from tests.simulation.invariants import replicas_of
+from tests.simulation.simulation import Simulation
+from tests.simulation.stories import FIRST, Story, fetch_again, leader_of, until
+from tests.simulation.txn_clients import V2, TxnClient, read
+from tests.simulation.upgrade_stories import SETTINGS as SETTINGS
+from tests.simulation.upgrade_stories import producer_of
+from tests.simulation.world import VirtualNode
+
+LAST_BUT_FEW: Final = 32_764
+T = TypeVar("T")
+
+
+async def a_coordinator_dies_with_a_decision_that_nobody_else_has(simulation: Simulation) -> None:
+    """No marker has left, so the next coordinator is free to abort what it finds open."""
+    producer, coordinator, _ = await _producer_beside_its_leader(simulation)
+    await _as_client(simulation, producer.produce(FIRST, [b"one"]))
+    await _nobody_copies_from(simulation, coordinator)
+    ending = _as_client(simulation, producer.end(committed=True))
+    await until(lambda: bool(_shard_of(coordinator, producer).markers_left))
+    await asyncio.sleep(0.2)
+
+    ending.cancel()
+    coordinator.kill()
+    _all_copy_again(simulation, coordinator)
+
+    successor = producer_of(simulation, producer.transactional_id, V2)
+    await _as_client(simulation, successor.init())
+    await _as_client(simulation, successor.produce(FIRST, [b"two"]))
+    await _as_client(simulation, successor.end(committed=True))
+    await _is_read(simulation, [b"two"])
+
+
+async def a_leader_dies_with_a_marker_that_nobody_else_has(simulation: Simulation) -> None:
+    """The coordinator goes on until the next leader has it, too."""
+    producer, _, leader = await _producer_beside_its_leader(simulation)
+    await _as_client(simulation, producer.produce(FIRST, [b"one"]))
+    _, partition = await leader_of(simulation)
+    end_offset = partition.log.log_end_offset
+    await _nobody_copies_from(simulation, leader)
+    await _as_client(simulation, producer.end(committed=True))
+    await until(lambda: partition.log.log_end_offset > end_offset)
+    await asyncio.sleep(0.2)
+
+    leader.kill()
+    _all_copy_again(simulation, leader)
+
+    await _is_read(simulation, [b"one"])
+
+
+async def epochs_run_out(simulation: Simulation) -> None:
+    """The producer goes on under another id, whoever coordinates it; each end is asked for twice."""
+    producer, coordinator, _ = await _producer_beside_its_leader(simulation)
+    _use_up_epochs(coordinator, producer)
+    kept = []
+    ids = {producer.producer[0]}
+    for number in range(6):
+        if number == 2:
+            coordinator.kill()
+        if number == 4:
+            coordinator.start()
+        value = b"%d" % number
+        await _as_client(simulation, producer.produce(FIRST, [value]))
+        before = producer.producer
+        await _as_client(simulation, producer.end(committed=number % 2 == 0))
+        told, producer.producer = producer.producer, before
+        await _as_client(simulation, producer.end(committed=number % 2 == 0))
+        assert producer.producer == told
+        ids.add(told[0])
+        kept += [value] if number % 2 == 0 else []
+    assert len(ids) == 2
+    await _is_read(simulation, kept)
+
+
+STORIES: Final[list[Story]] = [
+    a_coordinator_dies_with_a_decision_that_nobody_else_has,
+    a_leader_dies_with_a_marker_that_nobody_else_has,
+    epochs_run_out,
+]
+
+
+def _as_client(simulation: Simulation, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    return simulation.world.spawn(simulation.admin, work)
+
+
+async def _producer_beside_its_leader(simulation: Simulation) -> tuple[TxnClient, VirtualNode, VirtualNode]:
+    """A producer whose coordinator is not the leader of the first partition, which is given, too."""
+    leader, _ = await leader_of(simulation)
+    for number in range(100):
+        producer = producer_of(simulation, f"x{number}", V2)
+        await _as_client(simulation, producer.init())
+        states = TopicPartition(TRANSACTIONS_TOPIC, _index_of(simulation.world.nodes[0], producer))
+        coordinator = next(node for node, one in replicas_of(simulation.world, states) if one.is_leader)
+        if coordinator is not leader:
+            return producer, coordinator, leader
+    raise AssertionError("one node coordinates all ids")
+
+
+def _index_of(node: VirtualNode, producer: TxnClient) -> int:
+    assert node.broker is not None
+    return node.broker.txns.partition_for(producer.transactional_id)
+
+
+def _shard_of(node: VirtualNode, producer: TxnClient) -> Any:
+    """The core's shard of that id."""
+    shard = _runtime_shard(node, producer).coordinator
+    assert shard is not None
+    return shard.shard
+
+
+def _runtime_shard(node: VirtualNode, producer: TxnClient) -> TxnShard:
+    assert node.broker is not None
+    return node.broker.txns.shards[_index_of(node, producer)]
+
+
+def _use_up_epochs(coordinator: VirtualNode, producer: TxnClient) -> None:
+    """As if it had ended thirty thousand transactions."""
+    shard, core = _runtime_shard(coordinator, producer), _shard_of(coordinator, producer)
+    t = replace(core.transactions[producer.transactional_id], producer_epoch=LAST_BUT_FEW)
+    record = TransactionRecord(producer.transactional_id, t)
+    core.replay(record)
+    assert shard._log is not None
+    shard._log.append([_row(record, core.level)])
+    producer.producer = (t.producer_id, LAST_BUT_FEW)
+
+
+async def _nobody_copies_from(simulation: Simulation, leader: VirtualNode) -> None:
+    """Not for a moment; soon these replicas would be out of sync."""
+    for node in simulation.world.nodes:
+        assert node.broker is not None
+        for fetcher in node.broker.replication.fetchers:
+            if fetcher.leader_id == leader.node_id:
+                fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
+    await asyncio.sleep(0.4)  # what waits at the leader is answered
+
+
+def _all_copy_again(simulation: Simulation, dead: VirtualNode) -> None:
+    for node in simulation.world.nodes:
+        if node is not dead:
+            fetch_again(node)
+
+
+async def _is_read(simulation: Simulation, values: list[bytes]) -> None:
+    """This is all that readers of committed records find, and nothing stays open."""
+    found: list[bytes | None] = []
+    for _ in range(600):
+        is_stable, found = await _as_client(simulation, _read_committed(simulation))
+        if is_stable and len(found) >= len(values):
+            break
+        await asyncio.sleep(0.05)
+    assert is_stable and found == values, (is_stable, found)
+
+
+async def _read_committed(simulation: Simulation) -> tuple[bool, list[bytes | None]]:
+    """Whether no transaction is open, and what can be read now."""
+    client = simulation.admin_client
+    values: list[bytes | None] = []
+    offset = 0
+    while True:
+        try:
+            portion = await read(client, FIRST, offset, committed=True)
+        except KafkaError:
+            client.forget_leader(FIRST)
+            return False, values
+        values += [record.value for record in portion.records]
+        offset = portion.next_offset
+        if offset >= portion.last_stable_offset:
+            return portion.last_stable_offset == portion.high_watermark, values
