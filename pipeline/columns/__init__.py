@@ -2,4 +2,11 @@
 
 Pure: bytes and arrays in, arrays and bytes out. The map, bottom-up:
 
+varints             zig-zag varints of many places at once
+record_walk         where each record of many batches begins and ends
+binary_columns      parts of a buffer as an Arrow column
+header_columns      headers of records as a list column
+record_columns      the columns of a fetch, and the batch that Spark gets
+visible_batches     which batches of a fetch a reader sees
+fetched_batches     one fetch answer of one partition, opened all at once
 """

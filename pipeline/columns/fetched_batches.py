@@ -1,0 +1,210 @@
+"""The records of one fetch answer of one partition, opened all at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import MIN_RECORD_BYTES
+from logstore.record_batch import HEADER_SIZE, BatchHeader, TimestampType
+from logstore.varint import ByteSource
+from pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather, gather_one
+from pipeline.columns.header_columns import read_headers
+from pipeline.columns.record_columns import RecordColumns
+from pipeline.columns.record_walk import Section, walk_records
+from pipeline.columns.varints import Bytes, Int64s, read_varints, read_varlongs
+from pipeline.columns.visible_batches import AbortedTransaction, batches_in_range
+
+# A fetch of 8 MiB may hold thousands of small batches, each of which opens into 100 MiB or a million
+# records of seven bytes. What would open beyond these is left for the next fetch: a fetch of text stays far
+# below both.
+MAX_OPENED_BYTES: Final = MAX_DECOMPRESSED_BYTES
+MAX_OPENED_RECORDS: Final = 1_000_000
+KEY_AND_VALUE: Final = frozenset({"key", "value"})
+
+
+class Fetched(NamedTuple):
+    """What a fetch brought: None for no visible record; and the offset that the next fetch asks for."""
+
+    columns: RecordColumns | None
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """The records of batches in one buffer, and the header of each batch."""
+
+    content: ByteSource
+    sections: list[Section]
+    headers: list[BatchHeader]
+
+    def per_record(self, of_each_batch: Sequence[int]) -> Int64s:
+        counts = [section.records_count for section in self.sections]
+        return np.repeat(np.array(of_each_batch, np.int64), counts)
+
+
+class _Fields(NamedTuple):
+    """Of each record: its offset and timestamp (ms), and where the rest stands."""
+
+    offsets: Int64s
+    timestamps_ms: Int64s
+    timestamp_types: NDArray[np.int32]
+    keys: Part
+    values: Part
+    ends: Int64s
+
+
+def open_fetched(
+    records: ByteSource,
+    *,
+    aborted: Sequence[AbortedTransaction],
+    read_committed: bool,
+    start: int,
+    end: int,
+    with_headers: bool,
+    wanted: frozenset[str] = KEY_AND_VALUE,
+    max_opened_bytes: int = MAX_OPENED_BYTES,
+    max_opened_records: int = MAX_OPENED_RECORDS,
+) -> Fetched:
+    """The visible records of `records` with offsets from `start` to before `end`.
+
+    `next_offset` goes by batches, not by records: markers, aborted and compacted records move it, too. It
+    is `end` when the range is done, `start` when there was nothing. `wanted` names which of key and value
+    to read. CORRUPT_MESSAGE and UNSUPPORTED_COMPRESSION_TYPE for bytes that cannot be read,
+    MESSAGE_TOO_LARGE for a batch that opens into more than a broker takes.
+    """
+    found = batches_in_range(records, aborted=aborted, read_committed=read_committed, start=start, end=end)
+    taken, next_offset = _as_many_as_fit(found.visible, max_opened_records), found.next_offset
+    try:
+        opened = _open(records, found.visible[:taken], max_opened_bytes)
+        taken = len(opened.headers)
+        columns = _read(opened, start, end, with_headers, wanted)
+    except KafkaError as error:
+        if error.code is ErrorCode.INVALID_RECORD:  # One word for bytes that are not what they should be.
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, error.detail) from None
+        raise
+    if taken < len(found.visible):
+        next_offset = found.visible[taken][1].base_offset
+    return Fetched(columns, next_offset)
+
+
+def _as_many_as_fit(visible: Sequence[tuple[int, BatchHeader]], max_records: int) -> int:
+    """How many batches, one at least, stay below `max_records`."""
+    total = 0
+    for index, (_, header) in enumerate(visible):
+        total += header.records_count
+        if total > max_records and index:
+            return index
+    return len(visible)
+
+
+def _open(records: ByteSource, visible: Sequence[tuple[int, BatchHeader]], max_opened_bytes: int) -> _Opened:
+    """The records of the batches; of fewer than all when more than `max_opened_bytes` came out before."""
+    view = memoryview(records)
+    if all(header.compression is Compression.NONE for _, header in visible):
+        places = [(position + HEADER_SIZE, position + header.size_bytes) for position, header in visible]
+        return _opened(records, places, [header for _, header in visible])
+    contents: list[ByteSource] = []
+    places, headers, size = [], [], 0
+    for position, header in visible:
+        if size > max_opened_bytes:
+            break
+        closed = view[position + HEADER_SIZE : position + header.size_bytes]
+        contents.append(decompress(header.compression, closed))
+        places.append((size, size + len(contents[-1])))
+        headers.append(header)
+        size = places[-1][1]
+    return _opened(contents[0] if len(contents) == 1 else b"".join(contents), places, headers)
+
+
+def _opened(content: ByteSource, places: list[tuple[int, int]], headers: list[BatchHeader]) -> _Opened:
+    assert len(content) <= MAX_COLUMN_BYTES, "a frame and what opens have limits far below"
+    sections = []
+    for (start, end), header in zip(places, headers, strict=True):
+        if header.records_count * MIN_RECORD_BYTES > end - start or (end > start) != (
+            header.records_count > 0
+        ):
+            problem = f"{header.records_count} records are said to be in {end - start} bytes."
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem)
+        if header.records_count:  # Compaction keeps the last batch of a producer though it is empty.
+            sections.append(Section(start, end, header.records_count))
+    return _Opened(content=content, sections=sections, headers=headers)
+
+
+def _read(
+    opened: _Opened, start: int, end: int, with_headers: bool, wanted: frozenset[str]
+) -> RecordColumns | None:
+    if not opened.sections:
+        return None
+    view = np.frombuffer(opened.content, np.uint8)
+    fields = _within(_read_fields(opened, view), start, end)
+    if not len(fields.offsets):
+        return None
+    headers_at = fields.values.ends
+    headers = read_headers(opened.content, view, headers_at, fields.ends) if with_headers else None
+    keys, values = None, None
+    if wanted >= KEY_AND_VALUE:
+        keys, values = gather(opened.content, fields.keys, fields.values)
+    elif "key" in wanted:
+        keys = gather_one(opened.content, fields.keys, fields.values, wants_second=False)
+    elif "value" in wanted:
+        values = gather_one(opened.content, fields.keys, fields.values, wants_second=True)
+    return RecordColumns(
+        keys=keys,
+        values=values,
+        offsets=fields.offsets,
+        timestamps_ms=fields.timestamps_ms,
+        timestamp_types=fields.timestamp_types,
+        headers=headers,
+    )
+
+
+def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
+    starts, ends = walk_records(view, opened.sections)
+    timestamp_deltas, at = read_varlongs(view, starts + 1)
+    offset_deltas, at = read_varints(view, at)
+    key_lengths, key_starts = read_varints(view, at)
+    keys = Part(key_starts, key_lengths)
+    value_lengths, value_starts = read_varints(view, keys.ends)
+    values = Part(value_starts, value_lengths)
+    header_counts, after = read_varints(view, values.ends)
+    # All that was read lies in front of `after`; the end of headers is judged by those who read them.
+    if ((after > ends) | ((header_counts == 0) & (after != ends)) | (header_counts < 0)).any():
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The fields of a record do not fill it.")
+    batches = [header for header in opened.headers if header.records_count]
+    too_high = offset_deltas > opened.per_record([header.last_offset_delta for header in batches])
+    if (too_high | (offset_deltas < 0)).any():
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record has an offset beyond those of its batch.")
+    types = [int(header.timestamp_type) for header in batches]
+    timestamps_ms = timestamp_deltas + opened.per_record([header.base_timestamp for header in batches])
+    if any(types):
+        appended_ms = opened.per_record([header.max_timestamp for header in batches])
+        is_appended = opened.per_record(types) == TimestampType.LOG_APPEND_TIME
+        timestamps_ms = np.where(is_appended, appended_ms, timestamps_ms)
+    return _Fields(
+        offset_deltas + opened.per_record([header.base_offset for header in batches]),
+        timestamps_ms,
+        opened.per_record(types).astype(np.int32),
+        keys,
+        values,
+        ends,
+    )
+
+
+def _within(fields: _Fields, start: int, end: int) -> _Fields:
+    """The records with offsets from `start` to before `end`."""
+    is_inside = (fields.offsets >= start) & (fields.offsets < end)
+    if is_inside.all():
+        return fields
+    return _Fields(
+        fields.offsets[is_inside],
+        fields.timestamps_ms[is_inside],
+        fields.timestamp_types[is_inside],
+        Part(*(part[is_inside] for part in fields.keys)),
+        Part(*(part[is_inside] for part in fields.values)),
+        fields.ends[is_inside],
+    )

@@ -1,0 +1,83 @@
+"""The records of a fetch as columns, and these as a batch with the schema of Spark's Kafka connector."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from pipeline.columns.header_columns import HEADERS_TYPE
+from pipeline.columns.varints import Int64s
+
+TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
+# Spark's own schema, to the letter: it compares what a reader yields with what it announced.
+FIELDS: Final = {
+    "key": pa.field("key", pa.binary()),
+    "value": pa.field("value", pa.binary()),
+    "topic": pa.field("topic", pa.string()),
+    "partition": pa.field("partition", pa.int32()),
+    "offset": pa.field("offset", pa.int64()),
+    "timestamp": pa.field("timestamp", TIMESTAMP_TYPE),
+    "timestampType": pa.field("timestampType", pa.int32()),
+    "headers": pa.field("headers", HEADERS_TYPE),
+}
+_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordColumns:
+    """Records in the order of their log. Keys, values and headers are None where nobody wants them.
+
+    None of the arrays holds the bytes that they were read from.
+    """
+
+    keys: pa.BinaryArray | None
+    values: pa.BinaryArray | None
+    offsets: Int64s
+    timestamps_ms: Int64s
+    timestamp_types: NDArray[np.int32]
+    headers: pa.ListArray | None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def to_record_batch(
+    columns: RecordColumns, partition: TopicPartition, fields: Sequence[str]
+) -> pa.RecordBatch:
+    """The columns named in `fields`, in that order.
+
+    INVALID_TIMESTAMP for one that microseconds of 64 bits cannot hold. Keys, values or headers that were
+    not read may not be asked for.
+    """
+    rows = len(columns)
+    made: dict[str, Callable[[], pa.Array | None]] = {
+        "key": lambda: columns.keys,
+        "value": lambda: columns.values,
+        "topic": lambda: pa.repeat(pa.scalar(partition.topic, pa.string()), rows),
+        "partition": lambda: pa.array(np.full(rows, partition.partition, np.int32)),
+        "offset": lambda: pa.array(columns.offsets),
+        "timestamp": lambda: _timestamps(columns),
+        "timestampType": lambda: pa.array(columns.timestamp_types),
+        "headers": lambda: columns.headers,
+    }
+    return pa.RecordBatch.from_arrays(
+        [made[name]() for name in fields], schema=pa.schema([FIELDS[name] for name in fields])
+    )
+
+
+def _timestamps(columns: RecordColumns) -> pa.TimestampArray:
+    timestamps_ms = columns.timestamps_ms
+    too_far = np.flatnonzero((timestamps_ms > _MAX_TIMESTAMP_MS) | (timestamps_ms < -_MAX_TIMESTAMP_MS))
+    if len(too_far):
+        row = too_far[0]
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"The record at offset {columns.offsets[row]} has timestamp {timestamps_ms[row]} ms,"
+            " which microseconds cannot hold.",
+        )
+    return pa.array(timestamps_ms * 1000).view(TIMESTAMP_TYPE)

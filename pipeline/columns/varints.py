@@ -1,0 +1,97 @@
+"""Zig-zag varints of many places at once, and the sizes and bytes of many numbers.
+
+Positions are int64 and may lie anywhere: a read beyond the content gets its last byte, so that bytes which
+lie about lengths cost nothing and raise nothing here. Whoever reads proves afterwards that each record
+ended where it said (`record_walk`, `fetched_batches`); then no read has left it.
+"""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+
+# The number that each single byte stands for; bytes from 128 on go on in the next one.
+_OF_ONE_BYTE: Final = (np.arange(256) >> 1) ^ -(np.arange(256) & 1)
+# -1 to 65,534 written out: lengths of keys and values, whose varints are then one gather.
+_TABLE_NUMBERS: Final = 2**16
+_CONTINUES: Final = 0x80
+
+
+def read_varints(
+    content: Bytes, positions: Int64s, *, max_bytes: int = MAX_VARINT_BYTES
+) -> tuple[Int64s, Int64s]:
+    """The numbers at `positions` and the positions after them; CORRUPT_MESSAGE for one that is too long."""
+    first = content.take(positions, mode="clip")
+    after = positions + 1
+    if not len(first) or first.max() < _CONTINUES:
+        return _OF_ONE_BYTE.take(first), after
+    folded = (first & 0x7F).astype(np.uint64)
+    longer = np.flatnonzero(first >= _CONTINUES)
+    shift = 7
+    while len(longer):
+        if shift >= 7 * max_bytes:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A varint is longer than {max_bytes} bytes.")
+        byte = content.take(after[longer], mode="clip")
+        # Bits beyond the 64th fall off, as in every Java client.
+        folded[longer] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[longer] += 1
+        longer = longer[byte >= _CONTINUES]
+        shift += 7
+    signs = -(folded & np.uint64(1)).astype(np.int64)
+    return (folded >> np.uint64(1)).astype(np.int64) ^ signs, after
+
+
+def read_varlongs(content: Bytes, positions: Int64s) -> tuple[Int64s, Int64s]:
+    """`read_varints` for numbers of 64 bits (timestamp deltas)."""
+    return read_varints(content, positions, max_bytes=MAX_VARLONG_BYTES)
+
+
+def varint_sizes(numbers: Int64s) -> Int64s:
+    """How many bytes each number takes."""
+    folded = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    sizes = np.ones(len(numbers), np.int64)
+    shift, largest = 7, int(folded.max(initial=0))
+    while largest >> shift:
+        sizes += folded >= np.uint64(1 << shift)
+        shift += 7
+    return sizes
+
+
+def write_varints(numbers: Int64s) -> pa.BinaryArray:
+    """The bytes of each number."""
+    if len(numbers) and numbers.min() >= -1 and numbers.max() < _TABLE_NUMBERS - 1:
+        return _table().take(pa.array(numbers + 1))
+    return _write_out(numbers)
+
+
+def _write_out(numbers: Int64s) -> pa.BinaryArray:
+    folded = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    sizes = varint_sizes(numbers)
+    offsets = np.zeros(len(numbers) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    written = np.empty(offsets[-1], np.uint8)
+    for index in range(int(sizes.max(initial=0))):
+        rows = np.flatnonzero(sizes > index)
+        byte = ((folded[rows] >> np.uint64(7 * index)) & np.uint64(0x7F)).astype(np.uint8)
+        byte[sizes[rows] > index + 1] |= _CONTINUES
+        written[offsets[:-1][rows] + index] = byte
+    return pa.Array.from_buffers(
+        pa.binary(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(written)]
+    )
+
+
+_tables: list[pa.BinaryArray] = []
+
+
+def _table() -> pa.BinaryArray:
+    # Made when it is first needed: a process that only reads has no use for it.
+    if not _tables:
+        _tables.append(_write_out(np.arange(-1, _TABLE_NUMBERS - 1, dtype=np.int64)))
+    return _tables[0]
