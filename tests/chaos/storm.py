@@ -38,8 +38,12 @@ class Outcome:
     transaction_failures: Counter[str] = field(default_factory=Counter)
 
 
-def storm(data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FAULTS) -> Outcome:
-    """Run three nodes under writers and readers, hurt them for `seconds`, heal them, and judge."""
+def storm(
+    data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FAULTS, at_least: int = 1
+) -> Outcome:
+    """Run three nodes under writers and readers, hurt them for `seconds`, and so many times `at_least`, heal
+    them, and judge.
+    """
     chance = random.Random(seed)
     nodes = Nodes(data)
     try:
@@ -58,7 +62,7 @@ def storm(data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FA
         deadline = time.monotonic() + seconds
         waiting = list(faults)
         chance.shuffle(waiting)  # each at least once, if there is time
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline or len(outcome.faults) < at_least:
             time.sleep(chance.uniform(*REST_S))
             fault = waiting.pop() if waiting else chance.choice(faults)
             outcome.faults.append(fault)

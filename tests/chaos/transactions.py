@@ -20,6 +20,7 @@ PARTITIONS = 4
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_TIMEOUT_S = 60.0
 ABORTED_SHARE, LEFT_SHARE = 0.2, 0.02
+PAUSE_S = 0.05  # between two transactions: the storm is about faults
 JAVA_VERSION = "4.3.1"  # whose epochs move with each end
 
 
@@ -134,6 +135,7 @@ class TransactionWriter:
                     self._client.begin_anew()
                 number += 1
                 is_ready = self._transaction(TransactionStamp(self._name, number))
+                self._stop.wait(PAUSE_S)
             except Failed as failure:
                 self._history.failures[str(failure)] += 1
                 is_ready = False

@@ -53,8 +53,8 @@ def replicas_of(assignment: str) -> set[frozenset[int]]:
 
 
 def in_sync(shell: Shell, topic: str) -> list[frozenset[int]]:
-    """The ISR of each partition."""
-    text = shell.ok("kafka-topics", "--describe", "--topic", topic)
+    """The ISR of each partition; nothing from a node that has not heard of the topic yet."""
+    text = shell.run("kafka-topics", "--describe", "--topic", topic).text
     return [frozenset(map(int, one.split(","))) for one in re.findall(r"Isr: ([\d,]+)", text)]
 
 
