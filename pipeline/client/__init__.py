@@ -1,0 +1,11 @@
+"""client: the pipeline's own client of a Kafka cluster. It blocks, sends many requests before one answer, and
+moves bytes, not rows.
+
+The map, bottom-up:
+
+setting_names       which settings of Java's clients have no effect here, which are refused and why; secrets
+client_settings     those that are honoured, read from options
+retries             trying again, with pauses that grow (door)
+connection          one socket: requests out, answers in, versions agreed (door)
+connections         sockets by node and purpose; after a fork none (door)
+"""

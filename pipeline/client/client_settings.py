@@ -1,0 +1,272 @@
+"""The settings of a Kafka client that this one honours, under Java's names, read from options of Spark.
+
+Defaults are Java's but where the class says why not. A source reads what Java's consumer reads and a sink
+what its producer does; a name of the other side is taken without effect, so that both can have the same ones.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeVar
+
+from pipeline.client.setting_names import PREFIX, check_names
+from pipeline.words import OptionError
+
+T = TypeVar("T")
+
+DEFAULT_PORT: Final = 9092
+MAX_INT: Final = 2**31 - 1
+# A node keeps the last five batches of a producer to tell a repeated one from a new one.
+MAX_IN_FLIGHT: Final = 5
+COMPRESSION_TYPES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Role(Enum):
+    """Which of Java's clients a format stands for."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+class TwoPhase(Enum):
+    """Whether transactions outlive every pause (KIP-939): where a cluster has it, never, or always."""
+
+    AUTO = "auto"
+    NEVER = "false"
+    ALWAYS = "true"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Every setting that has an effect; built by `from_options`."""
+
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    client_id: str = "ottla-pipeline"
+    client_rack: str = ""
+    request_timeout_ms: int = 30_000
+    # The time for metadata, offsets and coordinators with all attempts; the producer's name is max.block.ms.
+    default_api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    # The system's own sizes, which grow as needed; Java's defaults date from before that.
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    # Java's consumer asks for topics to be made by reading them. A source never makes one.
+    allow_auto_create_topics: bool = False
+    exclude_internal_topics: bool = True
+    read_committed: bool = False
+    group_id: str | None = None
+    fetch_min_bytes: int = 1
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    # One fetch is for one partition, and small ones cost: 1 MiB, Java's, halves the rows a second.
+    max_partition_fetch_bytes: int = 8 * 1024 * 1024
+    acks: int = -1  # -1: all in-sync replicas; 1: the leader
+    enable_idempotence: bool = True
+    max_in_flight: int = MAX_IN_FLIGHT
+    # Rows come by the thousand, so Java's 16 KiB, made for one at a time, would only make headers. Below the
+    # default of max.message.bytes, for a batch is not cut in two once it is encoded.
+    batch_size: int = 900_000
+    max_request_size: int = 1_048_576
+    delivery_timeout_ms: int = 120_000
+    compression_type: str = "none"
+    compression_level: int | None = None  # None: the codec's own
+    transaction_timeout_ms: int | None = None  # None: as long as the cluster lets it be
+    two_phase: TwoPhase = TwoPhase.AUTO
+    without_effect: tuple[str, ...] = ()  # settings that were given and change nothing
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], role: Role) -> "ClientSettings":
+        """Read the options with the prefix `kafka.`; OptionError for the first that cannot be honoured."""
+        given = {
+            name.lower().removeprefix(PREFIX): value.strip()
+            for name, value in options.items()
+            if name.lower().startswith(PREFIX)
+        }
+        idle = check_names(given, _READERS)
+        fields: dict[str, object] = {}
+        for name, value in given.items():
+            reader = _READERS.get(name)
+            if reader is None:
+                continue
+            read = reader.read(PREFIX + name, value)
+            if role not in reader.roles:
+                idle = (*idle, name)
+            elif reader.field:
+                fields[reader.field] = read
+        if "bootstrap_servers" not in fields:
+            raise OptionError(
+                PREFIX + "bootstrap.servers", "is missing: say which cluster, host:port[,host:port]"
+            )
+        fields["compression_level"] = _compression_level(given, str(fields.get("compression_type", "none")))
+        if "acks" in fields and "enable_idempotence" not in fields:
+            fields["enable_idempotence"] = fields["acks"] == -1  # as Java's producer
+        settings = cls(**fields, without_effect=tuple(sorted(idle)))  # type: ignore[arg-type]
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        if self.enable_idempotence and self.acks != -1:
+            raise OptionError(PREFIX + "acks", "must be all while kafka.enable.idempotence is true")
+        if self.retry_backoff_max_ms < self.retry_backoff_ms:
+            raise OptionError(PREFIX + "retry.backoff.max.ms", "is less than kafka.retry.backoff.ms")
+        if self.batch_size > self.max_request_size:
+            raise OptionError(PREFIX + "batch.size", "is more than kafka.max.request.size")
+
+
+# ---- how each is read -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """One setting: the field that it fills ("" for one that only is checked), for whom, and its values."""
+
+    field: str
+    read: Callable[[str, str], object]
+    roles: tuple[Role, ...] = (Role.SOURCE, Role.SINK)
+
+
+def _text(_option: str, value: str) -> str:
+    return value
+
+
+def _boolean(option: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise OptionError(option, f"is {value!r}; true or false")
+    return value.lower() == "true"
+
+
+def _integer(least: int, most: int = MAX_INT) -> Callable[[str, str], int]:
+    def read(option: str, value: str) -> int:
+        # Eleven characters have every int32; int() of a million digits would take minutes.
+        if not re.fullmatch(r"[+-]?[0-9]{1,11}", value):
+            raise OptionError(option, f"is {value[:40]!r}; a whole number")
+        number = int(value)
+        if not least <= number <= most:
+            raise OptionError(option, f"is {number}; {least} is the least and {most} the most")
+        return number
+
+    return read
+
+
+def _one_of(values: Mapping[str, T]) -> Callable[[str, str], T]:
+    def read(option: str, value: str) -> T:
+        if value.lower() not in values:
+            raise OptionError(option, f"is {value[:40]!r}; one of {', '.join(values)}")
+        return values[value.lower()]
+
+    return read
+
+
+def _acks(option: str, value: str) -> int:
+    if value == "0":
+        raise OptionError(
+            option, "is 0, but what nobody answers cannot be sent again when it is lost: all or 1"
+        )
+    return _one_of({"all": -1, "-1": -1, "1": 1})(option, value)
+
+
+def _plaintext(option: str, value: str) -> str:
+    if value.upper() in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        raise OptionError(
+            option, f"{value.upper()} is not served yet: this client neither encrypts nor authenticates"
+        )
+    return _one_of({"plaintext": "PLAINTEXT"})(option, value)
+
+
+def _always_true(option: str, value: str) -> bool:
+    if not _boolean(option, value):
+        raise OptionError(option, "is false, but what was read is always checked")
+    return True
+
+
+def _addresses(option: str, value: str) -> tuple[tuple[str, int], ...]:
+    """`host:port,host,[::1]:port`; in order, each once."""
+    found: dict[tuple[str, int], None] = {}
+    for part in filter(None, (part.strip() for part in value.split(","))):
+        host, separator, port = part.rpartition(":")
+        if not separator or part.endswith("]"):
+            host, port = part, str(DEFAULT_PORT)
+        host = host.strip("[]")
+        if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
+            raise OptionError(option, f"{part[:80]!r} is no address; write host:port")
+        found[host, int(port)] = None
+    if not found:
+        raise OptionError(option, "names no node; write host:port")
+    return tuple(found)
+
+
+_LEVELS: Final[Mapping[str, Callable[[str, str], int]]] = {
+    "gzip": _integer(-1, 9),
+    "lz4": _integer(1, 17),
+    "zstd": _integer(-131_072, 22),
+}
+
+
+def _compression_level(given: Mapping[str, str], compression_type: str) -> int | None:
+    name = f"compression.{compression_type}.level"
+    if compression_type not in _LEVELS or name not in given:
+        return None
+    level = _LEVELS[compression_type](PREFIX + name, given[name])
+    if (compression_type, level) == ("gzip", 0):
+        raise OptionError(PREFIX + name, "is 0; 1 to 9, or -1 for gzip's own")  # as Java's
+    return None if (compression_type, level) == ("gzip", -1) else level
+
+
+def _of_both(field: str, read: Callable[[str, str], object]) -> _Reader:
+    return _Reader(field=field, read=read)
+
+
+def _of_source(field: str, read: Callable[[str, str], object]) -> _Reader:
+    return _Reader(field=field, read=read, roles=(Role.SOURCE,))
+
+
+def _of_sink(field: str, read: Callable[[str, str], object]) -> _Reader:
+    return _Reader(field=field, read=read, roles=(Role.SINK,))
+
+
+_ISOLATION = {"read_committed": True, "read_uncommitted": False}
+_READERS: Final[Mapping[str, _Reader]] = {
+    "acks": _of_sink("acks", _acks),
+    "allow.auto.create.topics": _of_sink("allow_auto_create_topics", _boolean),
+    "batch.size": _of_sink("batch_size", _integer(1)),
+    "bootstrap.servers": _of_both("bootstrap_servers", _addresses),
+    "check.crcs": _of_source("", _always_true),
+    "client.id": _of_both("client_id", _text),
+    "client.rack": _of_source("client_rack", _text),
+    **{f"compression.{name}.level": _of_sink("", read) for name, read in _LEVELS.items()},
+    "compression.type": _of_sink("compression_type", _one_of({name: name for name in COMPRESSION_TYPES})),
+    "default.api.timeout.ms": _of_source("default_api_timeout_ms", _integer(1)),
+    "delivery.timeout.ms": _of_sink("delivery_timeout_ms", _integer(1)),
+    "enable.idempotence": _of_sink("enable_idempotence", _boolean),
+    "exclude.internal.topics": _of_source("exclude_internal_topics", _boolean),
+    "fetch.max.bytes": _of_source("fetch_max_bytes", _integer(1)),
+    "fetch.max.wait.ms": _of_source("fetch_max_wait_ms", _integer(0)),
+    "fetch.min.bytes": _of_source("fetch_min_bytes", _integer(0)),
+    "group.id": _of_source("group_id", _text),
+    "isolation.level": _of_source("read_committed", _one_of(_ISOLATION)),
+    "max.block.ms": _of_sink("default_api_timeout_ms", _integer(1)),
+    "max.in.flight.requests.per.connection": _of_sink("max_in_flight", _integer(1, MAX_IN_FLIGHT)),
+    "max.partition.fetch.bytes": _of_source("max_partition_fetch_bytes", _integer(1)),
+    "max.request.size": _of_sink("max_request_size", _integer(1)),
+    "metadata.max.age.ms": _of_both("metadata_max_age_ms", _integer(0)),
+    "receive.buffer.bytes": _of_both("receive_buffer_bytes", _integer(-1)),
+    "request.timeout.ms": _of_both("request_timeout_ms", _integer(1)),
+    "retry.backoff.max.ms": _of_both("retry_backoff_max_ms", _integer(0)),
+    "retry.backoff.ms": _of_both("retry_backoff_ms", _integer(0)),
+    "security.protocol": _of_both("", _plaintext),
+    "send.buffer.bytes": _of_both("send_buffer_bytes", _integer(-1)),
+    "socket.connection.setup.timeout.ms": _of_both("socket_connection_setup_timeout_ms", _integer(1)),
+    "transaction.timeout.ms": _of_sink("transaction_timeout_ms", _integer(1)),
+    "transaction.two.phase.commit.enable": _of_sink(
+        "two_phase", _one_of({choice.value: choice for choice in TwoPhase})
+    ),
+}
+
+
+def honoured_names() -> Iterable[str]:
+    """The names that are read, for the test that holds the list against Java's."""
+    return _READERS.keys()

@@ -1,0 +1,266 @@
+"""One connection to one node: requests are sent without waiting, answers received in the same order.
+
+It blocks, for a Spark task is a thread of control of its own. Whatever goes wrong closes it, and all that
+waited for an answer is told so: what has become of a request whose answer is lost, nobody knows. What a node
+sends is judged, never trusted: lengths, order and contents.
+"""
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, NamedTuple, NoReturn
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer, schema_of
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline.client.client_settings import ClientSettings
+from pipeline.client.retries import monotonic_ms
+
+# An answer to a fetch may be larger than was asked for by one batch, and a batch may be a quarter of that.
+MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
+# What a length announces costs no more memory than this before so much has come.
+TRUSTED_BYTES: Final = 16 * 1024 * 1024
+_LENGTH: Final = struct.Struct(">i")
+_CORRELATION_ID: Final = struct.Struct(">i")
+_ERROR_CODE: Final = struct.Struct(">h")
+_LAST_CORRELATION_ID: Final = 2**31 - 1
+_SOFTWARE: Final = "ottla-pipeline"
+
+
+class Ticket(NamedTuple):
+    """A request that was sent, for its answer."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+    deadline_ms: int  # of the monotonic clock
+
+
+class Connection:
+    """A socket on which both ends have agreed on versions; made by `connect`."""
+
+    def __init__(self, stream: socket.socket, peer: str, settings: ClientSettings) -> None:
+        self.peer = peer
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        self._socket: socket.socket | None = stream
+        self._settings = settings
+        self._correlation_id = 0
+        self._awaited: deque[Ticket] = deque()
+
+    @classmethod
+    def connect(cls, host: str, port: int, settings: ClientSettings) -> "Connection":
+        """A connection to that address; NETWORK_EXCEPTION if nobody answers there in time."""
+        peer = f"{host}:{port}"
+        timeout_s = settings.socket_connection_setup_timeout_ms / 1000
+        try:
+            stream = socket.create_connection((host, port), timeout_s)
+        except OSError as fault:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer}: {_words(fault)}") from None
+        except (OverflowError, UnicodeError):  # a port or a name of a node's making
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer} is no address") from None
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for option, size in (
+            (socket.SO_SNDBUF, settings.send_buffer_bytes),
+            (socket.SO_RCVBUF, settings.receive_buffer_bytes),
+        ):
+            if size >= 0:
+                stream.setsockopt(socket.SOL_SOCKET, option, size)
+        connection = cls(stream, peer, settings)
+        connection._agree_on_versions()
+        return connection
+
+    # ---- requests and answers ---------------------------------------------------------------------
+
+    def version_of(self, message: type[Any], *, most: int | None = None) -> int:
+        """The highest version of an API that both ends speak, `most` at the most; UNSUPPORTED_VERSION."""
+        schema = schema_of(message)
+        assert schema.api_key is not None, message
+        highest = schema.max_version if most is None else min(most, schema.max_version)
+        theirs = self.versions.get(schema.api_key)
+        name = ApiKey(schema.api_key).api_name
+        if theirs is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.peer} does not serve {name}")
+        common = min(highest, theirs[1])
+        if common < max(schema.min_version, theirs[0]):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.peer} serves {name} {theirs[0]} to {theirs[1]}; "
+                f"this client speaks {schema.min_version} to {highest}",
+            )
+        return common
+
+    def send(self, request: object, *, most: int | None = None) -> Ticket:
+        """Send a request in the highest common version, `most` at the most; its answer is to be received."""
+        return self._send(request, self.version_of(type(request), most=most))
+
+    def receive(self, ticket: Ticket) -> Any:
+        """The answer to a request; they come in the order of the requests, so ask for them in it.
+
+        Buffers in it are views of memory that is the answer's own. NETWORK_EXCEPTION when the connection is
+        lost, REQUEST_TIMED_OUT when it was silent for `request.timeout.ms` since the request.
+        """
+        assert ticket in self._awaited or self._socket is None, "its answer was received, or it is another's"
+        if self._socket is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: the connection was closed")
+        assert ticket == self._awaited[0], "an earlier request still waits for its answer"
+        frame = self._receive_frame(ticket)
+        self._awaited.popleft()
+        return self._open(ticket, frame)
+
+    def request(self, request: object, *, most: int | None = None) -> Any:
+        """Send and receive."""
+        return self.receive(self.send(request, most=most))
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answers."""
+        return len(self._awaited)
+
+    def is_open(self) -> bool:
+        """Whether it can be used, as far as this end knows; asks the system if nothing is under way."""
+        if self._socket is None:
+            return False
+        if self._awaited:
+            return True
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            pass
+        # It ended while it rested; or there is an answer to what nobody asked.
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """Twice does no harm."""
+        stream, self._socket = self._socket, None
+        self._awaited.clear()
+        if stream is not None:
+            stream.close()
+
+    # ---- the socket -------------------------------------------------------------------------------
+
+    def _send(self, request: object, api_version: int) -> Ticket:
+        api_key = schema_of(type(request)).api_key
+        assert api_key is not None, request
+        if self._socket is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: the connection was closed")
+        self._correlation_id = self._correlation_id % _LAST_CORRELATION_ID + 1
+        buffers = codec.encode_request(
+            api_key, api_version, self._correlation_id, self._settings.client_id, request
+        )
+        deadline_ms = monotonic_ms() + self._settings.request_timeout_ms
+        ticket = Ticket(self._correlation_id, api_key, api_version, deadline_ms)
+        try:
+            self._socket.settimeout(self._settings.request_timeout_ms / 1000)
+            for buffer in buffers:
+                self._socket.sendall(buffer)
+        except OSError as fault:
+            self._lose(fault)
+        self._awaited.append(ticket)
+        return ticket
+
+    def _receive_frame(self, ticket: Ticket) -> memoryview:
+        head = bytearray(_LENGTH.size)
+        self._fill(memoryview(head), ticket)
+        (length,) = _LENGTH.unpack(head)
+        if not _CORRELATION_ID.size <= length <= MAX_ANSWER_BYTES:
+            self._refuse(f"an answer of {length} bytes; {MAX_ANSWER_BYTES} is the most")
+        frame = bytearray(min(length, TRUSTED_BYTES))
+        self._fill(memoryview(frame), ticket)
+        while (filled := len(frame)) < length:
+            frame.extend(bytes(min(filled, length - filled)))
+            self._fill(memoryview(frame)[filled:], ticket)
+        return memoryview(frame)
+
+    def _fill(self, view: memoryview, ticket: Ticket) -> None:
+        assert self._socket is not None
+        try:
+            with view:
+                filled = 0
+                while filled < len(view):
+                    left_ms = ticket.deadline_ms - monotonic_ms()
+                    if left_ms <= 0:
+                        raise TimeoutError
+                    self._socket.settimeout(left_ms / 1000)
+                    with view[filled:] as rest:
+                        count = self._socket.recv_into(rest)
+                    if not count:
+                        raise ConnectionError("it closed the connection")
+                    filled += count
+        except TimeoutError:
+            self.close()
+            name = ApiKey(ticket.api_key).api_name
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{self.peer}: no answer to {name} in {self._settings.request_timeout_ms} ms",
+            ) from None
+        except OSError as fault:
+            self._lose(fault)
+
+    def _open(self, ticket: Ticket, frame: memoryview) -> Any:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        if correlation_id != ticket.correlation_id:
+            self._refuse(f"an answer to request {correlation_id}, where {ticket.correlation_id} is next")
+        try:
+            return codec.decode_response(ticket.api_key, ticket.version, frame)[1]
+        except KafkaError as fault:
+            self._refuse(str(fault))
+
+    def _lose(self, fault: OSError) -> NoReturn:
+        self.close()
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {_words(fault)}") from None
+
+    def _refuse(self, problem: str) -> NoReturn:
+        # Not retriable: what answers there speaks no Kafka, or not as this client does.
+        self.close()
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} answers what cannot be read: {problem}")
+
+    # ---- versions ---------------------------------------------------------------------------------
+
+    def _agree_on_versions(self) -> None:
+        highest = schema_of(ApiVersionsRequest).max_version
+        # Version 5 would want the cluster's and the node's id, which nobody knows yet.
+        response = self._ask_versions(min(highest, 4))
+        if response is None:
+            response = self._ask_versions(0)
+        if response is None or response.error_code:
+            self._refuse("it does not tell which versions it speaks")
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    def _ask_versions(self, api_version: int) -> ApiVersionsResponse | None:
+        """None if the node does not know that version: it answers then in version 0 (KIP-511)."""
+        request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=_release())
+        ticket = self._send(request, api_version)
+        frame = self._receive_frame(ticket)
+        self._awaited.popleft()
+        if api_version and _says_unsupported(frame):
+            return None
+        response: ApiVersionsResponse = self._open(ticket, frame)
+        return response
+
+
+def _says_unsupported(frame: Buffer) -> bool:
+    at = _CORRELATION_ID.size
+    return len(frame) >= at + _ERROR_CODE.size and (
+        _ERROR_CODE.unpack_from(frame, at)[0] == ErrorCode.UNSUPPORTED_VERSION
+    )
+
+
+def _release() -> str:
+    try:
+        return version("ottla")
+    except PackageNotFoundError:  # a checkout that was not installed
+        return "0"
+
+
+def _words(fault: OSError) -> str:
+    if isinstance(fault, TimeoutError):
+        return "no answer in time"
+    return fault.strerror or str(fault) or type(fault).__name__

@@ -1,0 +1,106 @@
+"""The connections of a process to the nodes of one cluster, each made when it is first needed.
+
+Control and data have connections of their own, so that a question about metadata never waits behind a fetch.
+A child that Spark forks has none of its parent's: two processes on a socket would read each other's answers.
+"""
+
+import os
+import socket
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from pipeline.client.client_settings import ClientSettings
+from pipeline.client.connection import Connection
+from pipeline.client.setting_names import PREFIX
+from pipeline.words import OptionError
+
+MAX_NODES: Final = 10_000  # in one answer; far beyond Kafka's largest clusters
+
+
+class Purpose(Enum):
+    """What a connection is for: short questions, or rows on their way in or out."""
+
+    CONTROL = "control"
+    FETCH = "fetch"
+    PRODUCE = "produce"
+
+
+class Connections:
+    """Connections by node and purpose; addresses of nodes are learnt from metadata."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._pid = os.getpid()
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._open: dict[tuple[str, int, Purpose], Connection] = {}
+
+    def learn(self, nodes: Iterable[tuple[int, str, int]]) -> None:
+        """The cluster's nodes as (id, host, port) now; connections to others are closed."""
+        addresses = {node_id: (host, port) for node_id, host, port in nodes}
+        if len(addresses) > MAX_NODES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{len(addresses)} nodes; {MAX_NODES} is the most")
+        self._addresses = addresses
+        kept = {*addresses.values(), *self.settings.bootstrap_servers}
+        for host, port, purpose in list(self._open):
+            if (host, port) not in kept:
+                self._open.pop((host, port, purpose)).close()
+
+    def knows(self, node_id: int) -> bool:
+        """Whether the last metadata had that node."""
+        return node_id in self._addresses
+
+    def to(self, node_id: int, purpose: Purpose) -> Connection:
+        """A connection to one node; LEADER_NOT_AVAILABLE (retriable) if it is not in the cluster now."""
+        address = self._addresses.get(node_id)
+        if address is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not in the cluster now")
+        return self._to(address, purpose)
+
+    def to_any(self) -> Connection:
+        """A connection for questions to whichever node answers first: open ones, bootstrap, all others.
+
+        NETWORK_EXCEPTION if none does, OptionError if no bootstrap address has a name that is known.
+        """
+        self._mind_the_process()
+        for (_, _, purpose), connection in list(self._open.items()):
+            if purpose is Purpose.CONTROL and connection.is_open():
+                return connection
+        problems = []
+        for address in dict.fromkeys((*self.settings.bootstrap_servers, *self._addresses.values())):
+            try:
+                return self._to(address, Purpose.CONTROL)
+            except KafkaError as error:
+                problems.append(error)
+        if not self._addresses and not any(map(_is_name_known, self.settings.bootstrap_servers)):
+            raise OptionError(PREFIX + "bootstrap.servers", "no host of these names is known")
+        # One that speaks no Kafka is told of rather than one that is down: waiting does not mend it.
+        raise next((one for one in problems if not one.code.retriable), problems[0])
+
+    def close(self) -> None:
+        """All of this process; they are made anew when they are needed."""
+        opened, self._open = self._open, {}
+        for connection in opened.values():
+            connection.close()
+
+    def _to(self, address: tuple[str, int], purpose: Purpose) -> Connection:
+        self._mind_the_process()
+        key = (*address, purpose)
+        connection = self._open.get(key)
+        if connection is None or not connection.is_open():
+            self._open.pop(key, None)
+            connection = self._open[key] = Connection.connect(*address, self.settings)
+        return connection
+
+    def _mind_the_process(self) -> None:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self.close()  # this process's descriptors only: the parent's connections live on
+
+
+def _is_name_known(address: tuple[str, int]) -> bool:
+    try:
+        return bool(socket.getaddrinfo(*address))
+    except OSError:
+        return False

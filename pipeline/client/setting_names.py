@@ -1,0 +1,129 @@
+"""What becomes of each setting of Java's clients: read, without use here, or refused. The list is theirs.
+
+Names are those of Java's producer, consumer and admin client (kafka-clients 3.9 to 4.4); which of them are
+read stands in `client_settings`. A name that is of no use here changes nothing that a user could miss. Where
+one would be missed it is refused with the reason: better no query than one that does otherwise than it says.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pipeline.words import OptionError
+
+PREFIX: Final = "kafka."  # of a client's settings among Spark's options
+
+_NO_CONNECTION_POLICY = "connections are made when they are needed and again when they are lost"
+_NO_METRICS = "Spark shows the progress of a query"
+_NO_MEMBERSHIP = "Spark divides the partitions; nobody joins a group"
+_ONE_PASS = "rows are sent batch by batch as Spark hands them over"
+
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "auto.commit.interval.ms": "progress is committed with each batch",
+    "auto.include.jmx.reporter": _NO_METRICS,
+    "bootstrap.resolve.timeout.ms": _NO_CONNECTION_POLICY,
+    "buffer.memory": _ONE_PASS,
+    "buffer.memory.allocation.strategy": _ONE_PASS,
+    "client.dns.lookup": "all addresses of a name are tried",
+    "connections.max.idle.ms": _NO_CONNECTION_POLICY,
+    "enable.metrics.push": _NO_METRICS,
+    "group.instance.id": _NO_MEMBERSHIP,
+    "group.protocol": _NO_MEMBERSHIP,
+    "group.remote.assignor": _NO_MEMBERSHIP,
+    "heartbeat.interval.ms": _NO_MEMBERSHIP,
+    "internal.leave.group.on.close": _NO_MEMBERSHIP,
+    "internal.throw.on.fetch.stable.offset.unsupported": "every node that is served knows stable offsets",
+    "linger.ms": _ONE_PASS,
+    "max.poll.interval.ms": _NO_MEMBERSHIP,
+    "max.poll.records": "a whole fetch is read at once",
+    "metadata.cluster.check.enable": _NO_CONNECTION_POLICY,
+    "metadata.max.idle.ms": "what is known of a topic goes with its age",
+    "metadata.recovery.rebootstrap.trigger.ms": _NO_CONNECTION_POLICY,
+    "metadata.recovery.strategy": "the bootstrap addresses are always among those that are tried",
+    "metrics.num.samples": _NO_METRICS,
+    "metrics.recording.level": _NO_METRICS,
+    "metrics.sample.window.ms": _NO_METRICS,
+    "partition.assignment.strategy": _NO_MEMBERSHIP,
+    "partitioner.adaptive.partitioning.enable": _ONE_PASS,
+    "partitioner.availability.timeout.ms": _ONE_PASS,
+    "partitioner.rack.aware": _ONE_PASS,
+    "reconnect.backoff.max.ms": "retry.backoff.max.ms is between all attempts",
+    "reconnect.backoff.ms": "retry.backoff.ms is between all attempts",
+    "retries": "the time for all attempts is limited, not their number",
+    "session.timeout.ms": _NO_MEMBERSHIP,
+    "share.acknowledgement.mode": _NO_MEMBERSHIP,
+    "share.acquire.mode": _NO_MEMBERSHIP,
+    "socket.connection.setup.timeout.max.ms": "the first attempt's time is that of all",
+}
+
+_A_JAVA_CLASS = "names a Java class, and this client is written in Python"
+_NOT_SERVED = "is not served yet: this client neither encrypts nor authenticates"
+_ROWS_ARE_COLUMNS = "is not for this format: key and value are columns of bytes, cast them in Spark"
+
+REFUSED: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "is not for this format: say startingOffsets, and failOnDataLoss for what is gone",
+    "bootstrap.controllers": "leads to controllers, and rows are with brokers: say bootstrap.servers",
+    "config.providers": _A_JAVA_CLASS,
+    "enable.auto.commit": "is not for this format: the checkpoint knows what was read",
+    "interceptor.classes": _A_JAVA_CLASS,
+    "key.deserializer": _ROWS_ARE_COLUMNS,
+    "key.serializer": _ROWS_ARE_COLUMNS,
+    "metric.reporters": _A_JAVA_CLASS,
+    "partitioner.class": _A_JAVA_CLASS,
+    "partitioner.ignore.keys": "is not served: rows with a key go where Java's producer puts them",
+    "security.providers": _A_JAVA_CLASS,
+    "transactional.id": "is an option of this format, without the prefix",
+    "value.deserializer": _ROWS_ARE_COLUMNS,
+    "value.serializer": _ROWS_ARE_COLUMNS,
+}
+
+# Names by their beginnings: all of encryption and authentication.
+_REFUSED_BEGINNINGS = ("sasl.", "ssl.")
+# `ssl.keystore.certificate.chain` and `ssl.truststore.certificates` are passwords to Java, so to us.
+_SECRET_ENDS = (
+    ".password",
+    ".passphrase",
+    ".secret",
+    ".jaas.config",
+    ".keystore.key",
+    ".chain",
+    ".certificates",
+)
+HIDDEN: Final = "[hidden]"  # Java's word in its logs
+
+
+def why_refused(name: str) -> str | None:
+    """The rest of the sentence that begins with the setting's name, or None where it is not refused."""
+    if name.startswith(_REFUSED_BEGINNINGS):
+        return _NOT_SERVED
+    return REFUSED.get(name)
+
+
+def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...]:
+    """The names that have no effect here, sorted; OptionError for one that is refused or unknown."""
+    known = set(honoured)
+    idle = []
+    for name in sorted(names):
+        if name in known:
+            continue
+        if (problem := why_refused(name)) is not None:
+            raise OptionError(PREFIX + name, problem)
+        if name not in WITHOUT_EFFECT:
+            raise OptionError(PREFIX + name, _unknown(name, [*known, *WITHOUT_EFFECT, *REFUSED]))
+        idle.append(name)
+    return tuple(idle)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"is no setting of a Kafka client; {near[0]}?" if near else "is no setting of a Kafka client"
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of an option or setting is for nobody's eyes; in doubt it is."""
+    return name.lower().endswith(_SECRET_ENDS) or "password" in name.lower()
+
+
+def redacted(options: Mapping[str, str]) -> dict[str, str]:
+    """Options as they may be shown in plans and logs."""
+    return {name: HIDDEN if is_secret(name) else value for name, value in options.items()}

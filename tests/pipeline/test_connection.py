@@ -1,0 +1,236 @@
+"""One connection: requests in flight, versions, and what it makes of nodes that die, are silent or lie."""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.embedded import Cluster
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from node.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pipeline.client import connection as connection_module
+from pipeline.client.client_settings import ClientSettings
+from pipeline.client.connection import Connection
+from pipeline.client.connections import Connections, Purpose
+from pipeline.words import OptionError
+from tests.ports import free_port
+
+SETTINGS = ClientSettings(bootstrap_servers=(("127.0.0.1", 1),), request_timeout_ms=60_000)
+METADATA = 1  # the version that the pairs below agree on
+Pair = tuple[Connection, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """A connection, and the end of the node that it has."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        connection = Connection(ours, "node", SETTINGS)
+        connection.versions = {ApiKey.METADATA: (0, METADATA)}
+        yield connection, theirs
+        connection.close()
+
+
+def answer(correlation_id: int, controller_id: int = 0) -> bytes:
+    response = MetadataResponse(brokers=[], controller_id=controller_id, topics=[])
+    return b"".join(codec.encode_response(ApiKey.METADATA, METADATA, correlation_id, response))
+
+
+def test_answers_belong_to_requests_in_their_order(pair: Pair) -> None:
+    connection, node = pair
+    tickets = [connection.send(MetadataRequest(topics=[])) for _ in range(3)]
+
+    for controller_id, ticket in enumerate(tickets):
+        node.sendall(answer(ticket.correlation_id, controller_id))
+
+    assert [connection.receive(ticket).controller_id for ticket in tickets] == [0, 1, 2]
+    assert connection.in_flight == 0
+
+
+def test_an_answer_in_single_bytes_is_an_answer(pair: Pair) -> None:
+    connection, node = pair
+    ticket = connection.send(MetadataRequest(topics=[]))
+
+    for byte in answer(ticket.correlation_id, 7):
+        node.sendall(bytes([byte]))
+
+    assert connection.receive(ticket).controller_id == 7
+
+
+def test_a_large_answer_is_received_as_it_comes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "TRUSTED_BYTES", 8)
+    connection, node = pair
+    ticket = connection.send(MetadataRequest(topics=[]))
+
+    node.sendall(answer(ticket.correlation_id, 7))
+
+    assert connection.receive(ticket).controller_id == 7
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (struct.pack(">i", -1), "an answer of -1 bytes"),
+        (struct.pack(">i", 3), "an answer of 3 bytes"),
+        (struct.pack(">i", 2**31 - 1), "an answer of 2147483647 bytes"),
+        (answer(99), "an answer to request 99, where 1 is next"),
+        (struct.pack(">ii", 4, 1), "malformed"),
+        (struct.pack(">iii", 8, 1, 2**31 - 1), "malformed"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an answer of 1213486160 bytes"),
+    ],
+)
+def test_a_peer_that_speaks_otherwise_is_refused_for_good(pair: Pair, said: bytes, problem: str) -> None:
+    connection, node = pair
+    ticket = connection.send(MetadataRequest(topics=[]))
+    node.sendall(said)
+
+    with pytest.raises(KafkaError, match=problem) as refused:
+        connection.receive(ticket)
+
+    assert not refused.value.code.retriable
+    assert not connection.is_open()
+
+
+@pytest.mark.parametrize("said", [b"", b"\0\0", answer(1)[:-1]])
+def test_a_connection_that_ends_has_no_answer(pair: Pair, said: bytes) -> None:
+    connection, node = pair
+    first, second = (connection.send(MetadataRequest(topics=[])) for _ in range(2))
+    node.sendall(said)
+    node.close()
+
+    for ticket in (first, second):
+        with pytest.raises(KafkaError) as lost:
+            connection.receive(ticket)
+        assert lost.value.code is ErrorCode.NETWORK_EXCEPTION
+    with pytest.raises(KafkaError, match="was closed"):
+        connection.send(MetadataRequest(topics=[]))
+
+
+def test_silence_has_an_end() -> None:
+    ours, theirs = socket.socketpair()
+    settings = ClientSettings(bootstrap_servers=SETTINGS.bootstrap_servers, request_timeout_ms=1)
+    connection = Connection(ours, "node", settings)
+    connection.versions = {ApiKey.METADATA: (0, METADATA)}
+
+    with theirs, pytest.raises(KafkaError, match="no answer to Metadata in 1 ms") as silent:
+        connection.request(MetadataRequest(topics=[]))
+
+    assert silent.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize("ends", [lambda node: node.close(), lambda node: node.sendall(b"unasked")])
+def test_what_ended_at_rest_is_not_used_again(pair: Pair, ends: Callable[[socket.socket], None]) -> None:
+    connection, node = pair
+    assert connection.is_open()
+
+    ends(node)
+
+    assert not connection.is_open()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "most", "version"),
+    [((0, 1), None, 1), ((0, 99), None, 13), ((0, 99), 9, 9), ((3, 99), 9, 9)],
+)
+def test_the_highest_common_version_is_spoken(
+    pair: Pair, theirs: tuple[int, int], most: int | None, version: int
+) -> None:
+    connection, _ = pair
+    connection.versions = {ApiKey.METADATA: theirs}
+
+    assert connection.version_of(MetadataRequest, most=most) == version
+
+
+@pytest.mark.parametrize(
+    ("versions", "problem"),
+    [({}, "does not serve Metadata"), ({3: (10, 12)}, "serves Metadata 10 to 12; this client speaks 0 to 9")],
+)
+def test_where_there_is_no_common_version_both_are_told(
+    pair: Pair, versions: dict[int, tuple[int, int]], problem: str
+) -> None:
+    connection, _ = pair
+    connection.versions = versions
+
+    with pytest.raises(KafkaError, match=problem) as refused:
+        connection.send(MetadataRequest(topics=[]), most=9)
+
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_versions_are_asked_again_in_the_oldest_way(pair: Pair) -> None:
+    """KIP-511: who does not know the version of the question answers in version 0."""
+    connection, node = pair
+    old = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=5)])
+    unsupported = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[])
+    for correlation_id, response in ((1, unsupported), (2, old)):
+        node.sendall(b"".join(codec.encode_response(ApiKey.API_VERSIONS, 0, correlation_id, response)))
+
+    connection._agree_on_versions()
+
+    assert connection.versions == {3: (0, 5)}
+
+
+# ---- several ------------------------------------------------------------------------------------
+
+
+def settings_for(bootstrap: str) -> ClientSettings:
+    addresses = tuple(
+        (host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))
+    )
+    return ClientSettings(bootstrap_servers=addresses)
+
+
+@pytest.mark.slow
+def test_a_node_is_found_behind_any_address(ottla_cluster: Cluster) -> None:
+    connections = Connections(settings_for(f"127.0.0.1:{free_port()},{ottla_cluster.bootstrap}"))
+
+    response = connections.to_any().request(MetadataRequest(topics=[]))
+    connections.learn([(one.node_id, one.host, one.port) for one in response.brokers])
+
+    node_id = response.brokers[-1].node_id
+    assert connections.knows(node_id)
+    control, data = (connections.to(node_id, purpose) for purpose in (Purpose.CONTROL, Purpose.FETCH))
+    assert control is not data
+    assert connections.to(node_id, Purpose.FETCH) is data
+    connections.close()
+
+
+@pytest.mark.slow
+def test_a_child_process_has_connections_of_its_own(
+    ottla_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections = Connections(settings_for(ottla_cluster.bootstrap))
+    of_parent = connections.to_any()
+    ticket = of_parent.send(MetadataRequest(topics=[]))
+
+    monkeypatch.setattr("pipeline.client.connections.os.getpid", lambda: -1)
+
+    assert connections.to_any() is not of_parent
+    with pytest.raises(KafkaError):
+        of_parent.receive(ticket)
+    connections.close()
+
+
+def test_nobody_there_is_told_with_the_address() -> None:
+    port = free_port()
+
+    with pytest.raises(KafkaError, match=f"127.0.0.1:{port}: Connection refused"):
+        Connections(settings_for(f"127.0.0.1:{port}")).to_any()
+
+
+def test_a_name_that_nobody_knows_is_the_options_fault() -> None:
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers: no host of these names is known"):
+        Connections(settings_for("nobody.invalid:9092")).to_any()
+
+
+def test_a_node_that_left_is_not_spoken_to() -> None:
+    connections = Connections(SETTINGS)
+    connections.learn([(1, "127.0.0.1", free_port())])
+    connections.learn([])
+
+    with pytest.raises(KafkaError, match="node 1 is not in the cluster now"):
+        connections.to(1, Purpose.CONTROL)
