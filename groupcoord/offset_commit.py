@@ -83,6 +83,7 @@ def _records(
     records: list[CommittedOffsets] = []
     partitions: list[int] = []  # of the last record,
     values: list[bytes] = []  # while it takes more
+    room_bytes = shard.config.max_batch_bytes
     for offset in _opened(command.offsets, is_needed=behind is not None or expire_ms != NO_TIMESTAMP_MS):
         if isinstance(offset, PackedOffsets):
             packed = pack_positions(offset.positions, now_ms, offset.topic_id)
@@ -99,11 +100,19 @@ def _records(
             partitions, values = [], []
             records.append(CommittedOffsets(command.group_id, offset.topic, partitions, values))
         partitions.append(offset.partition)
-        values.append(_to_value(offset, now_ms, expire_ms))
+        value = _to_value(offset, now_ms, expire_ms)
+        values.append(value)
+        room_bytes -= len(command.group_id) + len(offset.topic) + len(value)
+        if room_bytes < 0:  # a commit of very many need not be gone through to its end
+            raise _too_many()
     if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:
-        # One commit is one batch, all or nothing, and the log would refuse this one.
-        raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "more offsets than fit into one batch")
+        raise _too_many()
     return records, errors
+
+
+def _too_many() -> KafkaError:
+    """One commit is one batch, all or nothing, and the log would refuse this one."""
+    return KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "more offsets than fit into one batch")
 
 
 def _check_unknown_group(command: OffsetCommit) -> None:

@@ -6,16 +6,18 @@ or a stale epoch is called so (KIP-1319).
 COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult
 from groupcoord.request_token import Token
 from logstore.errors import ErrorCode, KafkaError
 from logstore.verification import Guard
-from metadata_raft.image import MetadataImage, TopicImage
-from node.kafka_api.request_context import RequestContext
+from metadata_raft.image import MetadataImage
+from node.kafka_api.request_context import Aside, RequestContext
 from node.runtime.group_runtime import TransactionPart
+from node.runtime.turns import Steps, in_turns
 from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -32,33 +34,26 @@ FIRST_ABORTABLE_VERSION = 4
 FIRST_ADDING_VERSION = 5
 FIRST_TOPIC_ID_VERSION = 6
 
+# A topic of the request, and an error for each of its partitions.
+_Checked: TypeAlias = tuple[TxnOffsetCommitRequestTopic, list[ErrorCode]]
+
 
 def handle(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
-    version = context.api_version
-    checked = [(topic, *_check(broker.metadata.image, topic, version)) for topic in request.topics]
-    offsets = _offsets(checked)
+    return in_turns(_steps(broker, context, request), is_large=context.is_large)
 
-    def build(answer: OffsetCommitResult | KafkaError) -> TxnOffsetCommitResponse:
-        if isinstance(answer, KafkaError):
-            committed = iter([_told(answer.code, version)] * len(offsets))
-        else:
-            committed = iter(answer.errors)
-        return TxnOffsetCommitResponse(
-            topics=[
-                TxnOffsetCommitResponseTopic(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partitions=[
-                        TxnOffsetCommitResponsePartition(
-                            partition_index=partition.partition_index, error_code=error or next(committed)
-                        )
-                        for partition, error in zip(topic.partitions, errors, strict=True)
-                    ],
-                )
-                for topic, _, errors in checked
-                if topic.partitions
-            ]
-        )
+
+def _steps(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Any]:
+    version = context.api_version
+    checked: list[_Checked] = []
+    offsets: list[OffsetToCommit] = []
+    for topic in request.topics:
+        errors = yield from _check(broker.metadata.image, topic, version, offsets)
+        checked.append((topic, errors))
+
+    def build(answer: OffsetCommitResult | KafkaError) -> TxnOffsetCommitResponse | Aside:
+        if context.is_large:
+            return Aside(lambda: _response(checked, len(offsets), answer, version))
+        return _response(checked, len(offsets), answer, version)
 
     if not offsets:
         return build(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
@@ -105,35 +100,57 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
 
 
 def _check(
-    image: MetadataImage, topic: TxnOffsetCommitRequestTopic, version: int
-) -> tuple[TopicImage | None, list[ErrorCode]]:
-    """The topic as the cluster has it, and an error for each partition of the request."""
+    image: MetadataImage, topic: TxnOffsetCommitRequestTopic, version: int, offsets: list[OffsetToCommit]
+) -> Steps[list[ErrorCode]]:
+    """An error for each partition of the request; `offsets` gets those that there are, named as the cluster
+    names them.
+    """
     by_id = version >= FIRST_TOPIC_ID_VERSION
     known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
-    if known is None:
-        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return None, [error] * len(topic.partitions)
-    count = len(known.partitions)
-    return known, [
-        ErrorCode.NONE if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for each in topic.partitions
-    ]
-
-
-def _offsets(
-    checked: list[tuple[TxnOffsetCommitRequestTopic, TopicImage | None, list[ErrorCode]]],
-) -> list[OffsetToCommit]:
-    return [
-        OffsetToCommit(
-            known.name,
-            partition.partition_index,
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            partition.committed_metadata or "",
-            known.topic_id,
+    count = 0 if known is None else len(known.partitions)
+    is_unknown_id = known is None and by_id
+    refused = ErrorCode.UNKNOWN_TOPIC_ID if is_unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    errors: list[ErrorCode] = []
+    for partition in topic.partitions:
+        yield
+        if known is None or not 0 <= partition.partition_index < count:
+            errors.append(refused)
+            continue
+        errors.append(ErrorCode.NONE)
+        offsets.append(
+            OffsetToCommit(
+                known.name,
+                partition.partition_index,
+                partition.committed_offset,
+                partition.committed_leader_epoch,
+                partition.committed_metadata or "",
+                known.topic_id,
+            )
         )
-        for topic, known, errors in checked
-        if known is not None
-        for partition, error in zip(topic.partitions, errors, strict=True)
-        if error is ErrorCode.NONE
-    ]
+    return errors
+
+
+def _response(
+    checked: Sequence[_Checked], count: int, answer: OffsetCommitResult | KafkaError, version: int
+) -> TxnOffsetCommitResponse:
+    """What became of each partition; `answer` is that of the group to the `count` of them that there are."""
+    if isinstance(answer, KafkaError):
+        committed = iter([_told(answer.code, version)] * count)
+    else:
+        committed = iter(answer.errors)
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error or next(committed)
+                    )
+                    for partition, error in zip(topic.partitions, errors, strict=True)
+                ],
+            )
+            for topic, errors in checked
+            if topic.partitions
+        ]
+    )

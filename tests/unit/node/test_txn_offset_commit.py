@@ -16,10 +16,11 @@ from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.config import parse_config
 from node.kafka_api import txn_offset_commit
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import Aside, Delayed, RequestContext
 from node.net.connection import CloseConnection
 from node.runtime import commit_order
 from node.runtime.commit_order import CommitOrder
+from node.runtime.turns import STEPS_PER_TURN
 from node.wire.api_keys import ApiKey
 from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -34,6 +35,7 @@ from tests.unit.node.replica_world import CONNECTION
 G0 = TopicPartition(OFFSETS, 0)
 TOPIC_ID = b"t".ljust(16, b".")
 ALL_VERSIONS = range(7)
+MANY = 1_000  # partitions: a request that has more takes turns with others
 
 
 class Gate:
@@ -105,10 +107,14 @@ class World:
             **fields,
         )
         connection = replace(CONNECTION, number=connection_number)
-        context = RequestContext(ApiKey.TXN_OFFSET_COMMIT, version, 1, "test", connection)
+        is_large = len(partitions) > MANY
+        context = RequestContext(ApiKey.TXN_OFFSET_COMMIT, version, 1, "test", connection, is_large)
         answer = txn_offset_commit.handle(cast(Any, self.broker), context, request)
         while not isinstance(answer, TxnOffsetCommitResponse):
-            answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
+            if isinstance(answer, Aside):
+                answer = answer.make()
+            else:
+                answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
         return [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
 
     def play(self, *commits: Callable[[], Any]) -> list[list[ErrorCode]]:
@@ -126,6 +132,23 @@ class World:
             for _, one in iterate_headers(found.slice.read())
             if not one.is_control
         ]
+
+
+def test_a_commit_of_very_many_offsets_takes_turns_with_others() -> None:
+    world = World()
+    turns = []
+
+    async def story() -> list[ErrorCode]:
+        answer = asyncio.ensure_future(world.commit(partitions=[0, 9] * 2 * MANY))
+        while not answer.done():
+            turns.append(1)
+            await asyncio.sleep(0)
+        return answer.result()
+
+    told = play(world.node, story)
+
+    assert told == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2 * MANY
+    assert len(turns) >= 4 * MANY // STEPS_PER_TURN
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
