@@ -8,4 +8,8 @@ client_settings     those that are honoured, read from options
 retries             trying again, with pauses that grow (door)
 connection          one socket: requests out, answers in, versions agreed (door)
 connections         sockets by node and purpose; after a fork none (door)
+answers             errors in answers as exceptions
+metadata            Cluster: topics, leaders, coordinators, and attempts through their changes
+list_offsets        offsets by time and the ends of logs
+group_offsets       offsets of a group that Spark commits beside its checkpoint
 """

@@ -1,0 +1,128 @@
+"""The committed offsets of a group, written by one who is no member of it: lag tools show them of a query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from node.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from pipeline.client.answers import check
+from pipeline.client.connection import Connection
+from pipeline.client.metadata import Cluster, Kind, TopicGone
+
+# From 10 on topics are asked by id; a group remembers topics by name, those that are gone as well.
+BY_NAME: Final = 9
+NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """The next offset to read, with what its writer noted beside it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> None:
+    """Commit offsets of a group without members; UNKNOWN_MEMBER_ID if it has some, TopicGone."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for partition, one in offsets.items():
+        topics.setdefault(partition.topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=partition.partition,
+                committed_offset=one.offset,
+                committed_leader_epoch=one.leader_epoch,
+                committed_metadata=one.metadata,
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[OffsetCommitRequestTopic(name=name, partitions=those) for name, those in topics.items()],
+    )
+
+    def attempt(connection: Connection) -> None:
+        response: OffsetCommitResponse = connection.request(request, most=BY_NAME)
+        for topic in response.topics:
+            for one in topic.partitions:
+                if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise TopicGone(topic.name, one.partition_index)
+                check(one.error_code, f"committing {topic.name}-{one.partition_index} of group {group_id}")
+
+    if offsets:
+        cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt)
+
+
+def committed_offsets(
+    cluster: Cluster, group_id: str, partitions: Sequence[TopicPartition] | None = None
+) -> dict[TopicPartition, CommittedOffset]:
+    """What the group has committed of these partitions, or of all; those without are absent.
+
+    It waits for transactions that are about to commit offsets of the group (`require_stable`).
+    """
+    names = None if partitions is None else _by_topic(partitions)
+
+    def attempt(connection: Connection) -> dict[TopicPartition, CommittedOffset]:
+        response: OffsetFetchResponse = connection.request(_fetch_request(group_id, names), most=BY_NAME)
+        return _read(response, group_id)
+
+    return {} if partitions == [] else cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt)
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
+    names: dict[str, list[int]] = {}
+    for partition in partitions:
+        names.setdefault(partition.topic, []).append(partition.partition)
+    return names
+
+
+def _fetch_request(group_id: str, names: Mapping[str, Sequence[int]] | None) -> OffsetFetchRequest:
+    # Both shapes at once: which one is sent is the version's matter.
+    old: list[OffsetFetchRequestTopic] | None = None
+    new: list[OffsetFetchRequestTopics] | None = None
+    if names is not None:
+        old = [OffsetFetchRequestTopic(name=name, partition_indexes=those) for name, those in names.items()]
+        new = [OffsetFetchRequestTopics(name=name, partition_indexes=those) for name, those in names.items()]
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=new)
+    return OffsetFetchRequest(group_id=group_id, topics=old, groups=[group], require_stable=True)
+
+
+def _read(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    check(response.error_code, f"offsets of group {group_id}")
+    topics: list[OffsetFetchResponseTopic | OffsetFetchResponseTopics] = [*response.topics]
+    for group in response.groups:
+        if group.group_id != group_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the answer is of group {group.group_id[:80]}")
+        check(group.error_code, f"offsets of group {group_id}")
+        topics += group.topics
+    found = {}
+    for topic in topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.partition_index)
+            check(one.error_code, f"the offset of {partition} of group {group_id}")
+            if one.committed_offset != NO_OFFSET:
+                found[partition] = CommittedOffset(
+                    offset=one.committed_offset,
+                    metadata=one.metadata or "",
+                    leader_epoch=one.committed_leader_epoch,
+                )
+    return found

@@ -1,0 +1,113 @@
+"""Offsets by time, and the ends of logs: one request to each leader, all sent before the first answer."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pipeline.client.answers import to_error
+from pipeline.client.connection import Connection, Ticket
+from pipeline.client.connections import Purpose
+from pipeline.client.metadata import Cluster, Leader
+from pipeline.client.retries import is_retriable
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+NO_OFFSET: Final = -1
+_CLIENT: Final = -1  # the replica id of one who is no replica
+
+
+def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """For each partition the first offset at or after a timestamp (ms), or LATEST or EARLIEST.
+
+    LATEST is the last stable offset with `isolation.level=read_committed`, else the high watermark. A
+    partition without a record so late is absent. Partitions that change leaders are asked again, the others
+    are not. TopicGone if one does not exist.
+    """
+    found: dict[TopicPartition, int] = {}
+    left = dict(wanted)
+
+    def attempt() -> None:
+        problem: KafkaError | None = None
+        for partition, outcome in _ask_leaders(cluster, left).items():
+            if isinstance(outcome, KafkaError):
+                cluster.forget_topic(partition.topic)
+                if problem is None or not is_retriable(outcome):
+                    problem = outcome
+                continue
+            del left[partition]
+            if outcome != NO_OFFSET:
+                found[partition] = outcome
+        if problem is not None:
+            raise problem
+
+    cluster.retry(attempt)
+    return found
+
+
+def _ask_leaders(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | KafkaError]:
+    """The offset, or the error, of each partition."""
+    by_node: dict[int, dict[TopicPartition, Leader]] = {}
+    for partition in wanted:
+        leader = cluster.leader(partition)
+        by_node.setdefault(leader.node_id, {})[partition] = leader
+    outcomes: dict[TopicPartition, int | KafkaError] = {}
+    sent: list[tuple[Connection, Ticket, Iterable[TopicPartition]]] = []
+    for node_id, leaders in by_node.items():
+        try:
+            connection = cluster.connections.to(node_id, Purpose.CONTROL)
+            sent.append((connection, connection.send(_request(cluster, leaders, wanted)), leaders))
+        except KafkaError as error:
+            outcomes |= dict.fromkeys(leaders, error)
+    for connection, ticket, partitions in sent:
+        try:
+            outcomes |= _read(connection.receive(ticket), partitions)
+        except KafkaError as error:
+            outcomes |= dict.fromkeys(partitions, error)
+    return outcomes
+
+
+def _request(
+    cluster: Cluster, leaders: Mapping[TopicPartition, Leader], wanted: Mapping[TopicPartition, int]
+) -> ListOffsetsRequest:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for partition, leader in leaders.items():
+        topics.setdefault(partition.topic, []).append(
+            ListOffsetsPartition(
+                partition_index=partition.partition,
+                current_leader_epoch=leader.epoch,
+                timestamp=wanted[partition],
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=_CLIENT,
+        isolation_level=int(cluster.settings.read_committed),
+        topics=[ListOffsetsTopic(name=name, partitions=those) for name, those in topics.items()],
+        timeout_ms=cluster.settings.request_timeout_ms,
+    )
+
+
+def _read(
+    response: ListOffsetsResponse, asked: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | KafkaError]:
+    told: dict[TopicPartition, int | KafkaError] = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            partition = TopicPartition(topic.name, one.partition_index)
+            told[partition] = (
+                to_error(one.error_code, f"offsets of {partition}") if one.error_code else one.offset
+            )
+    silence = {
+        partition: KafkaError(ErrorCode.INVALID_REQUEST, f"the answer has no offset of {partition}")
+        for partition in asked
+        if partition not in told
+    }
+    return silence | {partition: told[partition] for partition in asked if partition in told}

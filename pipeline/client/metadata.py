@@ -1,0 +1,250 @@
+"""A cluster as a client sees it: topics, leaders and coordinators, asked when needed and kept a while.
+
+What is known is advice. Whoever meets an error that says that it is stale forgets it and asks again; nothing
+runs in the background.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from node.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from pipeline.client.answers import check, to_error
+from pipeline.client.client_settings import ClientSettings
+from pipeline.client.connection import Connection
+from pipeline.client.connections import Connections, Purpose
+from pipeline.client.retries import Retries, is_retriable, monotonic_ms
+
+R = TypeVar("R")
+
+NO_NODE: Final = -1
+# A topic that was just made is not known to every node at once. Java's client asks until its time is up; who
+# reads a topic that was deleted would wait for a minute to hear of it.
+ASKS_BEFORE_UNKNOWN: Final = 4
+MAX_NAMES_IN_A_REQUEST: Final = 10_000
+# After these another node may be the coordinator; others, as CONCURRENT_TRANSACTIONS, are its own word.
+MOVED: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.LEADER_NOT_AVAILABLE,  # the node is not in the cluster now
+    }
+)
+
+
+class Kind(IntEnum):
+    """What has a coordinator, as FindCoordinator numbers it."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Leader(NamedTuple):
+    """Who leads a partition (NO_NODE: nobody now), and since which epoch (-1: not told)."""
+
+    node_id: int
+    epoch: int
+
+
+class TopicGone(Exception):
+    """A topic, or a partition of it, that its cluster says it does not have, as often as it was asked.
+
+    No KafkaError, for it is a fact and not an answer to try again after.
+    """
+
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        super().__init__(topic, partition)
+        self.topic = topic
+        self.partition = partition
+
+    def __str__(self) -> str:
+        which = f"topic {self.topic}"
+        return (
+            f"{which} does not exist"
+            if self.partition is None
+            else f"{which} has no partition {self.partition}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic as its cluster describes it; `topic_id` is all zeros where there are none."""
+
+    name: str
+    topic_id: bytes
+    leaders: Mapping[int, Leader]  # by partition
+    is_internal: bool
+
+
+class Cluster:
+    """Metadata of one cluster, and the connections that they lead to."""
+
+    def __init__(self, settings: ClientSettings, retries: Retries | None = None) -> None:
+        self.settings = settings
+        self.connections = Connections(settings)
+        self.retries = retries or Retries(settings)
+        self._topics: dict[str, tuple[Topic, int]] = {}  # with the time of the answer
+        self._coordinators: dict[tuple[Kind, str], int] = {}
+
+    def close(self) -> None:
+        """All connections; it can be used again."""
+        self.connections.close()
+
+    # ---- topics -----------------------------------------------------------------------------------
+
+    def topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Those of the topics that there are now, by name; a partition may be without a leader."""
+        found: dict[str, Topic] = {}
+        for start in range(0, len(names), MAX_NAMES_IN_A_REQUEST):
+            asked = names[start : start + MAX_NAMES_IN_A_REQUEST]
+            found |= self.retry(lambda asked=asked: self._ask_topics(asked))  # type: ignore[misc]
+        return found
+
+    def topics_matching(self, pattern: re.Pattern[str]) -> dict[str, Topic]:
+        """All topics whose whole name matches; internal ones as `exclude.internal.topics` has it."""
+        found = self.retry(lambda: self._ask_topics(None))
+        return {
+            name: topic
+            for name, topic in found.items()
+            if pattern.fullmatch(name) and not (topic.is_internal and self.settings.exclude_internal_topics)
+        }
+
+    def topic(self, name: str) -> Topic:
+        """One topic; TopicGone if nodes go on saying that there is none of the name."""
+        known = self._topics.get(name)
+        if known is not None and monotonic_ms() - known[1] < self.settings.metadata_max_age_ms:
+            return known[0]
+        asks = 0
+
+        def ask() -> Topic:
+            nonlocal asks
+            asks += 1
+            found = self._ask_topics([name])
+            if name not in found:
+                raise to_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
+            return found[name]
+
+        def may_come(error: KafkaError) -> bool:
+            is_unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return asks < ASKS_BEFORE_UNKNOWN if is_unknown else is_retriable(error)
+
+        try:
+            return self.retry(ask, again=may_come)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise TopicGone(name) from None
+            raise
+
+    def leader(self, partition: TopicPartition) -> Leader:
+        """Who leads it; waits for an election. TopicGone if there is no such partition."""
+
+        def find() -> Leader:
+            leader = self.topic(partition.topic).leaders.get(partition.partition)
+            if leader is None or leader.node_id == NO_NODE or not self.connections.knows(leader.node_id):
+                # Partitions are added, and leaders elected, after the last answer.
+                self.forget_topic(partition.topic)
+                leader = self.topic(partition.topic).leaders.get(partition.partition)
+            if leader is None:
+                raise TopicGone(partition.topic, partition.partition)
+            if leader.node_id == NO_NODE:
+                raise to_error(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
+            return leader
+
+        return self.retry(find)
+
+    def forget_topic(self, name: str) -> None:
+        """What is known of it is stale."""
+        self._topics.pop(name, None)
+
+    def _ask_topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
+        """Those that there are; None asks for all."""
+        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=self.settings.allow_auto_create_topics
+        )
+        response: MetadataResponse = self.connections.to_any().request(request)
+        check(response.error_code, "metadata")
+        self.connections.learn((one.node_id, one.host, one.port) for one in response.brokers)
+        asked_ms = monotonic_ms()
+        found = {}
+        for one in response.topics:
+            name = one.name or ""
+            self.forget_topic(name)
+            if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            check(one.error_code, f"topic {name}")
+            found[name] = _topic(name, one)
+            self._topics[name] = found[name], asked_ms
+        return found
+
+    # ---- coordinators -----------------------------------------------------------------------------
+
+    def coordinator(self, kind: Kind, key: str) -> Connection:
+        """A connection to the coordinator of a group or a transactional id; one attempt, to be retried."""
+        node_id = self._coordinators.get((kind, key))
+        if node_id is None or not self.connections.knows(node_id):
+            node_id = self._find_coordinator(kind, key)
+            self._coordinators[kind, key] = node_id
+        return self.connections.to(node_id, Purpose.CONTROL)
+
+    def forget_coordinator(self, kind: Kind, key: str) -> None:
+        """It is another node now, or no node can be told."""
+        self._coordinators.pop((kind, key), None)
+
+    def retry_with_coordinator(
+        self, kind: Kind, key: str, attempt: Callable[[Connection], R], *, budget_ms: int | None = None
+    ) -> R:
+        """What `attempt` gives of a connection to the coordinator, through all its moves."""
+        return self.retry(
+            lambda: attempt(self.coordinator(kind, key)),
+            between=lambda error: self.forget_coordinator(kind, key) if error.code in MOVED else None,
+            budget_ms=budget_ms,
+        )
+
+    def _find_coordinator(self, kind: Kind, key: str) -> int:
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        response: FindCoordinatorResponse = self.connections.to_any().request(request)
+        subject = f"the coordinator of {'group' if kind is Kind.GROUP else 'transactional id'} {key}"
+        check(response.error_code, subject, response.error_message)
+        node_id = response.node_id if response.host else NO_NODE  # before version 4
+        for one in response.coordinators:
+            check(one.error_code, subject, one.error_message)
+            node_id = one.node_id
+        if node_id == NO_NODE:
+            raise to_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, subject)
+        if not self.connections.knows(node_id):
+            self._ask_topics([])  # nodes alone
+        return node_id
+
+    # ---- attempts ---------------------------------------------------------------------------------
+
+    def retry(
+        self,
+        attempt: Callable[[], R],
+        *,
+        again: Callable[[KafkaError], bool] = is_retriable,
+        between: Callable[[KafkaError], None] = lambda _error: None,
+        budget_ms: int | None = None,
+    ) -> R:
+        """What `attempt` gives, tried for `budget_ms`; without one, for `default.api.timeout.ms`."""
+        if budget_ms is None:
+            budget_ms = self.settings.default_api_timeout_ms
+        return self.retries.run(attempt, budget_ms=budget_ms, again=again, between=between)
+
+
+def _topic(name: str, answer: MetadataResponseTopic) -> Topic:
+    # A partition without a leader says LEADER_NOT_AVAILABLE and node -1; other errors of it are of replicas.
+    leaders = {one.partition_index: Leader(one.leader_id, one.leader_epoch) for one in answer.partitions}
+    return Topic(name=name, topic_id=answer.topic_id, leaders=leaders, is_internal=answer.is_internal)

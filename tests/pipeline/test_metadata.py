@@ -1,0 +1,163 @@
+"""Topics, leaders, offsets and groups of a cluster of three nodes, as the pipeline's client sees them."""
+
+import re
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, TopicPartition
+from node.embedded import Cluster as Nodes
+from pipeline.client.connections import Purpose
+from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
+from pipeline.client.metadata import Kind, Leader, TopicGone
+from tests.pipeline.conftest import MakeClient
+from tests.pipeline.topics import TIMEOUT_S, fill, make_topic
+
+pytestmark = pytest.mark.slow
+
+
+def test_topics_are_told_with_ids_and_leaders(ottla_cluster: Nodes, client: MakeClient) -> None:
+    name = make_topic(ottla_cluster.bootstrap, partitions=3)
+
+    found = client().topics([name, f"{name}-not"])
+
+    assert [*found] == [name]
+    assert found[name].topic_id != ZERO_UUID
+    assert sorted(found[name].leaders) == [0, 1, 2]
+    assert all(leader.node_id >= 0 for leader in found[name].leaders.values())
+
+
+def test_a_pattern_matches_whole_names_and_no_internal_topic(
+    ottla_cluster: Nodes, client: MakeClient
+) -> None:
+    name = make_topic(ottla_cluster.bootstrap)
+    make_topic(ottla_cluster.bootstrap, name=f"{name}x")
+    commit_offsets(client(), "any", {TopicPartition(name, 0): CommittedOffset(offset=0)})
+
+    assert [*client().topics_matching(re.compile(name[:-1] + "."))] == [name]
+    assert "__consumer_offsets" not in client().topics_matching(re.compile(".*"))
+    assert "__consumer_offsets" in client(exclude_internal_topics="false").topics_matching(re.compile(".*"))
+
+
+def test_what_is_not_there_is_gone_after_some_questions(ottla_cluster: Nodes, client: MakeClient) -> None:
+    name = make_topic(ottla_cluster.bootstrap)
+
+    with pytest.raises(TopicGone, match="topic nowhere does not exist"):
+        client().leader(TopicPartition("nowhere", 0))
+    with pytest.raises(TopicGone, match=f"topic {name} has no partition 7"):
+        client().leader(TopicPartition(name, 7))
+    with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION: topic a b"):
+        client().topic("a b")
+
+
+def test_a_partition_that_was_added_is_found(ottla_cluster: Nodes, client: MakeClient) -> None:
+    name = make_topic(ottla_cluster.bootstrap)
+    cluster = client()
+    cluster.leader(TopicPartition(name, 0))
+
+    admin = AdminClient({"bootstrap.servers": ottla_cluster.bootstrap})
+    for grown in admin.create_partitions([NewPartitions(name, 2)]).values():
+        grown.result(TIMEOUT_S)
+
+    # The node that is asked may hear of it a moment later.
+    leader = cluster.retry(lambda: cluster.leader(TopicPartition(name, 1)))
+    assert leader.node_id >= 0
+
+
+def test_offsets_are_listed_by_place_and_time(ottla_cluster: Nodes, client: MakeClient) -> None:
+    name = make_topic(ottla_cluster.bootstrap, partitions=3)
+    start_ms = 1_700_000_000_000
+    for partition in (0, 1):
+        fill(
+            ottla_cluster.bootstrap,
+            name,
+            [b"v"] * (4 + partition),
+            partition=partition,
+            timestamp_ms=start_ms,
+        )
+    first, second, empty = (TopicPartition(name, partition) for partition in range(3))
+
+    assert list_offsets(client(), dict.fromkeys((first, second, empty), LATEST)) == {
+        first: 4,
+        second: 5,
+        empty: 0,
+    }
+    assert list_offsets(client(), {first: EARLIEST, second: start_ms + 2}) == {first: 0, second: 2}
+    assert list_offsets(client(), {first: start_ms + 4, second: start_ms + 4, empty: 0}) == {second: 4}
+    assert list_offsets(client(), {}) == {}
+
+
+def test_offsets_are_asked_of_the_leader_whoever_was_thought_to_lead(
+    ottla_cluster: Nodes, client: MakeClient
+) -> None:
+    name = make_topic(ottla_cluster.bootstrap, partitions=4)
+    cluster = client()
+    right = dict(cluster.topic(name).leaders)
+    nodes = sorted({leader.node_id for leader in right.values()})
+    turned = {node: nodes[(index + 1) % len(nodes)] for index, node in enumerate(nodes)}
+    topic, asked_ms = cluster._topics[name]
+    wrong = {index: Leader(turned[leader.node_id], leader.epoch) for index, leader in right.items()}
+    cluster._topics[name] = (
+        type(topic)(name=name, topic_id=topic.topic_id, leaders=wrong, is_internal=False),
+        asked_ms,
+    )
+
+    found = list_offsets(cluster, {TopicPartition(name, index): LATEST for index in range(4)})
+
+    assert len(nodes) > 1
+    assert [*found.values()] == [0] * 4
+    assert dict(cluster.topic(name).leaders) == right
+
+
+def test_a_connection_that_is_lost_is_made_again(ottla_cluster: Nodes, client: MakeClient) -> None:
+    name = make_topic(ottla_cluster.bootstrap)
+    cluster = client()
+    partition = TopicPartition(name, 0)
+    connection = cluster.connections.to(cluster.leader(partition).node_id, Purpose.CONTROL)
+
+    assert connection._socket is not None
+    connection._socket.shutdown(2)
+
+    assert list_offsets(cluster, {partition: LATEST}) == {partition: 0}
+
+
+def test_a_group_keeps_offsets_of_one_who_is_no_member(ottla_cluster: Nodes, client: MakeClient) -> None:
+    name = make_topic(ottla_cluster.bootstrap, partitions=2)
+    group = f"g-{uuid4().hex}"
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+
+    commit_offsets(client(), group, {first: CommittedOffset(offset=7, metadata="batch 3")})
+
+    assert committed_offsets(client(), group) == {first: CommittedOffset(offset=7, metadata="batch 3")}
+    assert committed_offsets(client(), group, [second]) == {}
+    assert committed_offsets(client(), group, []) == {}
+    assert committed_offsets(client(), f"{group}-not") == {}
+
+
+def test_offsets_of_a_topic_that_is_gone_are_not_committed(client: MakeClient) -> None:
+    with pytest.raises(TopicGone, match="topic nowhere has no partition 0"):
+        commit_offsets(client(), "any", {TopicPartition("nowhere", 0): CommittedOffset(offset=1)})
+
+
+def test_a_coordinator_that_moved_is_looked_for_again(ottla_cluster: Nodes, client: MakeClient) -> None:
+    cluster = client()
+    group = f"g-{uuid4().hex}"
+    committed_offsets(cluster, group)
+    right = cluster._coordinators[Kind.GROUP, group]
+
+    cluster._coordinators[Kind.GROUP, group] = (right + 1) % 3
+
+    assert committed_offsets(cluster, group) == {}
+    assert cluster._coordinators[Kind.GROUP, group] == right
+
+
+def test_nobody_at_home_is_told_when_the_time_is_up(client: MakeClient) -> None:
+    cluster = client(bootstrap_servers="127.0.0.1:1", default_api_timeout_ms="50")
+
+    with pytest.raises(KafkaError, match="Connection refused") as failed:
+        cluster.topics(["t"])
+
+    assert failed.value.code is ErrorCode.NETWORK_EXCEPTION

@@ -1,0 +1,38 @@
+"""Topics for the tests, with records in them, by a client that is not under test."""
+
+from uuid import uuid4
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pipeline.client.client_settings import ClientSettings, Role
+
+TIMEOUT_S = 120.0
+
+
+def settings_for(bootstrap: str, role: Role = Role.SOURCE, **given: str) -> ClientSettings:
+    """Quick retries; underscores stand for dots."""
+    options = {"kafka.bootstrap.servers": bootstrap, "kafka.retry.backoff.ms": "10"}
+    options |= {f"kafka.{name.replace('_', '.')}": value for name, value in given.items()}
+    return ClientSettings.from_options(options, role)
+
+
+def make_topic(bootstrap: str, *, partitions: int = 1, copies: int = 1, name: str = "") -> str:
+    """A new topic; its name."""
+    name = name or f"t-{uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=copies)
+    for made in admin.create_topics([topic], operation_timeout=TIMEOUT_S).values():
+        made.result(TIMEOUT_S)
+    return name
+
+
+def fill(
+    bootstrap: str, topic: str, values: list[bytes], *, partition: int = 0, timestamp_ms: int = 0
+) -> None:
+    """Records with those values, and timestamps that rise by 1 ms (0: now)."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
+    for index, value in enumerate(values):
+        more = {"timestamp": timestamp_ms + index} if timestamp_ms else {}
+        producer.produce(topic, value=value, partition=partition, **more)
+    assert producer.flush(TIMEOUT_S) == 0
