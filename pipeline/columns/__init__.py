@@ -9,4 +9,8 @@ header_columns      headers of records as a list column
 record_columns      the columns of a fetch, and the batch that Spark gets
 visible_batches     which batches of a fetch a reader sees
 fetched_batches     one fetch answer of one partition, opened all at once
+murmur2             the hash of keys in Java's producer
+partitioner         which partition a row goes to
+row_columns         which columns a sink takes, and its rows by partition
+batch_encoder       columns into record batches
 """

@@ -17,7 +17,7 @@ import numpy as np
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import MIN_RECORD_BYTES
 from logstore.varint import MAX_VARINT_BYTES
-from pipeline.columns.varints import Bytes, Int64s, read_varints
+from pipeline.columns.varints import REACH_OF_PAIR, Bytes, Int64s, read_pairs, read_varints
 
 # A numpy step costs as much as this many records in the loop.
 MIN_LOCK_STEP: Final = 48
@@ -75,28 +75,22 @@ def _walk_in_lock_step(
     """Move the cursors of sections ordered by falling count as long as enough go on; how many steps were
     made.
     """
-    rising = counts[::-1]
+    rising, rows = counts[::-1], first_rows.copy()
     step = 0
     while True:
         going_on = len(counts) - int(np.searchsorted(rising, step, side="right"))
         if going_on < max(min_lock_step, 1):
             return step
-        cursor = cursors[:going_on]
-        positions[first_rows[:going_on] + step] = cursor
-        lengths, after = _read_lengths(content, cursor)
-        np.add(after, lengths, out=cursor)
+        cursor, row = cursors[:going_on], rows[:going_on]
+        positions[row] = cursor
+        row += 1
+        reach = REACH_OF_PAIR.take(read_pairs(content, cursor))
+        if reach.all():
+            cursor += reach
+        else:  # some record is 8 KB long or more
+            lengths, after = read_varints(content, cursor)
+            np.add(after, lengths, out=cursor)
         step += 1
-
-
-def _read_lengths(content: Bytes, cursor: Int64s) -> tuple[Int64s, Int64s]:
-    """Lengths of one and two bytes (records up to 8 KB) without a detour."""
-    first = content.take(cursor, mode="clip").astype(np.int64)
-    second = content.take(cursor + 1, mode="clip").astype(np.int64)
-    is_longer = first >> 7
-    if (is_longer & (second >> 7)).any():
-        return read_varints(content, cursor)
-    folded = (first & 0x7F) | (second << 7) * is_longer
-    return folded >> 1, cursor + 1 + is_longer
 
 
 def _walk_alone(records: bytes, count: int) -> list[int]:

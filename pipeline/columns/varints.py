@@ -17,11 +17,25 @@ from logstore.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
-# The number that each single byte stands for; bytes from 128 on go on in the next one.
-_OF_ONE_BYTE: Final = (np.arange(256) >> 1) ^ -(np.arange(256) & 1)
+# Nearly all varints have one byte or two. What two bytes say, first byte low: the number that begins with
+# them, how many of them it takes (0: it goes on behind them), and how far a record with this length
+# reaches.
+_PAIRS: Final = np.arange(2**16)
+_FOLDED: Final = np.where(_PAIRS & 0x80, (_PAIRS & 0x7F) | (_PAIRS >> 8) << 7, _PAIRS & 0x7F)
+NUMBER_OF_PAIR: Final = (_FOLDED >> 1) ^ -(_FOLDED & 1)
+SIZE_OF_PAIR: Final = np.where(_PAIRS & 0x80, np.where(_PAIRS >> 15, 0, 2), 1)
+REACH_OF_PAIR: Final = np.where(SIZE_OF_PAIR == 0, 0, SIZE_OF_PAIR + (_FOLDED >> 1))
 # -1 to 65,534 written out: lengths of keys and values, whose varints are then one gather.
 _TABLE_NUMBERS: Final = 2**16
 _CONTINUES: Final = 0x80
+
+
+def read_pairs(content: Bytes, positions: Int64s) -> NDArray[np.uint16]:
+    """Two bytes each, the first one low."""
+    second = content.take(positions + 1, mode="clip").astype(np.uint16)
+    second <<= 8
+    second |= content.take(positions, mode="clip")
+    return second
 
 
 def read_varints(
@@ -29,11 +43,22 @@ def read_varints(
 ) -> tuple[Int64s, Int64s]:
     """The numbers at `positions` and the positions after them; CORRUPT_MESSAGE for one that is too long."""
     first = content.take(positions, mode="clip")
-    after = positions + 1
     if not len(first) or first.max() < _CONTINUES:
-        return _OF_ONE_BYTE.take(first), after
-    folded = (first & 0x7F).astype(np.uint64)
-    longer = np.flatnonzero(first >= _CONTINUES)
+        return NUMBER_OF_PAIR.take(first), positions + 1
+    pairs = read_pairs(content, positions)
+    sizes = SIZE_OF_PAIR.take(pairs)
+    numbers, after = NUMBER_OF_PAIR.take(pairs), positions + sizes
+    longer = np.flatnonzero(sizes == 0)
+    if len(longer):
+        numbers[longer], after[longer] = _read_long(content, positions[longer], max_bytes)
+    return numbers, after
+
+
+def _read_long(content: Bytes, positions: Int64s, max_bytes: int) -> tuple[Int64s, Int64s]:
+    """Varints of two bytes or more."""
+    folded = (content.take(positions, mode="clip") & 0x7F).astype(np.uint64)
+    after = positions + 1
+    longer = np.arange(len(positions))
     shift = 7
     while len(longer):
         if shift >= 7 * max_bytes:

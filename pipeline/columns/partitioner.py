@@ -1,0 +1,61 @@
+"""Which partition a row goes to: the one it names, the one that Java's producer picks for its key, or any."""
+
+from random import Random
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.columns.murmur2 import murmur2
+from pipeline.words import OptionError
+
+_WITHOUT_SIGN: Final = np.uint32(0x7FFFFFFF)
+
+Partitions = NDArray[np.int64]
+
+
+class Sticky:
+    """The partition of rows without a key: one for a batch of rows, the next one for the next batch.
+
+    Where a topic is begun is left to chance, so that the tasks of a job do not all begin at partition 0.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._next: dict[str, int] = {}
+
+    def partition(self, topic: str, partitions_count: int) -> int:
+        """The next partition of `topic`."""
+        if topic not in self._next:
+            self._next[topic] = self._random.randrange(partitions_count)
+        partition = self._next[topic] % partitions_count
+        self._next[topic] = partition + 1
+        return partition
+
+
+def partitions_of(
+    topic: str,
+    rows: int,
+    keys: pa.BinaryArray | None,
+    chosen: pa.Int32Array | None,
+    partitions_count: int,
+    sticky: Sticky,
+) -> Partitions:
+    """The partition of each of `rows` rows; OptionError for a chosen one that the topic does not have."""
+    if keys is None or keys.null_count == rows:
+        partitions = np.full(rows, sticky.partition(topic, partitions_count), np.int64)
+    else:
+        partitions = ((murmur2(keys) & _WITHOUT_SIGN) % np.uint32(partitions_count)).astype(np.int64)
+        if keys.null_count:
+            partitions[np.asarray(keys.is_null())] = sticky.partition(topic, partitions_count)
+    if chosen is None or chosen.null_count == rows:
+        return partitions
+    wanted = np.asarray(pc.fill_null(chosen, 0)).astype(np.int64)
+    wrong = np.flatnonzero((wanted < 0) | (wanted >= partitions_count))
+    if len(wrong):
+        raise OptionError(
+            "partition", f"is {wanted[wrong[0]]} in a row, and {topic} has {partitions_count} of them"
+        )
+    return np.where(np.asarray(chosen.is_null()), partitions, wanted)

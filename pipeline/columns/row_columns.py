@@ -1,0 +1,171 @@
+"""The columns of a user's rows: which of them a sink takes, and the rows of a batch by partition."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logstore.topic_partition import TopicPartition
+from pipeline.columns.header_columns import HEADER_TYPE
+from pipeline.columns.partitioner import Sticky, partitions_of
+from pipeline.columns.varints import Int64s
+from pipeline.words import OptionError
+
+NOW: Final = -1  # the timestamp of a row that has none: when its batch is made
+_UNITS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLayout:
+    """Where the columns of a sink stand among those of a batch; None for one that is not there."""
+
+    value: int
+    key: int | None
+    topic: int | None
+    headers: int | None
+    partition: int | None
+    timestamp: int | None
+    topic_of_all: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowColumns:
+    """Rows on their way to one partition. Timestamps are in ms, NOW for none; None where no row has one."""
+
+    keys: pa.BinaryArray | None
+    values: pa.BinaryArray
+    headers: pa.ListArray | None
+    timestamps_ms: Int64s | None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Int64s) -> "RowColumns":
+        index = pa.array(rows)
+        return RowColumns(
+            keys=None if self.keys is None else self.keys.take(index),
+            values=self.values.take(index),
+            headers=None if self.headers is None else self.headers.take(index),
+            timestamps_ms=None if self.timestamps_ms is None else self.timestamps_ms[rows],
+        )
+
+
+def judge_columns(schema: pa.Schema, *, topic: str | None) -> RowLayout:
+    """Which columns of `schema` go into records; `topic` of the options wins over a column.
+
+    Columns with other names are passed over, as by Spark's Kafka connector. OptionError for a missing or a
+    wrong one.
+    """
+    places = {name: schema.get_field_index(name) for name in schema.names}
+    for name in ("key", "value", "topic", "headers", "partition", "timestamp"):
+        if schema.names.count(name) > 1:
+            raise OptionError(name, "is the name of more than one column")
+    if "value" not in places:
+        raise OptionError("value", "is a column that every row needs")
+    if topic is None and "topic" not in places:
+        raise OptionError("topic", "is neither an option nor a column")
+    _judge(schema, "key", _is_text_or_bytes, "string or binary")
+    _judge(schema, "value", _is_text_or_bytes, "string or binary")
+    if topic is None:
+        _judge(schema, "topic", _is_text, "string")
+    _judge(schema, "headers", _is_headers, "array<struct<key: string, value: binary>>")
+    _judge(schema, "partition", pa.types.is_int32, "int")
+    _judge(schema, "timestamp", pa.types.is_timestamp, "timestamp")
+    return RowLayout(
+        value=places["value"],
+        key=places.get("key"),
+        topic=None if topic is not None else places["topic"],
+        headers=places.get("headers"),
+        partition=places.get("partition"),
+        timestamp=places.get("timestamp"),
+        topic_of_all=topic,
+    )
+
+
+def _judge(schema: pa.Schema, name: str, is_right: Callable[[pa.DataType], bool], words: str) -> None:
+    place = schema.get_field_index(name)
+    if place >= 0 and not is_right(schema.field(place).type):
+        raise OptionError(name, f"is a column of type {schema.field(place).type}, not of {words}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_text_or_bytes(kind: pa.DataType) -> bool:
+    return _is_text(kind) or bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_headers(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind)
+        and pa.types.is_struct(kind.value_type)
+        and [(field.name, field.type) for field in kind.value_type]
+        == [(field.name, field.type) for field in HEADER_TYPE]
+    )
+
+
+def rows_by_partition(
+    batch: pa.RecordBatch, layout: RowLayout, partition_counts: Mapping[str, int], sticky: Sticky
+) -> list[tuple[TopicPartition, RowColumns]]:
+    """The rows of `batch`, in their order, for each partition that they go to.
+
+    `partition_counts` has every topic that may occur. OptionError for a row without topic, with an unknown
+    one, or with a partition that its topic does not have.
+    """
+    rows = RowColumns(
+        keys=None if layout.key is None else _as_bytes(batch.column(layout.key)),
+        values=_as_bytes(batch.column(layout.value)),
+        headers=None if layout.headers is None else batch.column(layout.headers),
+        timestamps_ms=None if layout.timestamp is None else _milliseconds(batch.column(layout.timestamp)),
+    )
+    chosen = None if layout.partition is None else batch.column(layout.partition)
+    if not len(rows):
+        return []
+    if layout.topic is None:
+        assert layout.topic_of_all is not None
+        return _of_topic(layout.topic_of_all, rows, chosen, partition_counts, sticky)
+    topics = pc.dictionary_encode(batch.column(layout.topic))
+    if topics.null_count:
+        raise OptionError("topic", "is null in a row, and no option names one")
+    indices = topics.indices.to_numpy(zero_copy_only=False)
+    found: list[tuple[TopicPartition, RowColumns]] = []
+    for number, topic in enumerate(topics.dictionary.to_pylist()):
+        of_topic = np.flatnonzero(indices == number)
+        part = None if chosen is None else chosen.take(pa.array(of_topic))
+        found += _of_topic(topic, rows.take(of_topic), part, partition_counts, sticky)
+    return found
+
+
+def _of_topic(
+    topic: str, rows: RowColumns, chosen: pa.Int32Array | None, counts: Mapping[str, int], sticky: Sticky
+) -> list[tuple[TopicPartition, RowColumns]]:
+    if topic not in counts:
+        raise OptionError("topic", f"{topic} does not exist")
+    partitions = partitions_of(topic, len(rows), rows.keys, chosen, counts[topic], sticky)
+    if (partitions == partitions[0]).all():
+        return [(TopicPartition(topic, int(partitions[0])), rows)]
+    in_order = np.argsort(partitions, kind="stable")
+    names, firsts = np.unique(partitions[in_order], return_index=True)
+    return [
+        (TopicPartition(topic, int(name)), rows.take(part))
+        for name, part in zip(names, np.split(in_order, firsts[1:]), strict=True)
+    ]
+
+
+def _as_bytes(column: pa.Array) -> pa.BinaryArray:
+    return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
+
+
+def _milliseconds(column: pa.TimestampArray) -> Int64s:
+    """Rounded down, as Spark does; any session's zone, as a timestamp is a moment."""
+    units = column.cast(pa.int64())
+    per_second = _UNITS_PER_S[column.type.unit]
+    filled = np.asarray(pc.fill_null(units, 0))
+    moments: Int64s = filled * 1000 if per_second == 1 else filled // (per_second // 1000)
+    if (moments < 0).any():
+        raise OptionError("timestamp", "lies before 1970 in a row, which Kafka does not take")
+    return np.where(np.asarray(column.is_null()), NOW, moments)
