@@ -1,6 +1,5 @@
 """Which partition a row goes to: the one it names, the one that Java's producer picks for its key, or any."""
 
-from random import Random
 from typing import Final
 
 import numpy as np
@@ -19,18 +18,17 @@ Partitions = NDArray[np.int64]
 class Sticky:
     """The partition of rows without a key: one for a batch of rows, the next one for the next batch.
 
-    Where a topic is begun is left to chance, so that the tasks of a job do not all begin at partition 0.
+    `begin_at` is any number, another one for each task: tasks that all begin at partition 0 fill that one
+    first.
     """
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, begin_at: int) -> None:
+        self._begin_at = begin_at
         self._next: dict[str, int] = {}
 
     def partition(self, topic: str, partitions_count: int) -> int:
         """The next partition of `topic`."""
-        if topic not in self._next:
-            self._next[topic] = self._random.randrange(partitions_count)
-        partition = self._next[topic] % partitions_count
+        partition = self._next.get(topic, self._begin_at) % partitions_count
         self._next[topic] = partition + 1
         return partition
 
