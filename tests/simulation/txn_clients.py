@@ -313,9 +313,18 @@ class TxnClient:
         )
 
     async def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int], *, generation_id: int, member_id: str
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        generation_id: int,
+        member_id: str,
+        late: LatePath | None = None,
     ) -> None:
-        """Offsets that hold when the transaction is committed."""
+        """Offsets that hold when the transaction is committed.
+
+        With `late` a first copy goes astray and arrives when it does.
+        """
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group,
@@ -335,6 +344,15 @@ class TxnClient:
                 for one, offset in offsets.items()
             ],
         )
+        if late is not None:
+            try:
+                coordinator = await self.client.coordinator_of(group)
+            except KafkaError:
+                pass
+            else:
+                version = self.protocol.offset_commit
+                await late.send(self.client, coordinator, request, TxnOffsetCommitResponse, version)
+                self.client.drop_connection(coordinator)
         while True:
             try:
                 answer = await self.client.ask(

@@ -284,7 +284,7 @@ def a_marker_counts_before_it_is_replicated(patch: Patch) -> None:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-@mutant(COPIES)
+@mutant(COPIES, 1)
 def offsets_count_when_their_transaction_is_aborted(patch: Patch) -> None:
     end = PendingOffsets.end
     patch.setattr(
@@ -300,7 +300,7 @@ def offsets_of_a_transaction_are_forgotten(patch: Patch) -> None:
     )
 
 
-@mutant(COPIES, 4)
+@mutant(COPIES, 2)
 def nobody_waits_for_offsets_of_open_transactions(patch: Patch) -> None:
     patch.setattr(PendingOffsets, "has", lambda *_: False)
     patch.setattr(PendingOffsets, "keys_of", lambda *_: ())

@@ -323,7 +323,11 @@ class Copier:
         await party.produce(transaction, target, copies, dies=plan == DIE and chance.random() < 0.5)
         latest = group.generation_id
         await producer.commit_offsets(
-            group.group, {source: end}, generation_id=owned.generation_id, member_id=owned.member_id
+            group.group,
+            {source: end},
+            generation_id=owned.generation_id,
+            member_id=owned.member_id,
+            late=party.late if chance.random() < LATE_CHANCE else None,
         )
         if owned.generation_id < latest:
             raise SimulationError(
