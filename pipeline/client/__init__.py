@@ -12,4 +12,5 @@ answers             errors in answers as exceptions
 metadata            Cluster: topics, leaders, coordinators, and attempts through their changes
 list_offsets        offsets by time and the ends of logs
 group_offsets       offsets of a group that Spark commits beside its checkpoint
+partition_fetcher   a range of a partition, fetch by fetch, through changes of leaders
 """

@@ -43,7 +43,6 @@ class ClientSettings:
 
     bootstrap_servers: tuple[tuple[str, int], ...]
     client_id: str = "ottla-pipeline"
-    client_rack: str = ""
     request_timeout_ms: int = 30_000
     # The time for metadata, offsets and coordinators with all attempts; the producer's name is max.block.ms.
     default_api_timeout_ms: int = 60_000
@@ -236,7 +235,6 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "bootstrap.servers": _of_both("bootstrap_servers", _addresses),
     "check.crcs": _of_source("", _always_true),
     "client.id": _of_both("client_id", _text),
-    "client.rack": _of_source("client_rack", _text),
     **{f"compression.{name}.level": _of_sink("", read) for name, read in _LEVELS.items()},
     "compression.type": _of_sink("compression_type", _one_of({name: name for name in COMPRESSION_TYPES})),
     "default.api.timeout.ms": _of_source("default_api_timeout_ms", _integer(1)),

@@ -28,7 +28,7 @@ from pipeline.client.retries import Retries, is_retriable, monotonic_ms
 R = TypeVar("R")
 
 NO_NODE: Final = -1
-# A topic that was just made is not known to every node at once. Java's client asks until its time is up; who
+# A topic or partition that was just made is not known to every node at once. Java's client asks until its time is up; who
 # reads a topic that was deleted would wait for a minute to hear of it.
 ASKS_BEFORE_UNKNOWN: Final = 4
 MAX_NAMES_IN_A_REQUEST: Final = 10_000
@@ -149,6 +149,7 @@ class Cluster:
 
     def leader(self, partition: TopicPartition) -> Leader:
         """Who leads it; waits for an election. TopicGone if there is no such partition."""
+        asks = 0
 
         def find() -> Leader:
             leader = self.topic(partition.topic).leaders.get(partition.partition)
@@ -157,7 +158,11 @@ class Cluster:
                 self.forget_topic(partition.topic)
                 leader = self.topic(partition.topic).leaders.get(partition.partition)
             if leader is None:
-                raise TopicGone(partition.topic, partition.partition)
+                nonlocal asks
+                asks += 1
+                if asks == ASKS_BEFORE_UNKNOWN:
+                    raise TopicGone(partition.topic, partition.partition)
+                raise to_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition}")
             if leader.node_id == NO_NODE:
                 raise to_error(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
             return leader

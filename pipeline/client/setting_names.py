@@ -25,6 +25,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "buffer.memory": _ONE_PASS,
     "buffer.memory.allocation.strategy": _ONE_PASS,
     "client.dns.lookup": "all addresses of a name are tried",
+    "client.rack": "rows are fetched from leaders",
     "connections.max.idle.ms": _NO_CONNECTION_POLICY,
     "enable.metrics.push": _NO_METRICS,
     "group.instance.id": _NO_MEMBERSHIP,

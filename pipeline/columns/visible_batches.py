@@ -16,8 +16,11 @@ _BATCH_LENGTH_POSITION: Final = 8
 class AbortedTransaction(Protocol):
     """As a fetch response has it: the producer, and where its transaction begins in this partition."""
 
-    producer_id: int
-    first_offset: int
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
 
 
 class InRange(NamedTuple):

@@ -1,5 +1,9 @@
-"""What the tests of the pipeline's client share: a cluster of three nodes, and clients of it."""
+"""What the tests of the pipeline's client share: a cluster of three nodes, and clients of it.
 
+`OTTLA_TEST_BOOTSTRAP=host:port` runs them against any running cluster, Apache Kafka's for one.
+"""
+
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,13 +16,23 @@ from tests.pipeline.topics import settings_for
 MakeClient = Callable[..., Cluster]
 
 
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where the cluster is."""
+    given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+    if given:
+        return given
+    cluster: Nodes = request.getfixturevalue("ottla_cluster")
+    return cluster.bootstrap
+
+
 @pytest.fixture
-def client(ottla_cluster: Nodes) -> Iterator[MakeClient]:
-    """Makes clients of the session's cluster: `client(role, fetch_min_bytes="1")`, underscores for dots."""
+def client(bootstrap: str) -> Iterator[MakeClient]:
+    """Makes clients of the cluster: `client(role, fetch_min_bytes="1")`, underscores for dots."""
     made: list[Cluster] = []
 
     def make(role: Role = Role.SOURCE, **given: str) -> Cluster:
-        settings: ClientSettings = settings_for(ottla_cluster.bootstrap, role, **given)
+        settings: ClientSettings = settings_for(bootstrap, role, **given)
         made.append(Cluster(settings))
         return made[-1]
 

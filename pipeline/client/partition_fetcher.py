@@ -1,0 +1,236 @@
+"""Fetching a range of offsets of one partition: the next fetch is under way while this one is opened.
+
+A range ends by position, never by a record: markers, aborted and compacted records fill its end as well. What
+a leader's end or a lost connection leaves open is asked of the next leader from the same position, so no row
+comes twice and none is left out.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import HEADER_SIZE
+from logstore.schema import Buffer
+from logstore.topic_partition import ZERO_UUID, TopicPartition
+from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from pipeline.client.answers import check
+from pipeline.client.connection import Connection, Ticket
+from pipeline.client.connections import Purpose
+from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
+from pipeline.client.metadata import Cluster
+from pipeline.client.retries import is_retriable
+from pipeline.columns.fetched_batches import KEY_AND_VALUE, Fetched, open_fetched
+
+BY_NAME: Final = 12  # topic ids since 13
+# Before the first answer nobody knows how long rows are. A guess too low costs a second fetch, one too high
+# bytes that the next micro-batch fetches again.
+GUESSED_ROW_BYTES: Final = 1024
+LEAST_FETCH_BYTES: Final = 64 * 1024
+MORE_THAN_LEFT: Final = 1.3  # rows of a range are not all of one length
+_BATCH_START: Final = struct.Struct(">qi")  # base offset, length of what follows
+_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT: Final = 23
+
+
+class OutOfRange(Exception):
+    """An offset that the log has no more, or does not have yet; `log_start` and `log_end` are what it has."""
+
+    def __init__(self, partition: TopicPartition, offset: int, log_start: int, log_end: int) -> None:
+        super().__init__(partition, offset, log_start, log_end)
+        self.partition = partition
+        self.offset = offset
+        self.log_start = log_start
+        self.log_end = log_end
+
+    def __str__(self) -> str:
+        return f"{self.partition} has offsets {self.log_start} to {self.log_end}, and not {self.offset}"
+
+
+class TopicReplaced(Exception):
+    """The topic was deleted, and there is another one of that name."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.topic = topic
+
+    def __str__(self) -> str:
+        return f"topic {self.topic} was deleted and made anew"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange:
+    """Offsets `start` to before `end` of a partition; `topic_id` of zeros: whichever topic it is."""
+
+    partition: TopicPartition
+    topic_id: bytes = ZERO_UUID
+    start: int
+    end: int
+
+
+class _Asked(NamedTuple):
+    connection: Connection
+    ticket: Ticket
+    position: int
+
+
+class PartitionFetcher:
+    """Reads ranges one after another. An answer on its way when one is left off costs its connection."""
+
+    def __init__(
+        self, cluster: Cluster, *, with_headers: bool, wanted: frozenset[str] = KEY_AND_VALUE
+    ) -> None:
+        self._cluster = cluster
+        self._settings = cluster.settings
+        self._with_headers = with_headers
+        self._wanted = wanted
+        self._asked: _Asked | None = None
+
+    def batches(self, split: OffsetRange) -> Iterator[Fetched]:
+        """What is visible of a range, fetch by fetch.
+
+        OutOfRange where the log has not what is asked for, TopicGone, TopicReplaced; KafkaError for what no
+        attempt mended in `default.api.timeout.ms` without a single row.
+        """
+        position = split.start
+        fetch_bytes = self._fetch_bytes(split, position, GUESSED_ROW_BYTES)
+        try:
+            while position < split.end:
+                answer = self._fetch(split, position, fetch_bytes)
+                records = answer.records
+                assert isinstance(records, bytes | bytearray | memoryview), "what is decoded is one buffer"
+                following = _offset_after(records)
+                if following > position:
+                    row_bytes = len(records) / (following - position)
+                    fetch_bytes = self._fetch_bytes(split, following, row_bytes)
+                    if following < split.end:
+                        self._prefetch(split, following, fetch_bytes)
+                fetched = open_fetched(
+                    records,
+                    aborted=answer.aborted_transactions or (),
+                    read_committed=self._settings.read_committed,
+                    start=position,
+                    end=split.end,
+                    with_headers=self._with_headers,
+                    wanted=self._wanted,
+                )
+                position = fetched.next_offset
+                if fetched.columns is not None:
+                    yield fetched
+        finally:
+            self._leave_off()
+
+    # ---- one fetch --------------------------------------------------------------------------------
+
+    def _fetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> PartitionData:
+        """An answer with at least a byte of records from `position` on."""
+
+        def attempt() -> PartitionData:
+            if self._asked is not None and self._asked.position != position:
+                # What was opened stopped short of what was received.
+                self._receive()
+            if self._asked is None:
+                self._asked = self._ask(split, position, fetch_bytes)
+            answer = self._partition_answer(split)
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise self._out_of_range(split.partition, position)
+            check(answer.error_code, f"fetching {split.partition}")
+            if not answer.records:
+                raise KafkaError(
+                    ErrorCode.OFFSET_NOT_AVAILABLE,
+                    f"{split.partition} gives nothing from offset {position} on, wanted to {split.end}; "
+                    f"high watermark {answer.high_watermark}, last stable offset {answer.last_stable_offset}",
+                )
+            return answer
+
+        def between(error: KafkaError) -> None:
+            self._leave_off()
+            if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
+                self._cluster.forget_topic(split.partition.topic)
+
+        return self._cluster.retry(attempt, again=is_retriable, between=between)
+
+    def _ask(self, split: OffsetRange, position: int, fetch_bytes: int) -> _Asked:
+        leader = self._cluster.leader(split.partition)
+        topic_id = self._cluster.topic(split.partition.topic).topic_id
+        if ZERO_UUID not in (split.topic_id, topic_id) and split.topic_id != topic_id:
+            raise TopicReplaced(split.partition.topic)
+        connection = self._cluster.connections.to(leader.node_id, Purpose.FETCH)
+        request = FetchRequest(
+            max_wait_ms=self._settings.fetch_max_wait_ms,
+            min_bytes=self._settings.fetch_min_bytes,
+            max_bytes=self._settings.fetch_max_bytes,
+            isolation_level=int(self._settings.read_committed),
+            topics=[
+                FetchTopic(
+                    topic=split.partition.topic,
+                    topic_id=topic_id,
+                    partitions=[
+                        FetchPartition(
+                            partition=split.partition.partition,
+                            current_leader_epoch=leader.epoch,
+                            fetch_offset=position,
+                            partition_max_bytes=fetch_bytes,
+                        )
+                    ],
+                )
+            ],
+        )
+        most = BY_NAME if topic_id == ZERO_UUID else None
+        return _Asked(connection, connection.send(request, most=most), position)
+
+    def _prefetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> None:
+        try:
+            self._asked = self._ask(split, position, fetch_bytes)
+        except KafkaError:
+            # It is asked again, with attempts, when these rows are read.
+            self._asked = None
+
+    def _receive(self) -> FetchResponse:
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        try:
+            response: FetchResponse = asked.connection.receive(asked.ticket)
+        except KafkaError:
+            asked.connection.close()
+            raise
+        return response
+
+    def _partition_answer(self, split: OffsetRange) -> PartitionData:
+        response = self._receive()
+        check(response.error_code, f"fetching {split.partition}")
+        answers = [one for topic in response.responses for one in topic.partitions]
+        if len(answers) != 1 or answers[0].partition_index != split.partition.partition:
+            problem = f"{len(answers)} answers about other than {split.partition} alone"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+        return answers[0]
+
+    def _out_of_range(self, partition: TopicPartition, position: int) -> OutOfRange:
+        ends = {
+            place: list_offsets(self._cluster, {partition: place})[partition] for place in (EARLIEST, LATEST)
+        }
+        return OutOfRange(partition, position, ends[EARLIEST], ends[LATEST])
+
+    def _leave_off(self) -> None:
+        """Whoever uses the connection next must not find this answer on it."""
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            asked.connection.close()
+
+    def _fetch_bytes(self, split: OffsetRange, position: int, row_bytes: float) -> int:
+        left = max(split.end - position, 0) * row_bytes * MORE_THAN_LEFT
+        return int(min(max(left, LEAST_FETCH_BYTES), self._settings.max_partition_fetch_bytes))
+
+
+def _offset_after(records: Buffer) -> int:
+    """The offset after the last whole batch, as its header has it, unproved; -1 if there is none."""
+    position, after = 0, -1
+    while position + HEADER_SIZE <= len(records):
+        base_offset, length = _BATCH_START.unpack_from(records, position)
+        following = position + _BATCH_START.size + length
+        if following > len(records) or following < position + HEADER_SIZE:
+            break
+        after = base_offset + _LAST_OFFSET_DELTA.unpack_from(records, position + _LAST_OFFSET_DELTA_AT)[0] + 1
+        position = following
+    return after
