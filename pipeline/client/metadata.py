@@ -28,8 +28,8 @@ from pipeline.client.retries import Retries, is_retriable, monotonic_ms
 R = TypeVar("R")
 
 NO_NODE: Final = -1
-# A topic or partition that was just made is not known to every node at once. Java's client asks until its time is up; who
-# reads a topic that was deleted would wait for a minute to hear of it.
+# A topic or partition that was just made is not known to every node at once. Java's client asks until its
+# time is up; who reads a topic that was deleted would wait for a minute to hear of it.
 ASKS_BEFORE_UNKNOWN: Final = 4
 MAX_NAMES_IN_A_REQUEST: Final = 10_000
 # After these another node may be the coordinator; others, as CONCURRENT_TRANSACTIONS, are its own word.
