@@ -1,0 +1,111 @@
+"""Java as judge of columns: what they write its classes read, and they read what its producer writes."""
+
+import struct
+import subprocess
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from logstore.compression import Compression
+from logstore.record import Record
+from pipeline.columns.batch_encoder import encode_batches
+from pipeline.columns.header_columns import HEADERS_TYPE
+from pipeline.columns.partitioner import Sticky, partitions_of
+from pipeline.columns.row_columns import RowColumns
+from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.unit.pipeline.columns.fetches import open_all, rows_of
+
+KAFKA_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
+JUDGE = Path(__file__).parent / "RecordJudge.java"
+JUDGE_TIMEOUT_S = 120
+ROWS = 500
+LARGEST_PARTITION_COUNT = 1000
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+
+def ask_java(questions: bytes) -> bytes:
+    reason = why_no_java()
+    classpath = None if reason else kafka_classpath(KAFKA_CLIENTS)
+    if classpath is None:
+        pytest.skip(reason or f"Maven does not resolve {KAFKA_CLIENTS}")
+    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    done = subprocess.run(command, input=questions, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return done.stdout
+
+
+def random_rows(random: Random) -> list[Record]:
+    def some_bytes(most: int) -> bytes | None:
+        return None if random.random() < 0.2 else random.randbytes(random.randrange(most))
+
+    return [
+        Record(
+            offset,
+            1_700_000_000_000 + random.randrange(-10_000, 10_000),
+            some_bytes(20),
+            some_bytes(random.choice([5, 200, 9000])),
+            tuple((random.choice(["", "key", "clé"]), some_bytes(9)) for _ in range(random.randrange(4))),
+        )
+        for offset in range(ROWS)
+    ]
+
+
+def columns_of(rows: list[Record]) -> RowColumns:
+    headers = [[{"key": key, "value": value} for key, value in row.headers] for row in rows]
+    return RowColumns(
+        keys=pa.array([row.key for row in rows], pa.binary()),
+        values=pa.array([row.value for row in rows], pa.binary()),
+        headers=pa.array(headers, HEADERS_TYPE),
+        timestamps_ms=np.array([row.timestamp for row in rows]),
+    )
+
+
+def test_java_reads_our_batches_and_we_read_what_it_makes_of_them() -> None:
+    rows = random_rows(Random(3))
+    questions = b""
+    for ours in Compression:
+        batches = encode_batches(
+            columns_of(rows),
+            compression=ours,
+            level=None,
+            producer=None,
+            base_sequence=-1,
+            is_transactional=False,
+            max_batch_bytes=100_000,
+            now_ms=1,
+        )
+        content = b"".join(batch.data for batch in batches)
+        javas = (ours + 1) % len(Compression)
+        questions += struct.pack(">cbi", b"W", javas, len(content)) + content
+
+    answers = ask_java(questions)
+
+    position = 0
+    for _ in Compression:
+        (length,) = struct.unpack_from(">i", answers, position)
+        batch = answers[position + 4 : position + 4 + length]
+        assert rows_of(open_all(batch)) == rows
+        position += 4 + length
+    assert position == len(answers)
+
+
+def test_keys_go_to_the_partitions_of_javas_producer() -> None:
+    random = Random(4)
+    keys = [random.randbytes(length % 65) for length in range(LARGEST_PARTITION_COUNT)]
+    counts = range(1, LARGEST_PARTITION_COUNT + 1)
+    questions = b"".join(
+        struct.pack(">cii", b"P", count, len(key)) + key for key, count in zip(keys, counts, strict=True)
+    )
+
+    answers = ask_java(questions)
+
+    column = pa.array(keys, pa.binary())
+    ours = [
+        int(partitions_of("t", len(keys), column, None, count, Sticky(0))[place])
+        for place, count in enumerate(counts)
+    ]
+    assert ours == list(struct.unpack(f">{len(keys)}i", answers))

@@ -1,0 +1,86 @@
+"""The batch that Spark gets: its schema to the letter, its moments in microseconds."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import build_batch
+from logstore.topic_partition import TopicPartition
+from pipeline.columns.record_columns import FIELDS, RecordColumns, to_record_batch
+from tests.unit.pipeline.columns.fetches import open_all
+
+PARTITION = TopicPartition("flights", 2)
+# The schema of Spark's Kafka connector.
+OF_THE_CONNECTOR = types.StructType(
+    [
+        types.StructField("key", types.BinaryType()),
+        types.StructField("value", types.BinaryType()),
+        types.StructField("topic", types.StringType()),
+        types.StructField("partition", types.IntegerType()),
+        types.StructField("offset", types.LongType()),
+        types.StructField("timestamp", types.TimestampType()),
+        types.StructField("timestampType", types.IntegerType()),
+        types.StructField(
+            "headers",
+            types.ArrayType(
+                types.StructType(
+                    [
+                        types.StructField("key", types.StringType()),
+                        types.StructField("value", types.BinaryType()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+
+
+def columns_of(*timestamps_ms: int) -> RecordColumns:
+    rows = [(b"k", b"v", timestamp_ms, (("h", b"1"),)) for timestamp_ms in timestamps_ms]
+    columns = open_all(bytes(build_batch(rows, base_offset=5)), start=5).columns
+    assert columns is not None
+    return columns
+
+
+def test_the_schema_is_sparks_own() -> None:
+    batch = to_record_batch(columns_of(1), PARTITION, list(FIELDS))
+
+    assert batch.schema.equals(to_arrow_schema(OF_THE_CONNECTOR, timezone="UTC"), check_metadata=True)
+
+
+def test_every_column_has_its_values() -> None:
+    batch = to_record_batch(columns_of(1500, -1), PARTITION, list(FIELDS))
+
+    batch.validate(full=True)
+    assert [str(moment) for moment in batch.column("timestamp").cast(pa.string()).to_pylist()] == [
+        "1970-01-01 00:00:01.500000Z",
+        "1969-12-31 23:59:59.999000Z",
+    ]
+    assert batch.drop_columns(["timestamp"]).to_pylist() == [
+        {
+            "key": b"k",
+            "value": b"v",
+            "topic": "flights",
+            "partition": 2,
+            "offset": offset,
+            "timestampType": 0,
+            "headers": [{"key": "h", "value": b"1"}],
+        }
+        for offset in (5, 6)
+    ]
+
+
+def test_fields_come_in_the_order_that_is_asked_for() -> None:
+    batch = to_record_batch(columns_of(1), PARTITION, ["offset", "value"])
+
+    assert batch.schema.names == ["offset", "value"]
+
+
+@pytest.mark.parametrize("timestamp_ms", [2**63 - 1, -(2**63), (2**63 - 1) // 1000 + 1])
+def test_a_moment_that_microseconds_cannot_hold_is_named(timestamp_ms: int) -> None:
+    with pytest.raises(KafkaError, match="offset 5") as refused:
+        to_record_batch(columns_of(timestamp_ms), PARTITION, ["timestamp"])
+
+    assert refused.value.code is ErrorCode.INVALID_TIMESTAMP
