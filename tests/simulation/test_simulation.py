@@ -30,7 +30,10 @@ def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_lone_node_keeps_what_it_acknowledged(seed: int) -> None:
-    outcome = run_seed(seed, Options(nodes=1, seconds=8.0))
+    """Every second one has transactions, too."""
+    options = Options(nodes=1, seconds=8.0, transactions=seed % 2 * 3, copiers=seed % 2)
+
+    outcome = run_seed(seed, options)
 
     assert outcome.acknowledged and outcome.read
 
