@@ -27,8 +27,11 @@ from pipeline.words import OptionError
 
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _NO_ATTRIBUTES: Final = pa.scalar(b"\0", pa.binary())
+_NO_TIME: Final = pa.scalar(b"\0", pa.binary())
 _NULL: Final = pa.scalar(b"\x01", pa.binary())  # the varint of -1
 _NO_HEADERS: Final = pa.scalar(b"\0", pa.binary())
+_LIKELY_RECORDS: Final = 2**15  # a batch of 900 KB with more has rows of less than 27 bytes
+_deltas_without_time: list[pa.BinaryArray] = []
 
 
 class ProducerPair(NamedTuple):
@@ -170,9 +173,7 @@ def _join(written: _Written, first: int, last: int) -> memoryview:
         key = [write_varints(key_lengths), written.rows.keys[first:last]]
     joined = pc.binary_join_element_wise(
         write_varints(lengths),
-        _NO_ATTRIBUTES,
-        write_varints(timestamp_deltas) if timestamp_deltas.any() else _NO_ATTRIBUTES,
-        write_varints(offset_deltas),
+        *_write_deltas(timestamp_deltas, offset_deltas),
         *key,
         write_varints(value_lengths),
         written.rows.values[first:last],
@@ -183,6 +184,19 @@ def _join(written: _Written, first: int, last: int) -> memoryview:
     )
     places = np.frombuffer(joined.buffers()[1], np.int32)[joined.offset : joined.offset + len(joined) + 1]
     return memoryview(joined.buffers()[2])[places[0] : places[-1]]
+
+
+def _write_deltas(timestamp_deltas: Int64s, offset_deltas: Int64s) -> list[pa.Array | pa.Scalar]:
+    """What stands between the length of a record and its key."""
+    rows = len(offset_deltas)
+    if timestamp_deltas.any() or rows > _LIKELY_RECORDS:
+        return [_NO_ATTRIBUTES, write_varints(timestamp_deltas), write_varints(offset_deltas)]
+    # Rows without a moment of their own all have the batch's: the same bytes in every batch.
+    if not _deltas_without_time:
+        numbers = np.arange(_LIKELY_RECORDS, dtype=np.int64)
+        written = [_NO_ATTRIBUTES, _NO_TIME, write_varints(numbers), _NOTHING]
+        _deltas_without_time.append(pc.binary_join_element_wise(*written))
+    return [_deltas_without_time[0][:rows]]
 
 
 def _write_headers(headers: pa.ListArray) -> pa.BinaryArray:

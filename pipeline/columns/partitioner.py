@@ -42,7 +42,9 @@ def partitions_of(
     sticky: Sticky,
 ) -> Partitions:
     """The partition of each of `rows` rows; OptionError for a chosen one that the topic does not have."""
-    if keys is None or keys.null_count == rows:
+    if partitions_count == 1:
+        partitions = np.zeros(rows, np.int64)
+    elif keys is None or keys.null_count == rows:
         partitions = np.full(rows, sticky.partition(topic, partitions_count), np.int64)
     else:
         partitions = ((murmur2(keys) & _WITHOUT_SIGN) % np.uint32(partitions_count)).astype(np.int64)

@@ -148,7 +148,9 @@ def _of_topic(
     partitions = partitions_of(topic, len(rows), rows.keys, chosen, counts[topic], sticky)
     if (partitions == partitions[0]).all():
         return [(TopicPartition(topic, int(partitions[0])), rows)]
-    in_order = np.argsort(partitions, kind="stable")
+    # numpy sorts numbers of 16 bits without comparing them.
+    short = partitions.astype(np.uint16) if counts[topic] < 2**16 else partitions
+    in_order = np.argsort(short, kind="stable")
     names, firsts = np.unique(partitions[in_order], return_index=True)
     return [
         (TopicPartition(topic, int(name)), rows.take(part))

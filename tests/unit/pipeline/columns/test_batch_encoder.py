@@ -127,6 +127,12 @@ def test_batches_are_filled() -> None:
     assert len(encode(rows([bytes(100)] * 9000), max_batch_bytes=900_000)) == 2
 
 
+def test_a_batch_of_very_many_small_rows() -> None:
+    (batch,) = encode(rows([b"x"] * 40_000))
+
+    assert [record.offset for record in iterate_records(batch.data)] == list(range(40_000))
+
+
 def test_a_row_that_no_batch_can_hold_is_refused() -> None:
     with pytest.raises(KafkaError, match="takes 10") as refused:
         encode(rows([b"a", bytes(1000)]), max_batch_bytes=1000)
