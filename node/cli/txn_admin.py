@@ -234,6 +234,8 @@ async def write_abort_marker(client: Client, partition: TopicPartition, producer
 async def partitions_to_search(client: Client, broker_id: int | None) -> list[TopicPartition]:
     """All partitions, those of internal topics too; or those of which this broker has a replica."""
     response = await client.refresh(None)
+    if broker_id is not None:
+        await client.node(broker_id)  # on one that there is not nothing hangs, which is no answer
     return [
         TopicPartition(topic.name, one.partition_index)
         for topic in response.topics

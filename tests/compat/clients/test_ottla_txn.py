@@ -154,4 +154,5 @@ def test_what_is_not_there(run: Run) -> None:
     assert "is no state of a transaction" in run("list", "--state", "odd", code=2, errors=True)
     assert "is not a duration" in run("list", "--longer-than", "1h", code=2, errors=True)
     assert "Give one of" in run("find-hanging", code=2, errors=True)
+    assert "99 is not in the cluster" in run("find-hanging", "--broker", "99", code=1, errors=True)
     assert "Give an ID" in run("abort", code=2, errors=True)
