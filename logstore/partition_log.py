@@ -172,7 +172,8 @@ class PartitionLog:
         self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
         self._failure: OSError | None = None
         self._room: Room | None = None
-        self._first_unstable: int | None = self._producers.first_unstable_offset
+        self._first_unstable: int | None
+        self._update_first_unstable()
 
     @classmethod
     def open(
@@ -821,7 +822,7 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, end)
         self._epochs.truncate_from_end(end)
         self._snapshots.remove_above(end)
-        self.notes += self._snapshots.load_latest(self._producers, self.log_start_offset, end, now_ms)
+        self.notes += self._snapshots.load_latest(self._producers, self._base_offsets[0], end, now_ms)
         replay_producers(self._producers, self.segments, end, now_ms)
         self._producers.map_end_offset = end
         self.update_high_watermark(self.high_watermark)

@@ -35,16 +35,16 @@ class ProducerSnapshots:
         self._disk.write_file(self.path(offset), encode_snapshot(state.entries.values()), sync=sync)
         self.offsets.append(offset)
 
-    def load_latest(
-        self, state: ProducerState, log_start_offset: int, end_offset: int, now_ms: int
-    ) -> list[str]:
+    def load_latest(self, state: ProducerState, base_offset: int, end_offset: int, now_ms: int) -> list[str]:
         """Fill `state` from the newest good snapshot at or below `end_offset`; sentences about the bad ones.
 
-        Without one the state is empty at `log_start_offset`.
+        Without one the state is empty at `base_offset`, that of the first segment: where what can be replayed
+        begins. An older snapshot would tell of a past that was followed by another one. The log may start
+        later: who wrote what was deleted may still send it again.
         """
         problems: list[str] = []
         at = bisect_right(self.offsets, end_offset) - 1
-        while at >= 0 and self.offsets[at] > log_start_offset:
+        while at >= 0 and self.offsets[at] >= base_offset:
             path = self.path(self.offsets[at])
             try:
                 entries = decode_snapshot(self._disk.read_file(path), now_ms)
@@ -55,7 +55,7 @@ class ProducerSnapshots:
                 continue
             state.load(entries, self.offsets[at])
             return problems
-        state.clear(log_start_offset)
+        state.clear(base_offset)
         return problems
 
     def remove_above(self, offset: int) -> None:

@@ -95,7 +95,7 @@ def load_log(
     snapshots = ProducerSnapshots(disk, directory, names.get(SNAPSHOT_SUFFIX, frozenset()))
     epochs = LeaderEpochCache(disk, directory)
     epochs_lost = _load_epochs(epochs, LEADER_EPOCH_CHECKPOINT in names, bool(segments), notes)
-    loader = _Loader(config, segments, epochs, snapshots, notes, now_ms, log_start_offset)
+    loader = _Loader(config, segments, epochs, snapshots, notes, now_ms)
     if segments:
         unclean_from = None if clean_shutdown else recovery_point
         loader.recover_segments(unclean_from)
@@ -127,7 +127,7 @@ def load_log(
     snapshots.remove_strays(segment.base_offset for segment in segments)
     producers = ProducerState()
     if snapshots.offsets or not clean_shutdown:
-        notes += snapshots.load_latest(producers, log_start_offset, log_end_offset, now_ms)
+        notes += snapshots.load_latest(producers, segments[0].base_offset, log_end_offset, now_ms)
         replay_producers(producers, segments, log_end_offset, now_ms)
     producers.map_end_offset = log_end_offset
     return LoadedLog(
@@ -237,7 +237,6 @@ class _Loader:
         snapshots: ProducerSnapshots,
         notes: list[str],
         now_ms: int,
-        log_start_offset: int,
     ) -> None:
         self._config = config
         self._segments = segments
@@ -245,7 +244,6 @@ class _Loader:
         self._snapshots = snapshots
         self._notes = notes
         self._now_ms = now_ms
-        self._log_start_offset = log_start_offset
         self._last_is_open = False
 
     def recover_segments(self, unclean_from: int | None) -> None:
@@ -316,7 +314,7 @@ class _Loader:
     def _recover(self, segment: Segment, end_offset: int | None) -> "RecoveredSegment":
         producers = ProducerState()
         self._notes += self._snapshots.load_latest(
-            producers, self._log_start_offset, segment.base_offset, self._now_ms
+            producers, self._segments[0].base_offset, segment.base_offset, self._now_ms
         )
         before = [one for one in self._segments if one.base_offset < segment.base_offset]
         replay_producers(producers, before, segment.base_offset, self._now_ms)

@@ -73,6 +73,64 @@ def test_each_of_the_last_five_is_known_after_the_state_was_read_back(
     log.check_invariants()
 
 
+def crashed_before_a_roll(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
+    log.flush(now_ms=NOW_MS)
+    return reopened(log, disk, is_clean=False, log_start_offset=log.log_start_offset)
+
+
+def restarted(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
+    return reopened(log, disk, log_start_offset=log.log_start_offset)
+
+
+def cut_and_led_by_another(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
+    end = log.log_end_offset
+    append(log)
+    log.truncate_to(end, now_ms=NOW_MS)
+    return log
+
+
+@pytest.mark.parametrize("forget", [crashed_before_a_roll, restarted, cut_and_led_by_another])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_last_batch_is_known_when_it_was_deleted(
+    forget: Callable[[PartitionLog, MemoryDisk], PartitionLog], is_gone: bool
+) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    for sequence in range(3):
+        send(log, PRODUCER, sequence)
+    log.update_high_watermark(log.log_end_offset)
+    log.increment_log_start_offset(log.log_end_offset)
+    if is_gone:
+        log.roll(now_ms=NOW_MS)
+        log.delete_segments(log.segments[:-1], now_ms=NOW_MS)
+        assert len(log.segments) == 1
+    log = forget(log, disk)
+
+    assert send(log, PRODUCER, 2).duplicate
+    assert refusal_of(log, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert not send(log, PRODUCER, 3).duplicate
+    log.check_invariants()
+
+
+def test_what_is_open_below_the_start_of_the_log_holds_back_no_less_than_the_start() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    send(log, PRODUCER, 0, is_transactional=True)
+    append(log, 2)
+    log.update_high_watermark(3)
+    log.increment_log_start_offset(2)
+
+    log = crashed_before_a_roll(log, disk)
+    log.update_high_watermark(3)
+
+    assert log.last_stable_offset == 2
+    assert log.has_ongoing_transaction(PRODUCER, 0)
+    end_transaction(log, PRODUCER, ControlType.COMMIT)
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 4
+    log.check_invariants()
+
+
 def test_batches_since_then_count_among_the_five() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
