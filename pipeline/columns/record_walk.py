@@ -10,6 +10,7 @@ with a length that leads to the next one, the last one to the end of its batch. 
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,10 +18,13 @@ import numpy as np
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import MIN_RECORD_BYTES
 from logstore.varint import MAX_VARINT_BYTES
+from pipeline.columns.landmarks import find_landmarks
 from pipeline.columns.varints import REACH_OF_PAIR, Bytes, Int64s, read_pairs, read_varints
 
 # A numpy step costs as much as this many records in the loop.
 MIN_LOCK_STEP: Final = 48
+# So many batches need no guesses where else to begin.
+MANY_SECTIONS: Final = 256
 
 
 class Section(NamedTuple):
@@ -45,6 +49,29 @@ def walk_records(
 
     CORRUPT_MESSAGE when a length leaves its section or bytes are left over.
     """
+    if len(sections) < MANY_SECTIONS:
+        divided = _divide(content, sections)
+        if len(divided) > len(sections):
+            try:
+                return _walk(content, divided, min_lock_step)
+            except KafkaError:
+                pass  # A guess was wrong, or the bytes are: the walk without guesses tells.
+    return _walk(content, sections, min_lock_step)
+
+
+def _divide(content: Bytes, sections: Sequence[Section]) -> list[Section]:
+    """Large sections as several, cut where records are guessed to begin."""
+    divided: list[Section] = []
+    for start, end, count in sections:
+        positions, before = find_landmarks(content, start, end, count)
+        cuts = [(start, 0), *zip(positions.tolist(), before.tolist(), strict=True), (end, count)]
+        divided += [
+            Section(here, there, later - earlier) for (here, earlier), (there, later) in pairwise(cuts)
+        ]
+    return divided
+
+
+def _walk(content: Bytes, sections: Sequence[Section], min_lock_step: int) -> Walked:
     bounds = np.array(sections, np.int64).reshape(-1, 3)
     starts, ends, counts = bounds[:, 0], bounds[:, 1], bounds[:, 2]
     if (counts * MIN_RECORD_BYTES > ends - starts).any() or (counts < 1).any():

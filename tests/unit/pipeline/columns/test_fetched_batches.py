@@ -312,6 +312,7 @@ def test_batches_whose_offsets_do_not_rise_are_corrupt() -> None:
     assert refusal(batch + batch) is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.slow
 def test_a_batch_that_opens_into_more_than_a_broker_takes_is_refused() -> None:
     bomb = build_batch([row(bytes(101 * 1024 * 1024))], compression=Compression.ZSTD)
 
