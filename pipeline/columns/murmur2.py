@@ -1,5 +1,6 @@
 """Murmur2 of many keys at once, as Kafka's Java producer computes it: 32 bits, seed 0x9747b28c."""
 
+import struct
 from typing import Final
 
 import numpy as np
@@ -9,8 +10,13 @@ from numpy.typing import NDArray
 from pipeline.columns.varints import Int64s
 
 _SEED: Final = 0x9747B28C
-_MIX: Final = np.uint32(0x5BD1E995)
-_WORD_BYTES: Final = 4
+_MULTIPLIER: Final = 0x5BD1E995
+_MIX: Final = np.uint32(_MULTIPLIER)
+_MASK: Final = 0xFFFFFFFF
+_WORD: Final = struct.Struct("<I")
+_WORD_BYTES: Final = _WORD.size
+# A numpy step costs as much as a word of this many keys in a loop: a few long keys are hashed on one by one.
+_FEW: Final = 16
 
 UInt32s = NDArray[np.uint32]
 
@@ -18,7 +24,7 @@ UInt32s = NDArray[np.uint32]
 def murmur2(keys: pa.BinaryArray) -> UInt32s:
     """The hash of each key; what a null key gets has no meaning.
 
-    One numpy step takes a word of each key that is still so long, the longest keys first.
+    One numpy step takes a word of each key that is so long; the longest keys stand first.
     """
     offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1]
     lengths = np.diff(offsets).astype(np.int64)
@@ -30,6 +36,12 @@ def murmur2(keys: pa.BinaryArray) -> UInt32s:
     with np.errstate(over="ignore"):
         for index in range(int(words.max(initial=0))):
             going_on = int(np.searchsorted(rising, -index, side="left"))
+            if going_on < _FEW:
+                for row in range(going_on):
+                    start = int(starts[row])
+                    rest = content[start + _WORD_BYTES * index : start + _WORD_BYTES * int(words[row])]
+                    hashes[row] = _hash_on(int(hashes[row]), rest.tobytes())
+                break
             word = _mixed(_words(content, starts[:going_on] + _WORD_BYTES * index)) * _MIX
             hashes[:going_on] = hashes[:going_on] * _MIX ^ word
         hashes = _with_tail(hashes, content, starts + _WORD_BYTES * words, sizes % _WORD_BYTES)
@@ -39,6 +51,14 @@ def murmur2(keys: pa.BinaryArray) -> UInt32s:
     in_order = np.empty_like(hashes)
     in_order[by_length] = hashes
     return in_order
+
+
+def _hash_on(hashed: int, words: bytes) -> int:
+    for (word,) in _WORD.iter_unpack(words):
+        word = word * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        hashed = hashed * _MULTIPLIER & _MASK ^ word
+    return hashed
 
 
 def _words(content: NDArray[np.uint8], at: Int64s) -> UInt32s:
