@@ -12,5 +12,6 @@ answers             errors in answers as exceptions
 metadata            Cluster: topics, leaders, coordinators, and attempts through their changes
 list_offsets        offsets by time and the ends of logs
 group_offsets       offsets of a group that Spark commits beside its checkpoint
+batch_sender        batches to their leaders, in order and once, through changes of leaders
 partition_fetcher   a range of a partition, fetch by fetch, through changes of leaders
 """

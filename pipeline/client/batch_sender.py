@@ -1,0 +1,226 @@
+"""Sending record batches: several in flight to each leader, each partition's in order, through any failure.
+
+A batch goes out again as it was, byte for byte: its producer id, epoch and sequence tell the next leader
+whether it has it already. So with idempotence nothing is there twice, and nothing is out of order.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.schema import Buffer
+from logstore.topic_partition import TopicPartition
+from node.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from pipeline.client.answers import to_error
+from pipeline.client.connection import Connection, Ticket
+from pipeline.client.connections import Purpose
+from pipeline.client.metadata import Cluster
+from pipeline.client.retries import is_retriable, monotonic_ms
+
+# From 12 on a batch may make its partition part of the transaction, and a pair lives for one (KIP-890).
+# A pair that may be ended again and again, by whoever does it, is that of the protocol before.
+FIRST_TRANSACTIONS: Final = 11
+UNKNOWN_OFFSET: Final = -1
+
+
+class Placed(NamedTuple):
+    """Where a batch is; UNKNOWN_OFFSET when the leader only knows that it has had it."""
+
+    partition: TopicPartition
+    base_offset: int
+    records_count: int
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One batch on its way, with what became of it; it lets go of its bytes once it is placed."""
+
+    number: int  # in the order of sending
+    partition: TopicPartition
+    data: Buffer
+    records_count: int
+    deadline_ms: int
+    base_offset: int | None = None  # where it is, once that is known
+    error: KafkaError | None = None
+
+
+class _Sent(NamedTuple):
+    connection: Connection
+    ticket: Ticket
+    batch: _Batch
+
+
+class BatchSender:
+    """Batches of one producer; `transactional_id` where they belong to a transaction.
+
+    After a KafkaError it is of no more use: what was sent before may be there or not.
+    """
+
+    def __init__(self, cluster: Cluster, transactional_id: str | None = None) -> None:
+        self._cluster = cluster
+        self._settings = cluster.settings
+        self._transactional_id = transactional_id
+        self._batches: list[_Batch] = []  # since the last flush, in order
+        self._in_flight: dict[int, deque[_Sent]] = {}  # by node, oldest first
+        self._failed: list[_Batch] = []  # retriably, and not sent again yet
+
+    def send(self, partition: TopicPartition, data: Buffer, *, records_count: int) -> None:
+        """Send one whole batch, after those of its partition before it; waits while too many are in flight.
+
+        TopicGone; KafkaError for what cannot be sent, or not within `delivery.timeout.ms`.
+        """
+        if len(data) > self._settings.max_request_size:
+            raise _too_large(partition, len(data), "kafka.max.request.size")
+        deadline_ms = monotonic_ms() + self._settings.delivery_timeout_ms
+        batch = _Batch(len(self._batches), partition, data, records_count, deadline_ms)
+        self._batches.append(batch)
+        try:
+            self._send(batch)
+        except BaseException:
+            self.close()
+            raise
+
+    def flush(self) -> Sequence[Placed]:
+        """Wait until every batch is in its log; where they are, in the order in which they were sent."""
+        try:
+            self._receive_all()
+            self._recover()
+        except BaseException:
+            self.close()
+            raise
+        placed = [_placed(batch) for batch in self._batches]
+        self._batches.clear()
+        return placed
+
+    def close(self) -> None:
+        """Leave off: answers that are on their way would be taken for others."""
+        for flight in self._in_flight.values():
+            for sent in flight:
+                sent.connection.close()
+        self._in_flight.clear()
+
+    # ---- one batch --------------------------------------------------------------------------------
+
+    def _send(self, batch: _Batch) -> None:
+        node_id = self._cluster.leader(batch.partition).node_id
+        while len(self._in_flight.get(node_id, ())) >= self._settings.max_in_flight:
+            self._receive_oldest(node_id)
+        for other, flight in self._in_flight.items():
+            # Those before it are on their way to an earlier leader: it must not overtake them.
+            while other != node_id and any(sent.batch.partition == batch.partition for sent in flight):
+                self._receive_oldest(other)
+        if self._has_failed(batch.partition):
+            self._recover()
+            node_id = self._cluster.leader(batch.partition).node_id
+        try:
+            connection = self._cluster.connections.to(node_id, Purpose.PRODUCE)
+            ticket = connection.send(self._request(batch), most=FIRST_TRANSACTIONS)
+        except KafkaError as error:
+            self._note_failure(batch, error)
+            self._recover()
+        else:
+            self._in_flight.setdefault(node_id, deque()).append(_Sent(connection, ticket, batch))
+
+    def _receive_oldest(self, node_id: int) -> None:
+        sent = self._in_flight[node_id].popleft()
+        try:
+            self._judge(sent.batch, sent.connection.receive(sent.ticket))
+        except KafkaError as error:
+            self._note_failure(sent.batch, error)
+
+    def _receive_all(self) -> None:
+        for node_id, flight in self._in_flight.items():
+            while flight:
+                self._receive_oldest(node_id)
+
+    def _note_failure(self, batch: _Batch, error: KafkaError) -> None:
+        """Raises what no other attempt would mend."""
+        if not is_retriable(error):
+            raise error
+        batch.error = error
+        self._failed.append(batch)
+
+    def _request(self, batch: _Batch) -> ProduceRequest:
+        data = PartitionProduceData(index=batch.partition.partition, records=batch.data)
+        return ProduceRequest(
+            transactional_id=self._transactional_id,
+            acks=self._settings.acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            topic_data=[TopicProduceData(name=batch.partition.topic, partition_data=[data])],
+        )
+
+    def _judge(self, batch: _Batch, response: ProduceResponse) -> None:
+        answers = [one for topic in response.responses for one in topic.partition_responses]
+        if len(answers) != 1 or answers[0].index != batch.partition.partition:
+            problem = f"{len(answers)} answers about other than {batch.partition} alone"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+        answer = answers[0]
+        if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            # It is there, and so far back that the leader has forgotten where.
+            batch.base_offset, batch.data = UNKNOWN_OFFSET, b""
+        elif answer.error_code:
+            raise self._error_of(batch, answer)
+        else:
+            batch.base_offset, batch.data = answer.base_offset, b""
+
+    def _error_of(self, batch: _Batch, answer: PartitionProduceResponse) -> KafkaError:
+        if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE:
+            return _too_large(batch.partition, len(batch.data), "the topic's max.message.bytes")
+        error = to_error(answer.error_code, f"writing to {batch.partition}", answer.error_message)
+        if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._has_failed(batch.partition):
+            # The one before it was refused, so this one, which was on its way, comes too early.
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.detail)
+        return error
+
+    # ---- failures ---------------------------------------------------------------------------------
+
+    def _has_failed(self, partition: TopicPartition) -> bool:
+        return any(batch.partition == partition for batch in self._failed)
+
+    def _recover(self) -> None:
+        """Send again what failed, one batch at a time in the order of the first time, until all are there."""
+        if not self._failed:
+            return
+        # All that is on its way has an answer first, or none: else one might overtake another.
+        self._receive_all()
+        failed, self._failed = sorted(self._failed, key=lambda batch: batch.number), []
+        for batch in failed:
+            self._send_alone(batch)
+
+    def _send_alone(self, batch: _Batch) -> None:
+        error = batch.error
+        assert error is not None, batch
+        self._cluster.forget_topic(batch.partition.topic)
+
+        def attempt() -> None:
+            connection = self._cluster.connections.to(
+                self._cluster.leader(batch.partition).node_id, Purpose.PRODUCE
+            )
+            self._judge(batch, connection.request(self._request(batch), most=FIRST_TRANSACTIONS))
+
+        budget_ms = batch.deadline_ms - monotonic_ms()
+        if budget_ms <= 0:
+            raise error
+        self._cluster.retry(
+            attempt,
+            between=lambda _error: self._cluster.forget_topic(batch.partition.topic),
+            budget_ms=budget_ms,
+        )
+
+
+def _placed(batch: _Batch) -> Placed:
+    assert batch.base_offset is not None, "every batch was answered"
+    return Placed(batch.partition, batch.base_offset, batch.records_count)
+
+
+def _too_large(partition: TopicPartition, size: int, limit: str) -> KafkaError:
+    detail = f"a batch of {size} bytes for {partition} is more than {limit}"
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)

@@ -1,0 +1,171 @@
+"""Batches on their way: in order and once, through connections cut before and after the leader has them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.embedded import Cluster as Nodes
+from node.wire.messages.init_producer_id import InitProducerIdRequest
+from node.wire.messages.produce import ProduceRequest
+from pipeline.client.batch_sender import UNKNOWN_OFFSET, BatchSender
+from pipeline.client.client_settings import Role
+from pipeline.client.connection import Connection, Ticket
+from pipeline.client.metadata import Cluster, TopicGone
+from pipeline.client.partition_fetcher import OffsetRange, PartitionFetcher
+from tests.compat.batches import batch
+from tests.pipeline.conftest import MakeClient
+from tests.pipeline.topics import make_topic, settings_for
+
+pytestmark = pytest.mark.slow
+
+BATCHES = 12
+ROWS = 3
+
+
+def values_of(number: int) -> list[bytes]:
+    return [b"%d.%d" % (number, row) for row in range(ROWS)]
+
+
+class Producer:
+    """Idempotent batches of ROWS rows to one partition, by a sender."""
+
+    def __init__(self, cluster: Cluster, partition: TopicPartition) -> None:
+        answer = cluster.connections.to_any().request(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        )
+        self.sender = BatchSender(cluster)
+        self.partition = partition
+        self.pair = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+        self.sent = 0
+
+    def send(self) -> None:
+        data = batch(values_of(self.sent), base_sequence=self.sent * ROWS, **self.pair)
+        self.sender.send(self.partition, data, records_count=ROWS)
+        self.sent += 1
+
+
+def rows_of(cluster: Cluster, partition: TopicPartition, end: int) -> list[bytes]:
+    rows: list[bytes] = []
+    for fetched in PartitionFetcher(cluster, with_headers=False).batches(
+        OffsetRange(partition=partition, start=0, end=end)
+    ):
+        assert fetched.columns is not None
+        assert fetched.columns.values is not None
+        rows += fetched.columns.values.to_pylist()
+    return rows
+
+
+def test_batches_are_placed_in_order(bootstrap: str, client: MakeClient) -> None:
+    name = make_topic(bootstrap, partitions=2)
+    first, second = (Producer(client(Role.SINK), TopicPartition(name, index)) for index in range(2))
+    second.sender = first.sender
+
+    for _ in range(BATCHES):
+        first.send()
+        second.send()
+    placed = first.sender.flush()
+
+    assert [one.partition.partition for one in placed] == [0, 1] * BATCHES
+    assert [one.base_offset for one in placed[::2]] == [number * ROWS for number in range(BATCHES)]
+    assert first.sender.flush() == []
+    expected = [value for number in range(BATCHES) for value in values_of(number)]
+    for partition in (first.partition, second.partition):
+        assert rows_of(client(), partition, BATCHES * ROWS) == expected
+
+
+@pytest.mark.parametrize("moment", ["before it is sent", "after it is sent", "after its answer"])
+@pytest.mark.parametrize("at", [0, 1, 4, 7, BATCHES - 1])
+def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
+    bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch, at: int, moment: str
+) -> None:
+    partition = TopicPartition(make_topic(bootstrap), 0)
+    producer = Producer(client(Role.SINK), partition)
+    send, receive = Connection.send, Connection.receive
+    seen = {"sent": 0, "received": 0}
+
+    def cut_at_send(connection: Connection, request: object, **more: Any) -> Ticket:
+        if not isinstance(request, ProduceRequest):
+            return send(connection, request, **more)
+        number, seen["sent"] = seen["sent"], seen["sent"] + 1
+        if (number, moment) == (at, "before it is sent"):
+            connection.close()
+        ticket = send(connection, request, **more)
+        if (number, moment) == (at, "after it is sent"):
+            connection.close()
+        return ticket
+
+    def cut_at_receive(connection: Connection, ticket: Ticket) -> Any:
+        answer = receive(connection, ticket)
+        number, seen["received"] = seen["received"], seen["received"] + (ticket.api_key == 0)
+        if (number, moment, ticket.api_key) == (at, "after its answer", 0):
+            connection.close()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")
+        return answer
+
+    monkeypatch.setattr(Connection, "send", cut_at_send)
+    monkeypatch.setattr(Connection, "receive", cut_at_receive)
+
+    for _ in range(BATCHES):
+        producer.send()
+    placed = producer.sender.flush()
+
+    monkeypatch.undo()
+    for number, one in enumerate(placed):
+        assert one.base_offset in (number * ROWS, UNKNOWN_OFFSET)
+    expected = [value for number in range(BATCHES) for value in values_of(number)]
+    assert rows_of(client(), partition, BATCHES * ROWS) == expected
+
+
+@pytest.mark.parametrize("kill_at", [1, 5, 9])
+def test_a_leader_that_dies_costs_no_row_and_repeats_none(
+    ottla_cluster_factory: Callable[..., Nodes], kill_at: int
+) -> None:
+    nodes = ottla_cluster_factory(nodes=3)
+    partition = TopicPartition(make_topic(nodes.bootstrap, copies=3), 0)
+    cluster = Cluster(settings_for(nodes.bootstrap, Role.SINK))
+    producer = Producer(cluster, partition)
+
+    for number in range(BATCHES):
+        if number == kill_at:
+            nodes.kill(cluster.leader(partition).node_id)
+        producer.send()
+    producer.sender.flush()
+
+    expected = [value for number in range(BATCHES) for value in values_of(number)]
+    assert rows_of(cluster, partition, BATCHES * ROWS) == expected
+    cluster.close()
+
+
+def test_a_batch_that_is_too_large_is_told_with_the_limit(bootstrap: str, client: MakeClient) -> None:
+    partition = TopicPartition(make_topic(bootstrap), 0)
+    of_client = Producer(client(Role.SINK), partition)
+    of_topic = Producer(client(Role.SINK, max_request_size="9000000"), partition)
+    large = batch([bytes(3_000_000)], base_sequence=0, **of_topic.pair)
+
+    with pytest.raises(
+        KafkaError, match=r"a batch of 300\d+ bytes for .* is more than kafka.max.request.size"
+    ):
+        of_client.sender.send(partition, large, records_count=1)
+    of_topic.sender.send(partition, large, records_count=1)
+    with pytest.raises(KafkaError, match=r"is more than the topic's max.message.bytes"):
+        of_topic.sender.flush()
+
+
+def test_a_gap_of_our_own_making_is_not_waited_for(bootstrap: str, client: MakeClient) -> None:
+    producer = Producer(client(Role.SINK), TopicPartition(make_topic(bootstrap), 0))
+    producer.send()
+    producer.sent = 2
+    producer.send()
+
+    with pytest.raises(KafkaError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        producer.sender.flush()
+
+
+def test_a_topic_that_is_gone_is_told(client: MakeClient) -> None:
+    producer = Producer(client(Role.SINK), TopicPartition("nowhere", 0))
+
+    with pytest.raises(TopicGone):
+        producer.send()
