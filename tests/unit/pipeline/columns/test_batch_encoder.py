@@ -127,6 +127,14 @@ def test_batches_are_filled() -> None:
     assert len(encode(rows([bytes(100)] * 9000), max_batch_bytes=900_000)) == 2
 
 
+def test_rows_that_just_fit_share_a_batch() -> None:
+    columns = rows([bytes(10), bytes(10)])
+    (together,) = encode(columns)
+
+    assert len(encode(columns, max_batch_bytes=len(together.data))) == 1
+    assert len(encode(columns, max_batch_bytes=len(together.data) - 1)) == 2
+
+
 def test_a_batch_of_very_many_small_rows() -> None:
     (batch,) = encode(rows([b"x"] * 40_000))
 

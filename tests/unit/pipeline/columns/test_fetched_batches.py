@@ -266,6 +266,9 @@ VARINT_OF_6_BYTES = b"\xff\xff\xff\xff\xff\x01"
         ("a negative length", b"\x01" + bytes(8)),
         ("a length of six bytes", VARINT_OF_6_BYTES + bytes(8)),
         ("a length too short for a record", b"\x04" + bytes(2) + bytes(6)),
+        ("a length shorter than its fields", b"\x0a\0\0\0\x01\x01\0"),
+        ("a length longer than its fields", b"\x0e\0\0\0\x01\x01\0"),
+        ("bytes behind the headers", b"\x12\0\0\0\x01\x01\x02\0\x01\x07"),
         ("a key beyond the record", b"\x0c\0\0\0\x20\0\0"),
         ("a key of 2^31 - 1", b"\x16\0\0\0\xfe\xff\xff\xff\x0f\0\0\0"),
         ("a value beyond the record", b"\x0c\0\0\0\x01\x20\0"),
@@ -283,6 +286,15 @@ VARINT_OF_6_BYTES = b"\xff\xff\xff\xff\xff\x01"
 )
 def test_bytes_that_lie_are_corrupt(what: str, body: bytes) -> None:
     assert refusal(sealed(body)) is ErrorCode.CORRUPT_MESSAGE, what
+
+
+def test_a_value_beyond_its_record_is_corrupt_where_nobody_reads_headers() -> None:
+    records = sealed(b"\x0c\0\0\0\x01\x20\x02")
+
+    with pytest.raises(KafkaError) as refused:
+        open_fetched(records, aborted=(), read_committed=True, start=0, end=1, with_headers=False)
+
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_counts_that_lie_are_corrupt() -> None:
