@@ -113,7 +113,7 @@ def _write(rows: RowColumns, now_ms: int) -> _Written:
         timestamps_ms = np.where(rows.timestamps_ms == NOW, now_ms, rows.timestamps_ms)
     # Which offset a row has in its batch, and its distance in time from the first one, show when batches
     # are cut.
-    span_ms = timestamps_ms.max(initial=0) - timestamps_ms.min(initial=0) if len(rows) else 0
+    span_ms = timestamps_ms.max() - timestamps_ms.min() if len(rows) else 0
     most = 1 + int(varint_sizes(np.array([span_ms, len(rows)], np.int64)).sum())
     sizes = most + _field_sizes(value_lengths) + header_lengths
     sizes += 1 if key_lengths is None else _field_sizes(key_lengths)
