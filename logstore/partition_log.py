@@ -9,7 +9,7 @@ owner.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -968,10 +968,6 @@ class PartitionLog:
     def check_transaction(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
         """`Verifications.check`: whether a coordinator may write in the transaction of this producer."""
         self._verifications.check(producer_id, producer_epoch, guard)
-
-    def go_on_from(self, epochs: Mapping[int, int]) -> None:
-        """Producers, with their epochs, that wrote to a deleted log of this name."""
-        self._producers.epochs_before = epochs
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers silent for `producer.id.expiration.ms`; how many."""

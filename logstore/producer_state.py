@@ -13,7 +13,7 @@ A snapshot keeps only the last batch of a producer; `duplicate_window` finds the
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -85,20 +85,11 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log, and the transactions that hold back its last stable offset."""
 
-    __slots__ = (
-        "_ongoing",
-        "_unreplicated",
-        "_unreplicated_starts",
-        "entries",
-        "epochs_before",
-        "map_end_offset",
-    )
+    __slots__ = ("_ongoing", "_unreplicated", "_unreplicated_starts", "entries", "map_end_offset")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.map_end_offset = 0  # the state covers the log up to here
-        # Producer id -> epoch of those who wrote to a deleted log of this name, and go on with this one.
-        self.epochs_before: Mapping[int, int] = {}
         # First offset -> producer id, ascending. Both are ordered dicts: to find the first of a plain one, if
         # it shrinks from the front, takes as long as it was large.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
@@ -123,23 +114,11 @@ class ProducerState:
 
         OUT_OF_ORDER_SEQUENCE_NUMBER on a gap or an old duplicate, INVALID_PRODUCER_EPOCH from a fenced
         producer, INVALID_TXN_STATE for a batch outside a transaction that is open. A producer without
-        history may begin with any sequence, for its history may have been deleted or expired; but not in a
-        log that never held a record (KAFKA-15591), unless an earlier log of that name knew it. Batches that a
+        history may begin with any sequence, for its history may have been deleted or expired. Batches that a
         coordinator writes (not `is_client`) carry no sequence, only their epoch counts.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
-            if (
-                is_client
-                and header.base_sequence
-                and not self.map_end_offset
-                and self.epochs_before.get(header.producer_id) != header.producer_epoch
-            ):
-                raise KafkaError(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Producer {header.producer_id} begins an empty log with sequence {header.base_sequence}"
-                    " instead of 0.",
-                )
             return None
         if header.producer_epoch == entry.epoch:
             if is_client:

@@ -25,7 +25,6 @@ from node.replica.delayed_produce import DelayedProduce, Place
 from node.replica.fetch_session import FetchSessionCache
 from node.replica.follower_session import FollowerSession, FollowerSessions
 from node.replica.partition import Assignment, Partition
-from node.replica.predecessors import Predecessors
 from node.replica.replica_context import ReplicaContext
 from node.replica.replication_quota import ReplicationQuotas
 
@@ -103,7 +102,6 @@ class ReplicaManager:
         self._has_unhosted = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
         self._has_started = False
-        self._predecessors = Predecessors()
         self._delayed: dict[DelayedFetch | DelayedProduce | DelayedDelete, None] = {}
         self.sessions = FetchSessionCache(
             max_slots=session_slots,
@@ -234,7 +232,6 @@ class ReplicaManager:
                 self._log_config(self._image(), topic_partition.topic),
                 is_new=is_new,
             )
-            partition_log.go_on_from(self._predecessors.take(topic_partition))
             partition = Partition(
                 log=partition_log, topic_id=topic_id, assignment=assignment, context=self.context
             )
@@ -251,9 +248,7 @@ class ReplicaManager:
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         """The partition leaves this node, and its files go."""
-        partition = self._drop(topic_partition)
-        if partition is not None:
-            self._predecessors.remember(topic_partition, partition.log.active_producers())
+        self._drop(topic_partition)
         self._log_manager.delete(topic_partition)
 
     def _drop(self, topic_partition: TopicPartition) -> Partition | None:

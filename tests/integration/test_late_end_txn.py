@@ -11,6 +11,7 @@ from tests.integration.embedded_broker import EmbeddedBroker
 
 pytestmark = pytest.mark.slow
 ID = {"transactional_id": "copied"}
+TOPIC = "written"
 
 
 def begin(client: WireClient) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def begin(client: WireClient) -> dict[str, Any]:
 
 def add(client: WireClient, producer: dict[str, Any]) -> None:
     fields = {f"v3_and_below_{name}": value for name, value in {**ID, **producer}.items()}
-    fields["v3_and_below_topics"] = [{"name": "__consumer_offsets", "partitions": [0]}]
+    fields["v3_and_below_topics"] = [{"name": TOPIC, "partitions": [0]}]
     answer = client.call("add_partitions_to_txn", 3, **fields)
     assert only(only(answer.results_by_topic_v3_and_below).results_by_partition).partition_error_code == 0
 
@@ -46,7 +47,8 @@ def test_the_copy_closes_its_connection_and_the_next_transaction_goes_on(
         contextlib.closing(WireClient(node.bootstrap)) as other,
         contextlib.closing(WireClient(node.bootstrap)) as client,
     ):
-        other.call("find_coordinator", 3, key="a group", key_type=0)  # makes __consumer_offsets
+        wanted = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
+        assert only(other.call("create_topics", 7, topics=[wanted], timeout_ms=10_000).topics).error_code == 0
         producer = begin(given_up)
         add(given_up, producer)
         late = given_up.frame("end_txn", 4, **ID, **producer, committed=True)

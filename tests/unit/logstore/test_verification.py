@@ -246,40 +246,11 @@ def test_guards_expire_with_producers_and_their_number_is_bounded(
     assert [verifications.of(one) for one in (1, 2, 3)] == [None, None, asked[2]]
 
 
-@pytest.mark.parametrize("is_transactional", [False, True])
-def test_a_log_that_never_held_a_record_begins_with_sequence_0(is_transactional: bool) -> None:
-    """KAFKA-15591: the batch before is still on its way, and would be lost without a word."""
+def test_an_unknown_producer_begins_an_empty_log_with_any_sequence() -> None:
+    """It may have written to a deleted topic of the same name."""
     log = open_log(MemoryDisk())
 
-    with pytest.raises(KafkaError) as refused:
-        send_verified(log, PRODUCER, 4, is_transactional=is_transactional)
-    assert refused.value.code is OUT_OF_ORDER
-    send_verified(log, PRODUCER, 0, count=4, is_transactional=is_transactional)
-    send_verified(log, PRODUCER, 4, is_transactional=is_transactional)
-
-    assert log.log_end_offset == 5
-
-
-def test_who_wrote_to_a_deleted_log_of_the_name_goes_on_with_its_sequence() -> None:
-    log = open_log(MemoryDisk())
-    log.go_on_from({PRODUCER: 2})
-
-    for producer_id, epoch in ((PRODUCER, 1), (8, 2)):
-        with pytest.raises(KafkaError) as refused:
-            send_verified(log, producer_id, 4, producer_epoch=epoch)
-        assert refused.value.code is OUT_OF_ORDER
-    send_verified(log, PRODUCER, 4, producer_epoch=2)
-
-    with pytest.raises(KafkaError):
-        send_verified(log, PRODUCER, 6, producer_epoch=2)
-    assert log.log_end_offset == 1
-
-
-def test_a_log_whose_records_were_deleted_takes_any_sequence(log: PartitionLog) -> None:
-    log.update_high_watermark(1)
-    log.increment_log_start_offset(1)
-
-    assert send_verified(log, PRODUCER, 4).base_offset == 1
+    assert [send_verified(log, PRODUCER, sequence).base_offset for sequence in (4, 5)] == [0, 1]
 
 
 # Ending.

@@ -5,11 +5,9 @@ import asyncio
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.producer_state import ProducerEntry
 from logstore.topic_partition import TopicPartition
-from node.replica import predecessors
 from node.replica.replica_manager import HOSTED_AT_ONCE
-from tests.unit.node.replica_world import ReplicaWorld, batch
+from tests.unit.node.replica_world import ReplicaWorld
 
 
 @pytest.fixture
@@ -72,42 +70,3 @@ def test_a_topic_that_goes_before_its_logs_are_made_leaves_nothing(world: Replic
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert world.replica_manager.find(TopicPartition("large", 99)) is None
     assert len(world.replica_manager) == 1
-
-
-def test_a_producer_that_outlives_its_topic_goes_on_with_another_one_of_that_name(
-    world: ReplicaWorld,
-) -> None:
-    """It does not begin with sequence 0 there, and librdkafka's ends where that is refused."""
-
-    def send(sequence: int, producer_id: int = 7) -> int:
-        records = batch(producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-        partition = world.partition("again")
-        return partition.append_as_leader(
-            records, required_acks=1, now_ms=world.clock.now_ms(), produce_version=9
-        ).base_offset
-
-    world.create_topic("again", topic_id=b"1" * 16)
-    assert [send(0), send(1)] == [0, 1]
-    world.delete_topic("again")
-    world.log_manager.disk.files.clear()
-    world.create_topic("again", topic_id=b"2" * 16)
-
-    with pytest.raises(KafkaError) as refused:
-        send(2, producer_id=8)
-    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert send(2) == 0
-
-
-def test_only_so_many_deleted_partitions_and_producers_are_remembered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(predecessors, "MAX_PARTITIONS", 2)
-    monkeypatch.setattr(predecessors, "MAX_PRODUCERS", 3)
-    kept = predecessors.Predecessors()
-    for index in range(3):
-        kept.remember(TopicPartition("t", index), [ProducerEntry(one, one) for one in range(9)])
-    kept.remember(TopicPartition("unused", 0), [])
-
-    assert kept.take(TopicPartition("t", 0)) == {}
-    assert kept.take(TopicPartition("t", 1)) == {0: 0, 1: 1, 2: 2}
-    assert kept.take(TopicPartition("t", 1)) == {}
