@@ -7,5 +7,5 @@ The map, bottom-up; a module imports only from lines above its own, and so does 
 
 words               errors of the user's making: an option that cannot be honoured
 columns             record batches from and to Arrow columns
-client              a Kafka client that blocks and pipelines: settings, connections
+client              a Kafka client that blocks and pipelines: metadata, fetches, produces, transactions
 """

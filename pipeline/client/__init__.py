@@ -13,5 +13,6 @@ metadata            Cluster: topics, leaders, coordinators, and attempts through
 list_offsets        offsets by time and the ends of logs
 group_offsets       offsets of a group that Spark commits beside its checkpoint
 batch_sender        batches to their leaders, in order and once, through changes of leaders
+transactions        many at once by id: begun, ended, described, with a group's offsets
 partition_fetcher   a range of a partition, fetch by fetch, through changes of leaders
 """

@@ -51,6 +51,10 @@ class Connections:
         """Whether the last metadata had that node."""
         return node_id in self._addresses
 
+    def nodes(self) -> list[int]:
+        """The nodes of the last metadata, in order."""
+        return sorted(self._addresses)
+
     def to(self, node_id: int, purpose: Purpose) -> Connection:
         """A connection to one node; LEADER_NOT_AVAILABLE (retriable) if it is not in the cluster now."""
         address = self._addresses.get(node_id)

@@ -1,0 +1,304 @@
+"""Transactions by id, many at once: requests about ids of a coordinator are all sent before the first answer.
+
+A pair is used for one transaction, by the protocol before KIP-890, in which nothing but InitProducerId and
+a time-out move its epoch: so EndTxn can be repeated by whoever knows the pair, and its answer stays true.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from node.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from node.wire.messages.describe_transactions import DescribeTransactionsRequest
+from node.wire.messages.end_txn import EndTxnRequest
+from node.wire.messages.init_producer_id import InitProducerIdRequest
+from node.wire.messages.list_transactions import ListTransactionsRequest
+from node.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from pipeline.client.answers import check
+from pipeline.client.connection import Connection, Ticket
+from pipeline.client.connections import Purpose
+from pipeline.client.group_offsets import CommittedOffset
+from pipeline.client.metadata import MOVED, Cluster, Kind
+from pipeline.client.retries import is_retriable
+from pipeline.columns.batch_encoder import ProducerPair
+
+R = TypeVar("R")
+
+TWO_PHASE: Final = 6  # InitProducerId's version that asks for it (KIP-939)
+BEFORE_TWO_PHASE: Final = 5
+LAST_TO_REPEAT: Final = 4  # EndTxn's; 5 gives the next epoch
+LAST_BY_CLIENTS: Final = 3  # AddPartitionsToTxn's
+LAST_BY_NAME: Final = 4  # TxnOffsetCommit's before it makes the group part of the transaction
+# A node that reads no further while its answers are not read must never meet a client that only sends.
+MAX_IN_FLIGHT: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a coordinator says of a transactional id; `state` in its words, as Ongoing or CompleteCommit."""
+
+    state: str
+    pair: ProducerPair
+    start_ms: int  # -1 where none is open
+    timeout_ms: int
+    partitions: frozenset[TopicPartition]
+
+
+class Transactions:
+    """The transactions of one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def init(self, ids: Sequence[str], *, timeout_ms: int, two_phase: bool) -> dict[str, ProducerPair]:
+        """A new pair for each id; it fences the pair before, and aborts what that one left open.
+
+        UNSUPPORTED_VERSION for `two_phase` where no coordinator serves it.
+        """
+
+        def request(transactional_id: str) -> InitProducerIdRequest:
+            return InitProducerIdRequest(
+                transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, enable2_pc=two_phase
+            )
+
+        def read(transactional_id: str, answer: Any) -> ProducerPair:
+            check(answer.error_code, f"transactional id {transactional_id}")
+            return ProducerPair(answer.producer_id, answer.producer_epoch)
+
+        def most(connection: Connection) -> int:
+            if not two_phase:
+                return BEFORE_TWO_PHASE
+            if connection.version_of(InitProducerIdRequest) < TWO_PHASE:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION, f"{connection.peer} has no transactions of two phases"
+                )
+            return TWO_PHASE
+
+        return self._ask_all(ids, request, read, most)
+
+    def add_partitions(
+        self, transactional_id: str, pair: ProducerPair, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Make partitions part of the transaction, which begins with the first."""
+        topics: dict[str, list[int]] = {}
+        for partition in partitions:
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=pair.producer_id,
+            v3_and_below_producer_epoch=pair.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=those) for name, those in topics.items()
+            ],
+        )
+
+        def read(_id: str, answer: Any) -> None:
+            said = [
+                (one.partition_error_code, f"adding {topic.name}-{one.partition_index} to {transactional_id}")
+                for topic in answer.results_by_topic_v3_and_below
+                for one in topic.results_by_partition
+            ]
+            # OPERATION_NOT_ATTEMPTED is of those beside the one that was refused.
+            for code, subject in sorted(said, key=lambda one: one[0] == ErrorCode.OPERATION_NOT_ATTEMPTED):
+                check(code, subject)
+
+        self._ask_all([transactional_id], lambda _id: request, read, lambda _c: LAST_BY_CLIENTS)
+
+    def add_offsets(
+        self,
+        transactional_id: str,
+        pair: ProducerPair,
+        group_id: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+    ) -> None:
+        """Offsets of a group without members that are committed with the transaction."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=pair.producer_id,
+            producer_epoch=pair.epoch,
+            group_id=group_id,
+        )
+
+        def read(_id: str, answer: Any) -> None:
+            check(answer.error_code, f"adding group {group_id} to {transactional_id}")
+
+        self._ask_all([transactional_id], lambda _id: request, read, lambda _c: LAST_BY_CLIENTS)
+        commit = _offset_commit(transactional_id, pair, group_id, offsets)
+
+        def attempt(connection: Connection) -> None:
+            answer = connection.request(commit, most=LAST_BY_NAME)
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    check(
+                        one.error_code, f"committing {topic.name}-{one.partition_index} of group {group_id}"
+                    )
+
+        self._cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt)
+
+    def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> dict[str, KafkaError | None]:
+        """End the transactions of these pairs; what is final against it by id, None where it is ended so."""
+
+        def request(transactional_id: str) -> EndTxnRequest:
+            pair = pairs[transactional_id]
+            return EndTxnRequest(
+                transactional_id=transactional_id,
+                producer_id=pair.producer_id,
+                producer_epoch=pair.epoch,
+                committed=commit,
+            )
+
+        def read(transactional_id: str, answer: Any) -> KafkaError | None:
+            try:
+                check(answer.error_code, f"ending the transaction of {transactional_id}")
+            except KafkaError as error:
+                if is_retriable(error):
+                    raise
+                return error
+            return None
+
+        return self._ask_all([*pairs], request, read, lambda _c: LAST_TO_REPEAT)
+
+    def describe(self, ids: Sequence[str]) -> dict[str, Described | None]:
+        """What is known of each id; None where nothing is."""
+
+        def read(transactional_id: str, answer: Any) -> Described | None:
+            if len(answer.transaction_states) != 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"no single answer about {transactional_id}")
+            one = answer.transaction_states[0]
+            if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                return None
+            check(one.error_code, f"transactional id {transactional_id}")
+            return Described(
+                state=one.transaction_state,
+                pair=ProducerPair(one.producer_id, one.producer_epoch),
+                start_ms=one.transaction_start_time_ms,
+                timeout_ms=one.transaction_timeout_ms,
+                partitions=frozenset(
+                    TopicPartition(topic.topic, index) for topic in one.topics for index in topic.partitions
+                ),
+            )
+
+        return self._ask_all(
+            ids, lambda one: DescribeTransactionsRequest(transactional_ids=[one]), read, lambda _c: None
+        )
+
+    def list_open(self, prefix: str) -> set[str]:
+        """The ids with that beginning whose transaction is open, of all coordinators."""
+        self._cluster.topics([])  # which nodes there are now
+
+        def attempt() -> set[str]:
+            connections = self._cluster.connections
+            sent = []
+            for node_id in connections.nodes():
+                connection = connections.to(node_id, Purpose.CONTROL)
+                request = ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[])
+                sent.append((connection, connection.send(request)))
+            found: set[str] = set()
+            problem: KafkaError | None = None
+            for connection, ticket in sent:
+                try:
+                    answer = connection.receive(ticket)
+                    check(answer.error_code, f"transactions of {connection.peer}")
+                    found |= {one.transactional_id for one in answer.transaction_states}
+                except KafkaError as error:
+                    problem = error
+            if problem is not None:
+                raise problem
+            return {one for one in found if one.startswith(prefix)}
+
+        return self._cluster.retry(attempt)
+
+    # ---- many at once -----------------------------------------------------------------------------
+
+    def _ask_all(
+        self,
+        ids: Sequence[str],
+        request: Callable[[str], object],
+        read: Callable[[str, Any], R],
+        most: Callable[[Connection], int | None],
+    ) -> dict[str, R]:
+        """What `read` makes of the answer about each id; those with retriable errors are asked again."""
+        found: dict[str, R] = {}
+
+        def attempt() -> None:
+            problem: KafkaError | None = None
+            left = [one for one in ids if one not in found]
+            for start in range(0, len(left), MAX_IN_FLIGHT):
+                for one, outcome in self._ask(left[start : start + MAX_IN_FLIGHT], request, most).items():
+                    try:
+                        if isinstance(outcome, KafkaError):
+                            raise outcome
+                        found[one] = read(one, outcome)
+                    except KafkaError as error:
+                        if error.code in MOVED:
+                            self._cluster.forget_coordinator(Kind.TRANSACTION, one)
+                        if problem is None or not is_retriable(error):
+                            problem = error
+            if problem is not None:
+                raise problem
+
+        self._cluster.retry(attempt)
+        return {one: found[one] for one in ids}
+
+    def _ask(
+        self,
+        ids: Sequence[str],
+        request: Callable[[str], object],
+        most: Callable[[Connection], int | None],
+    ) -> dict[str, Any]:
+        """The answer, or the KafkaError, by id."""
+        outcomes: dict[str, Any] = {}
+        coordinators: list[tuple[str, Connection]] = []
+        # All coordinators first: the question about one goes over the same connections.
+        for one in ids:
+            try:
+                coordinators.append((one, self._cluster.coordinator(Kind.TRANSACTION, one)))
+            except KafkaError as error:
+                outcomes[one] = error
+        sent: list[tuple[str, Connection, Ticket]] = []
+        for one, connection in coordinators:
+            try:
+                sent.append((one, connection, connection.send(request(one), most=most(connection))))
+            except KafkaError as error:
+                outcomes[one] = error
+        for one, connection, ticket in sent:
+            try:
+                outcomes[one] = connection.receive(ticket)
+            except KafkaError as error:
+                outcomes[one] = error
+        return outcomes
+
+
+def _offset_commit(
+    transactional_id: str,
+    pair: ProducerPair,
+    group_id: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+) -> TxnOffsetCommitRequest:
+    topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+    for partition, one in offsets.items():
+        topics.setdefault(partition.topic, []).append(
+            TxnOffsetCommitRequestPartition(
+                partition_index=partition.partition,
+                committed_offset=one.offset,
+                committed_leader_epoch=one.leader_epoch,
+                committed_metadata=one.metadata,
+            )
+        )
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group_id,
+        producer_id=pair.producer_id,
+        producer_epoch=pair.epoch,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[TxnOffsetCommitRequestTopic(name=name, partitions=those) for name, those in topics.items()],
+    )
