@@ -169,3 +169,32 @@ def test_a_topic_that_is_gone_is_told(client: MakeClient) -> None:
 
     with pytest.raises(TopicGone):
         producer.send()
+
+
+def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
+    bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = TopicPartition(make_topic(bootstrap), 0)
+    producer = Producer(client(Role.SINK), partition)
+    request, refused = producer.sender._request, []
+
+    def hurt_the_second(sent: Any) -> ProduceRequest:
+        if sent.number != 1 or refused:
+            return request(sent)
+        refused.append(sent)
+        whole, sent.data = (
+            sent.data,
+            sent.data[:-1] + b"\xff",
+        )  # the CRC does not fit: retriable, and not there
+        try:
+            return request(sent)
+        finally:
+            sent.data = whole
+
+    monkeypatch.setattr(producer.sender, "_request", hurt_the_second)
+    for _ in range(4):
+        producer.send()
+
+    assert [one.base_offset for one in producer.sender.flush()] == [0, 3, 6, 9]
+    expected = [value for number in range(4) for value in values_of(number)]
+    assert rows_of(client(), partition, 4 * ROWS) == expected
