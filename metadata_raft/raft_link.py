@@ -8,7 +8,7 @@ serve brokers, and is sent away with the answer.
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -43,6 +43,7 @@ DIAL_SECONDS: Final = 3.0  # a name that is not found, a host that does not answ
 FIRST_PAUSE_SECONDS: Final = 0.05
 MAX_PAUSE_SECONDS: Final = 2.0
 PING_SECONDS: Final = 1.0
+LEAVE_SECONDS: Final = 0.1
 SILENCE_SECONDS: Final = 6.0
 REFUSAL_LOG_SECONDS: Final = 1.0
 
@@ -129,7 +130,9 @@ class RaftLinks:
             finally:
                 # Nobody is met any more while the dialled and the dialling ends come to their end.
                 self._tasks = None
+                wires = [wire for peers in self._wires.values() for _, wire in peers]
                 self.close()
+                await _until_closed(wires)
 
     def close(self) -> None:
         """End all connections."""
@@ -349,6 +352,14 @@ def _refused(frame: bytes, error: KafkaError) -> KafkaError:
         if refused.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return refused
     return error
+
+
+async def _until_closed(wires: Sequence[LinkWire]) -> None:
+    """What was written has a moment to leave; a peer that does not read it is cut off."""
+    if wires:
+        await asyncio.wait([wire.closed for wire in wires], timeout=LEAVE_SECONDS)
+    for wire in wires:
+        wire.abort()
 
 
 async def _connect(host: str, port: int, tls: LinkTls | None) -> LinkWire:

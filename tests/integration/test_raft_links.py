@@ -105,6 +105,25 @@ def test_two_nodes_that_share_the_secret_hear_each_other_and_know_where_brokers_
     play(scene)
 
 
+def test_a_peer_that_does_not_read_keeps_no_connection_open_at_the_end() -> None:
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        one, two, running = await pair(tasks)
+        await until(lambda: one.links.has_room(2) and two.links.has_room(1))
+        ((_, wire),) = one.links._wires[2]
+        for _, other in two.links._wires[1]:
+            other._transport.pause_reading()
+        while one.links.has_room(2):
+            one.links.send(2, b"x" * 300_000)
+
+        running[0].cancel()
+        await asyncio.wait(running[:1])
+
+        assert wire.is_closed and wire.closed.done()
+        return running
+
+    play(scene)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "stranger",

@@ -258,6 +258,8 @@ class Session:
 
     def _records_in(self, view: memoryview) -> Iterator[tuple[str, Any]]:
         for start, header in iterate_headers(view):
+            if header.is_control:
+                continue  # markers of transactions
             for record in iterate_records(view[start : start + header.size_bytes]):
                 found = decode_record(record.key or b"", record.value)
                 if found is None or found.group_id != self.group:
