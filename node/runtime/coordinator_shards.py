@@ -11,14 +11,14 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from groupcoord.request_token import Token
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
-from node.kafka_api.request_context import Delayed
+from node.kafka_api.request_context import Aside, Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.timer_queue import TimerQueue
@@ -242,6 +242,20 @@ class CoordinatorShards(Generic[S, C, A]):
         del self._asked[token]
         return outcome
 
+    def ask(
+        self, key: str, make: Make[C], build: Callable[[Any], Any], *, keeps_nothing: bool = False
+    ) -> Any:
+        """Have a command carried out by the shard of a key, and its answer turned into a response.
+
+        `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
+        the whole command failed with. Returns what `build` makes, or a `Delayed` if the answer comes later.
+        With `keeps_nothing` the caller says that `build` does without the request.
+        """
+        outcome = self.submit(self.partition_for(key), make)
+        if not isinstance(outcome, asyncio.Future):
+            return build(outcome)
+        return Delayed(outcome, build, keeps_nothing=keeps_nothing)
+
     def submit_each(
         self,
         places: Sequence[tuple[int | str, Make[C]]],
@@ -316,6 +330,11 @@ class CoordinatorShards(Generic[S, C, A]):
         for future in futures:
             future.add_done_callback(count_down)
         return Delayed(done, build)
+
+
+def built_aside(build: Callable[[list[Any]], Any], answers: list[Any]) -> Aside:
+    """A response from very many answers is made beside the loop."""
+    return Aside(partial(build, answers))
 
 
 def partition_for(key: str, num_partitions: int) -> int:

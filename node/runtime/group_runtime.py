@@ -28,14 +28,14 @@ from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED, Guard
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
-from node.kafka_api.request_context import Aside, Delayed
+from node.kafka_api.request_context import Delayed
 from node.net.connection import CloseConnection
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards
 from node.runtime.commit_order import CommitOrder
 from node.runtime.coordinator_log import FIRST_SEQUENCE, coordinator_error
-from node.runtime.coordinator_shards import CoordinatorShards
+from node.runtime.coordinator_shards import CoordinatorShards, built_aside
 from node.runtime.group_shard import Answer, GroupShard
 from node.runtime.group_topics import ImageTopics
 from node.runtime.shard_loader import ShardLoader
@@ -159,16 +159,8 @@ class GroupRuntime:
     # ---- commands ------------------------------------------------------------------------------------
 
     def ask(self, group_id: str, make: Make, build: Build[Any], *, keeps_nothing: bool = False) -> Any:
-        """Have a command carried out and its answer turned into a response.
-
-        `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
-        the whole command failed with. Returns what `build` makes, or a `Delayed` if the answer comes later.
-        With `keeps_nothing` the caller says that `build` does without the request.
-        """
-        outcome = self._router.submit(self._router.partition_for(group_id), make)
-        if not isinstance(outcome, asyncio.Future):
-            return build(outcome)
-        return Delayed(outcome, build, keeps_nothing=keeps_nothing)
+        """One command to the shard of the group: `CoordinatorShards.ask`."""
+        return self._router.ask(group_id, make, build, keeps_nothing=keeps_nothing)
 
     def ask_in_transaction(
         self, group_id: str, part: TransactionPart, gate: Gate | None, make: MakeGuarded, build: Build[Any]
@@ -276,7 +268,7 @@ class GroupRuntime:
         commands. Very many of them take turns with the loop: a coroutine then; and a `build` that looks at
         nothing but the answers may be called beside it.
         """
-        return self._router.submit_each(asked, build, partial(_aside, build) if builds_aside else None)
+        return self._router.submit_each(asked, build, partial(built_aside, build) if builds_aside else None)
 
     def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
@@ -285,7 +277,7 @@ class GroupRuntime:
         places = [(index, make) for index in sorted(self._shards)]
         loaded = [shard.coordinator.shard for shard in self._shards.values() if shard.coordinator is not None]
         if sum(len(shard.groups) for shard in loaded) > MAX_GROUPS_PER_TURN:
-            return self._router.submit_in_turns(places, partial(_aside, build), 1)
+            return self._router.submit_in_turns(places, partial(built_aside, build), 1)
         return self._router.submit_each(places, build)
 
     # ---- shards --------------------------------------------------------------------------------------
@@ -321,7 +313,3 @@ class GroupRuntime:
             shard.handle(
                 TopicsChanged(topics=ImageTopics(self._image()), has_new_topics=True, changed=frozenset())
             )
-
-
-def _aside(build: Callable[[list[Any]], Any], answers: list[Any]) -> Aside:
-    return Aside(partial(build, answers))

@@ -15,11 +15,10 @@ from groupcoord.transactions.transaction_shard import Shard
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
-from node.kafka_api.request_context import Aside, Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards
-from node.runtime.coordinator_shards import CoordinatorShards
+from node.runtime.coordinator_shards import CoordinatorShards, built_aside
 from node.runtime.shard_loader import ShardLoader
 from node.runtime.txn_shard import TxnAnswer, TxnShard
 
@@ -108,22 +107,14 @@ class TxnRuntime:
     # ---- commands ------------------------------------------------------------------------------------
 
     def ask(self, transactional_id: str, make: Make, build: Build, *, keeps_nothing: bool = False) -> Any:
-        """Have a command carried out and its answer turned into a response.
-
-        `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
-        the whole command failed with. Returns what `build` makes, or a `Delayed` if the answer comes later.
-        With `keeps_nothing` the caller says that `build` does without the request.
-        """
-        outcome = self._router.submit(self._router.partition_for(transactional_id), make)
-        if not isinstance(outcome, asyncio.Future):
-            return build(outcome)
-        return Delayed(outcome, build, keeps_nothing=keeps_nothing)
+        """One command to the shard of the id: `CoordinatorShards.ask`."""
+        return self._router.ask(transactional_id, make, build, keeps_nothing=keeps_nothing)
 
     def ask_each(self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]) -> Any:
         """Several commands, each to the shard of its id; `build` gets the answers in the order of the
         commands, and looks at nothing but them. Very many take turns with the loop.
         """
-        return self._router.submit_each(asked, build, partial(_aside, build))
+        return self._router.submit_each(asked, build, partial(built_aside, build))
 
     def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any], *, is_large: bool = False) -> Any:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
@@ -132,7 +123,7 @@ class TxnRuntime:
         places = [(index, make) for index in sorted(self.shards)]
         loaded = [one.coordinator.shard for one in self.shards.values() if one.coordinator is not None]
         if is_large or sum(len(shard.transactions) for shard in loaded) > MAX_IDS_PER_TURN:
-            return self._router.submit_in_turns(places, partial(_aside, build), 1)
+            return self._router.submit_in_turns(places, partial(built_aside, build), 1)
         return self._router.submit_each(places, build)
 
     def tell(self, partition_index: int, command: MarkersWritten) -> None:
@@ -185,7 +176,3 @@ class TxnRuntime:
             # Clients know this one as "ask again", whatever keeps the controller from giving ids.
             outcome = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.detail)
         give(outcome)
-
-
-def _aside(build: Callable[[list[Any]], Any], answers: list[Any]) -> Aside:
-    return Aside(partial(build, answers))
