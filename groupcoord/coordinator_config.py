@@ -20,6 +20,8 @@ MAX_GROUPS_PER_SHARD = 200_000
 # member may bring a megabyte, and one that hangs up stays until its time is over. Room for 16,000 members, or
 # 32 groups as large as a record can be; beyond it new ones are told COORDINATOR_NOT_AVAILABLE.
 MAX_OFFERED_BYTES_PER_SHARD = 32 * 1024 * 1024
+# Of `GroupConfig.offsets_retention_ms`: offsets of the group stay, whoever reads or does not read them.
+KEEPS_OFFSETS = -1
 # Offsets looked at in one slice of the expiry, so that a slice takes about a millisecond.
 EXPIRY_SLICE_OFFSETS = 1_000
 
@@ -76,6 +78,7 @@ class GroupConfig:
     consumer_session_timeout_ms: int
     consumer_heartbeat_interval_ms: int
     consumer_assignment_interval_ms: int
+    offsets_retention_ms: int  # KEEPS_OFFSETS for ever
 
 
 def default_group_config(config: CoordinatorConfig) -> GroupConfig:
@@ -84,4 +87,5 @@ def default_group_config(config: CoordinatorConfig) -> GroupConfig:
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        offsets_retention_ms=config.offsets_retention_ms,
     )

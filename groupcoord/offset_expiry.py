@@ -11,13 +11,14 @@ The rules are Kafka's (KIP-211, `offsets.retention.minutes`):
     topic any other                                     never
     a consumer group                              the retention after its commit, if no member reads the topic
 
-An empty group without offsets goes at the next look.
+An empty group without offsets goes at the next look. A group may have a retention of its own in place of the
+broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
 """
 
 from groupcoord.admin_commands import DeleteGroups
 from groupcoord.admin_results import DeleteGroupsResult
 from groupcoord.classic_group import ClassicGroup
-from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS
+from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS, KEEPS_OFFSETS
 from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
 from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
 from groupcoord.offset_values import read_offset_value
@@ -54,6 +55,7 @@ def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRe
     seen = 0
     pending = shard.pending.keys_of(group_id)
     all_expired = not pending
+    retention_ms = shard.group_config(group_id).offsets_retention_ms
     for topic, partitions in shard.offsets.topics_of(group_id).items():
         is_read = group.is_subscribed_to(topic)
         for partition, content in partitions.items():
@@ -61,7 +63,7 @@ def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRe
             if (
                 not is_read
                 and (not pending or OffsetKey(group_id, topic, partition) not in pending)
-                and _is_expired(group, read_offset_value(content), now_ms, shard.config.offsets_retention_ms)
+                and _is_expired(group, read_offset_value(content), now_ms, retention_ms)
             ):
                 records.append(OffsetRecord(group_id, topic, partition, None))
             else:
@@ -73,7 +75,7 @@ def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRe
 
 def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
     since_ms = group.retained_since_ms(value.commit_timestamp)
-    if since_ms is None:
+    if since_ms is None or retention_ms == KEEPS_OFFSETS:
         return False
     if value.expire_timestamp != NO_TIMESTAMP_MS:
         return now_ms >= value.expire_timestamp

@@ -3,6 +3,7 @@
 The map, bottom-up; a module imports only from lines above its own:
 
 errors              ErrorCode, KafkaError
+latency             how long things take, in fixed buckets
 topic_partition     the name of a partition; legal topic names; ids as text
 config_def          a table of settings: types, limits, parsing by Kafka's rules
 config_documentation  what each topic setting is for

@@ -244,6 +244,11 @@ class PartitionLog:
         return self._epochs.latest_epoch
 
     @property
+    def producer_id_count(self) -> int:
+        """How many idempotent producers it remembers."""
+        return len(self._producers.entries)
+
+    @property
     def failure(self) -> OSError | None:
         """Why the log refuses to work; None while it works."""
         return self._failure

@@ -122,7 +122,7 @@ def _definitions_of(
             )
         case ConfigResourceType.BROKER_LOGGER:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "The levels of this broker's loggers are not set by requests."
+                ErrorCode.INVALID_REQUEST, "Levels of loggers are each broker's own; no metadata tell them."
             )
         case ConfigResourceType.UNKNOWN:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown resource type.")

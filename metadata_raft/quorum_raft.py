@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
+from logstore.latency import LatencyHistogram
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum import QuorumListener, QuorumStatus
 from metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRule
@@ -176,6 +177,18 @@ class RaftQuorum:
 
     def status(self) -> QuorumStatus:
         return self._view.status
+
+    @property
+    def voted_id(self) -> int:
+        """For whom this voter voted in the newest term that it knows, -1 for nobody."""
+        assert self._settings is not None
+        return self._settings.journal.state.voted_id
+
+    @property
+    def sync_times(self) -> LatencyHistogram:
+        """How long it took to make entries, terms and votes durable."""
+        assert self._settings is not None
+        return self._settings.journal.sync_times
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         return None if self._core is None else self._core.endpoint_of(node_id)

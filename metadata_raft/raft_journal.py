@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from logstore.disk import Disk, DiskFile
 from logstore.errors import ErrorCode, KafkaError
+from logstore.latency import LatencyHistogram
 from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
 from metadata_raft.quorum_state import NOBODY, QuorumState, read_quorum_state, write_quorum_state
 from metadata_raft.raft_entry import (
@@ -85,6 +86,7 @@ class RaftJournal:
         self._begins_segment = True
         self.is_older_than_quorum = False  # whether `load` found a log in which nothing has an index
         self.cut_bytes = 0  # by `load`
+        self.sync_times = LatencyHistogram()  # of those that wrote; the owner has the clock
         self.bytes_since_start = 0  # of entries behind the last snapshot
 
     # ---- what is in it ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ simulation, and each of them does exactly what it does in a cluster.
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
@@ -413,20 +414,26 @@ class RaftMember:
         self.election.before_tick()
         if len(self.voters) == 1:
             # Nobody else makes the lone voter's entries durable before they count.
-            self.journal.sync()
+            self._sync()
         engine.tick()
         self._look_at_voters()
         if self.journal.is_state_dirty:
             # A lone voter wins as it stands. What leaves in a term that it forgets with its power would be
             # followed by other entries of the same term.
-            self.journal.sync()
+            self._sync()
         self.guard.flush_early()
-        self.journal.sync()
+        self._sync()
         self.guard.flush()
         self._tell()
         self._plan_notice(has_sent=engine.sends != sends, has_moved=engine.commit_index != commit_index)
         is_alone = engine.is_leading and len(self.voters) == 1
         return self._is_notice_due or (is_alone and self.journal.last.raft_index > engine.commit_index)
+
+    def _sync(self) -> None:
+        if self.journal.is_dirty:
+            began_s = time.monotonic()
+            self.journal.sync()
+            self.journal.sync_times.observe(time.monotonic() - began_s)
 
     def _plan_notice(self, *, has_sent: bool, has_moved: bool) -> None:
         """Let followers know soon what is committed: commands that came from there wait for it."""

@@ -3,6 +3,7 @@
 The map, bottom-up; a module imports only from lines above its own (a folder's line stands for its modules):
 
 clock                 what time it is
+loggers               the loggers of the process and their levels
 properties_file       Java's properties files
 listener_settings     `listeners`, `advertised.listeners` and their relatives
 settings_not_honoured  settings of Apache Kafka that have no effect here
@@ -10,20 +11,28 @@ setting               how the tables of settings are written
 cluster_settings      the table of settings of a node among others: quorum, replication, peers
 group_settings        the table of settings of groups and their offsets, and what they must be to each other
 transaction_settings  the table of settings of transactions
+metrics_settings      the table of settings of metrics
+rest_settings         the table of settings of the REST API, and the addresses in them
 group_config_def      the settings of single groups, and what holds of them
 broker_settings       the table of broker settings
 config                file, environment and command line into one frozen BrokerConfig
+counters              what the hot path counts: of topics, of requests
 wire                  bytes of the Kafka protocol and the objects that they stand for
 net                   listeners and connections; the client side of a connection
 replica               partitions: leader or follower, high watermark, waiting requests, fetch sessions
 runtime               the doors between pure cores and the loop: metadata, groups, timers, care of the logs
 kafka_api             one handler per API, and the dispatch from frames to them
+client                what programs ask of a cluster: the command line, and the REST API
+console               the files of the web console
+metrics               what a node tells a Prometheus
+rest_api              the REST API of a node, in a thread of its own
 quorum_start          the voter of a node, or how a node that is none finds the voters
 broker_start          the order in which a node starts
 broker                builds all parts of a node, starts and stops them
 embedded_network      the network among the nodes of an embedded cluster, which can be cut
 embedded              a cluster inside the process of its user, with nodes that can be killed, paused, cut off
 pytest_plugin         the fixture `ottla_cluster` for test suites of others
-tools                 reading tools: log, wire
+tools                 reading tools: log, wire, the state that internal logs stand for
+doctor                what is wrong with a node or a cluster, in sentences
 cli                   the command `ottla`
 """

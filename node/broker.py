@@ -35,6 +35,7 @@ from node import broker_start
 from node.broker_start import connection_limits
 from node.clock import Clock, SystemClock
 from node.config import BrokerConfig
+from node.counters.election_counters import ElectionCounters
 from node.group_settings import CONSUMER
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import ConnectionInfo
@@ -46,6 +47,7 @@ from node.net.peer_network import PeerNetwork
 from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
 from node.replica.replica_manager import ReplicaManager
 from node.replica.replication import Replication
+from node.rest_api.server_thread import RestServer
 from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.command_sender import HEARTBEAT_PURPOSE
@@ -67,6 +69,8 @@ WANTED_OPEN_FILES = 1_048_576  # three a partition, one a connection; the kernel
 # A dying process closes its sockets one after the other, so its port may still take the first connection.
 GONE_PROBES: Final = 4
 GONE_PROBE_PAUSE_S: Final = 0.05
+# A node that waits for a quorum, or reads its logs again, tells so by its REST API meanwhile.
+REST_PATIENCE_S: Final = 2.0
 STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
 
 T = TypeVar("T")
@@ -78,8 +82,8 @@ class Broker:
     """One node. `start`, use, `stop`; all three in the same task, which owns the node's tasks.
 
     Its world can be handed in, and a simulation does: the wall clock, the files, chance (of session ids and
-    pauses), `unique(n)`, n bytes that nobody can guess, and what makes the loop of the voter's thread. Time
-    that passes, sockets and threads are those of the running loop.
+    pauses), `unique(n)`, n bytes that nobody can guess, and what makes the loops of the threads of the voter
+    and of the REST API. Time that passes, sockets and threads are those of the running loop.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class Broker:
         chance: random.Random | None = None,
         unique: Callable[[int], bytes] = os.urandom,
         voter_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop,
+        rest_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
     ) -> None:
         self.config = config
         self.voter_loop = voter_loop
@@ -100,6 +105,8 @@ class Broker:
         self.cluster_id = ZERO_UUID
         self.is_hurried = False  # it ends without waiting for others to take over
         self.is_cut_off = False  # others may lead by now what this node believes to lead
+        self.is_serving = False  # clients are let in
+        self.has_started = False  # they were, once
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
@@ -139,8 +146,10 @@ class Broker:
         )
         self.served_apis = served_by(config)
         self.dispatcher = Dispatcher(self)
+        self.elections = ElectionCounters(lambda: self.metadata.is_controller)
         self.connection_quota = ConnectionQuota(connection_limits(config))
         self.listeners: list[Listener] = []
+        self.rest = RestServer(self, rest_loop)
         self.quorum: Quorum
         self.joins_quorum = False  # whether this voter began with an empty disk
         self.metadata: MetadataRuntime
@@ -173,17 +182,23 @@ class Broker:
         for warning in self.config.warnings:
             log.warning("%s", warning)
         await broker_start.open_listeners(self)
+        patience = asyncio.get_running_loop().call_later(REST_PATIENCE_S, self.rest.start)
         try:
             await broker_start.start_parts(self, when_loaded)
         except BaseException as error:
             await self._abandon_start(error)
             raise
+        finally:
+            patience.cancel()
+        self.is_serving = self.has_started = True
+        self.rest.start()
 
     async def _abandon_start(self, error: BaseException) -> None:
         """Raises what a part failed with, where that is why the start was given up."""
         for listener in self.listeners:
             listener.stop_accepting()
             listener.abort_connections()
+        await self.rest.stop()
         self.peers.close()
         try:
             if self.tasks is not None:
@@ -311,8 +326,10 @@ class Broker:
         """
         if self.tasks is None:
             return
+        self.is_serving = False
         if hands_over:
-            await self._hand_over()
+            await self.hand_over()
+        await self.rest.stop()
         for listener in self.listeners:
             listener.stop_accepting()
         self.groups.close()
@@ -336,8 +353,11 @@ class Broker:
         if failure is not None:
             raise failure
 
-    async def _hand_over(self) -> None:
-        """Have others lead what this node leads while it still serves, so that no request fails."""
+    async def hand_over(self) -> None:
+        """Have others lead what this node leads while it still serves, so that no request fails.
+
+        It leads nothing more then; what is left to do with it is to stop it.
+        """
         others = [one for one in self.metadata.image.active_brokers() if one.broker_id != self.config.node_id]
         may_wait = self.config.controlled_shutdown_enable and not self.is_hurried
         if others and may_wait and sys.exc_info()[0] is None:
@@ -368,9 +388,11 @@ class Broker:
 
     async def abandon(self) -> None:
         """End as a kill would: nothing is handed over, flushed or marked, and peers see connections break."""
+        self.is_serving = False
         for listener in self.listeners:
             listener.stop_accepting()
             listener.abort_connections()
+        await self.rest.stop()
         self.peers.close()
         if self.metadata_task is not None:
             self.metadata_task.cancel()
@@ -498,7 +520,8 @@ def raise_open_file_limit() -> None:
 def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) -> None:
     """Run a node until SIGTERM or SIGINT; `ready` is called when it serves. Blocks.
 
-    It hands over what it leads before it ends; a second signal has it end without.
+    It hands over what it leads before it ends; a second signal has it end without. SIGUSR1 has it hand over
+    and serve on, for who wants to stop it a little later.
 
     KafkaError or OSError with one sentence if it cannot start.
     """
@@ -527,9 +550,17 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
         broker.is_hurried = stop.is_set()
         stop.set()
 
+    def hand_over_asked() -> None:
+        """A node that starts leads nothing yet, and one that ends hands over by itself."""
+        if is_up and not stop.is_set():
+            broker.start_task(broker.hand_over())
+
+    is_up = False
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_asked)
+    loop.add_signal_handler(signal.SIGUSR1, hand_over_asked)
     await broker.start(when_loaded=_freeze)
+    is_up = True
     try:
         if ready is not None:
             ready(broker)

@@ -18,10 +18,13 @@ from logstore.config_def import (
     ConfigValue,
     Validator,
     at_least,
+    one_of,
 )
 from logstore.log_config import BROKER_LOG_KEYS
 from node.cluster_settings import CLUSTER_SETTINGS
 from node.group_settings import GROUP_SETTINGS
+from node.metrics_settings import METRICS_SETTINGS
+from node.rest_settings import REST_SETTINGS
 from node.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
 from node.transaction_settings import TRANSACTION_SETTINGS
 
@@ -51,6 +54,14 @@ _IDENTITY = (
         STRING,
         None,
         "A file in which the id of the process stands while the node runs. `ottla cluster up` sets it.",
+    ),
+    setting(
+        "ottla.log.format",
+        STRING,
+        "text",
+        "How the process of this node writes its own log: a line of text an event, or one of JSON.",
+        one_of("text", "json"),
+        importance=LOW,
     ),
     setting(
         "broker.rack", STRING, None, "Where this node stands; replicas of a partition go to different racks."
@@ -335,6 +346,8 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *_STORAGE,
         *GROUP_SETTINGS,
         *TRANSACTION_SETTINGS,
+        *REST_SETTINGS,
+        *METRICS_SETTINGS,
         *BROKER_LOG_KEYS,
     ),
     base_name=_base_name,

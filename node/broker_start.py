@@ -86,6 +86,7 @@ async def open_listeners(broker: "Broker") -> None:
             )
             broker.listeners.append(listener)
             await listener.bind(address.host, address.port)
+        broker.rest.bind()
     except OSError:
         for listener in broker.listeners:
             listener.stop_accepting()
@@ -217,6 +218,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
     )
     broker.meet_brokers(broker.metadata.image, _everything(broker.metadata.image))
     broker.metadata.add_listener(broker.meet_brokers)
+    broker.metadata.add_listener(broker.elections.note)
     broker.metadata.add_controller_listener(broker.lifecycle.controller_changed)
     broker.metadata.add_controller_listener(broker.look_for_peers)
     broker.producer_ids = ProducerIds(broker.metadata)

@@ -4,7 +4,10 @@ Everything below takes the time as an argument, so that a test or a simulation c
 """
 
 import time
+from time import monotonic as monotonic_s
 from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "SystemClock", "monotonic_s"]
 
 
 class Clock(Protocol):

@@ -1,8 +1,9 @@
 """What a node is configured with: read from file, environment and command line, checked at start.
 
 A setting is looked for in this order, the first that has it wins: `--override name=value`, the environment
-(`OTTLA_LOG_SEGMENT_BYTES` for `log.segment.bytes`), `server.properties`, the default. Settings that were
-changed while the cluster ran (AlterConfigs) go before all of these: those of one broker, then those of all.
+(`OTTLA_LOG_SEGMENT_BYTES` for `log.segment.bytes`, `OTTLA_REST_LISTENERS` for `ottla.rest.listeners`),
+`server.properties`, the default. Settings that were changed while the cluster ran (AlterConfigs) go before
+all of these: those of one broker, then those of all.
 `BrokerConfig` is frozen; a dynamic change makes a new one.
 """
 
@@ -28,6 +29,13 @@ from node.listener_settings import (
     parse_protocol_map,
 )
 from node.properties_file import MAX_PROPERTIES_BYTES, parse_properties
+from node.rest_settings import (
+    REST_LISTENERS,
+    RestAddress,
+    parse_advertised_rest_listener,
+    parse_allowed_hosts,
+    parse_rest_listeners,
+)
 from node.settings_not_honoured import NOT_HONOURED
 
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config"]
@@ -47,6 +55,7 @@ class BrokerConfig:
     cluster_id: bytes | None
     broker_rack: str | None
     pid_file: Path | None
+    ottla_log_format: str  # of the process's own log: text or json
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
     inter_broker_listener_name: str
@@ -153,6 +162,15 @@ class BrokerConfig:
     add_partitions_to_txn_retry_backoff_max_ms: int
     unstable_api_versions_enable: bool
     ottla_transaction_hold_ms: int
+    ottla_rest_listeners: tuple[RestAddress, ...]  # empty: no REST API
+    rest_listeners_are_named: bool  # a default may give way, what somebody named may not
+    ottla_rest_advertised_listener: RestAddress | None
+    ottla_rest_allowed_hosts: tuple[str, ...]
+    ottla_rest_request_max_bytes: int
+    ottla_metrics_topics_max: int
+    ottla_metrics_partitions_max: int
+    ottla_metrics_group_offsets_max: int
+    ottla_metrics_exporters: tuple[str, ...]
     compression_type: str
     message_max_bytes: int
     min_insync_replicas: int
@@ -237,15 +255,17 @@ def _read(path: Path) -> dict[str, str]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Settings by their names in capitals; other variables with the prefix belong to other tools."""
-    names = {
-        name.replace(".", "_").upper(): name for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))
+    names = {environment_name(name): name for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))}
+    return {
+        name: value
+        for variable, value in sorted(environment.items())
+        if (name := names.get(variable)) is not None
     }
-    found: dict[str, str] = {}
-    for variable, value in sorted(environment.items()):
-        name = names.get(variable.removeprefix(ENVIRONMENT_PREFIX))
-        if name is not None and variable.startswith(ENVIRONMENT_PREFIX):
-            found[name] = value
-    return found
+
+
+def environment_name(setting: str) -> str:
+    """The variable that has a setting; those that are ours already begin with the prefix."""
+    return ENVIRONMENT_PREFIX + setting.removeprefix("ottla.").replace(".", "_").upper()
 
 
 def _build(
@@ -277,6 +297,7 @@ def _build(
     warnings = (*warnings, *quorum.warnings)
     special: dict[str, Any] = {
         "node_id": node_id,
+        "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
         "is_voter": quorum.is_voter,
         "may_vote": not quorum.is_voter and bool(quorum.listeners),
         "controller_listeners": quorum.listeners,
@@ -291,6 +312,12 @@ def _build(
         ),
         "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
+        "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
+        "rest_listeners_are_named": REST_LISTENERS in static_texts,
+        "ottla_rest_advertised_listener": parse_advertised_rest_listener(
+            typed["ottla_rest_advertised_listener"]
+        ),
+        "ottla_rest_allowed_hosts": parse_allowed_hosts(typed["ottla_rest_allowed_hosts"]),
     }
     special["pid_file"] = Path(typed["pid_file"]) if typed["pid_file"] else None
     special["metadata_log_dir"] = (
@@ -322,6 +349,7 @@ def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
 _SPECIAL_FIELDS: Final = {
     "listener_max_connections",
     "node_id",
+    "broker_rack",
     "is_voter",
     "may_vote",
     "controller_listeners",
@@ -335,6 +363,10 @@ _SPECIAL_FIELDS: Final = {
     "log_dirs",
     "metadata_log_dir",
     "pid_file",
+    "ottla_rest_listeners",
+    "rest_listeners_are_named",
+    "ottla_rest_advertised_listener",
+    "ottla_rest_allowed_hosts",
 }
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
 

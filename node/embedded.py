@@ -26,6 +26,7 @@ from node.broker import Broker
 from node.config import parse_config
 from node.embedded_network import Network, NodeLoop, VoterLoop, call
 from node.properties_file import parse_properties
+from node.rest_settings import REST_LISTENERS
 
 HOST: Final = "127.0.0.1"
 IDENTITY_FILE: Final = "cluster.properties"
@@ -133,7 +134,9 @@ class _Node:
 
     async def _live(self) -> None:
         self._stop = asyncio.Event()
-        self.broker = Broker(parse_config(dict(self.texts)), voter_loop=self._make_voter_loop)
+        self.broker = Broker(
+            parse_config(dict(self.texts)), voter_loop=self._make_voter_loop, rest_loop=self._make_loop
+        )
         await self.broker.start()
         self._is_ready.set()
         await self._stop.wait()
@@ -147,12 +150,18 @@ class Cluster:
     """`nodes` brokers, up to five of them voters. Use it with `with`, `async with`, or `start` and `stop`.
 
     `data` keeps the directories of the nodes, and what makes the cluster the same one when it is started
-    there again, its ports too; without it they are temporary. `overrides` are settings of all nodes. Its
-    methods block for as long as what they do takes; the asynchronous context does not.
+    there again, its ports too; without it they are temporary. `overrides` are settings of all nodes. With
+    `rest` each node has the REST API, on a port of its own that `rest_urls` tells. Its methods block for as
+    long as what they do takes; the asynchronous context does not.
     """
 
     def __init__(
-        self, nodes: int = 3, *, data: Path | None = None, overrides: Mapping[str, str] | None = None
+        self,
+        nodes: int = 3,
+        *,
+        data: Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+        rest: bool = False,
     ) -> None:
         if nodes < 1:
             raise ValueError("a cluster has at least one node")
@@ -170,6 +179,7 @@ class Cluster:
             "controller.quorum.voters": ",".join(f"{i}@{HOST}:{controllers[i]}" for i in range(voters)),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
+            REST_LISTENERS: f"http://{HOST}:0" if rest else "",
         }
         self._nodes: list[_Node] = []
         for node_id in range(nodes):
@@ -238,6 +248,18 @@ class Cluster:
     def bootstrap(self) -> str:
         """HOST:PORT of all nodes, for `bootstrap.servers`."""
         return ",".join(f"{HOST}:{port}" for port in self._ports)
+
+    @property
+    def rest_urls(self) -> list[str]:
+        """http://HOST:PORT of the REST API of each living node; a node that starts anew may have another."""
+        urls = [self.rest_url(node.node_id) for node in self._nodes]
+        return [url for url in urls if url is not None]
+
+    def rest_url(self, node_id: int) -> str | None:
+        """The same of one node; None while it is dead, or has none."""
+        broker = self._nodes[node_id].broker
+        addresses = [] if broker is None else broker.rest.addresses
+        return f"http://{addresses[0].authority}" if addresses else None
 
     @property
     def node_ids(self) -> list[int]:

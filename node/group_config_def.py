@@ -1,8 +1,8 @@
 """The settings of single groups (ConfigResource GROUP): the table, their limits, and what holds.
 
-Names, defaults, limits and refusals are Apache Kafka 4.3.1's. A group's setting must be within what the
-broker allows when it is set; if the broker's limits move later, by a restart, the nearest limit holds. The
-settings of share and streams groups are checked and kept for them, but no such groups are served.
+Names, defaults, limits and refusals are Apache Kafka 4.3.1's, and one setting is ours. A group's setting must
+be within what the broker allows when it is set; if the broker's limits move later, by a restart, the nearest
+limit holds. The settings of share and streams groups are checked and kept, but no such groups are served.
 """
 
 import re
@@ -21,7 +21,7 @@ from logstore.config_def import (
     one_of,
 )
 from logstore.errors import ErrorCode, KafkaError
-from node.setting import BOOLEAN, INT, STRING, setting
+from node.setting import BOOLEAN, INT, LONG, STRING, setting
 
 # What Java reads as a duration that is not negative; the counts of digits keep it within Java's seconds.
 _DURATION: Final = re.compile(
@@ -104,7 +104,20 @@ _STREAMS: Final = tuple(
     )
 )
 
-GROUP_CONFIG_DEF: Final = ConfigDef("group", (*_CONSUMER, *_SHARE, *_STREAMS))
+OFFSETS_RETENTION: Final = "ottla.offsets.retention.ms"
+AS_THE_BROKER: Final = -2
+_OWN: Final = (
+    setting(
+        OFFSETS_RETENTION,
+        LONG,
+        AS_THE_BROKER,
+        "How long offsets are kept that no member needs: -1 for ever, -2 as offsets.retention.minutes says.",
+        at_least(AS_THE_BROKER),
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+)
+
+GROUP_CONFIG_DEF: Final = ConfigDef("group", (*_CONSUMER, *_SHARE, *_STREAMS, *_OWN))
 
 
 class _Limits(NamedTuple):
@@ -166,7 +179,12 @@ _LIMITS_NOT_HONOURED: Final = {
     "group.streams.max.standby.replicas": 2,
 }
 _WITHOUT_BROKER_SETTING: Final = frozenset(
-    {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
+    {
+        "share.auto.offset.reset",
+        "share.isolation.level",
+        "share.renew.acknowledge.enable",
+        OFFSETS_RETENTION,
+    }
 )
 
 
@@ -207,7 +225,15 @@ def group_config_of(broker: Mapping[str, ConfigValue], configs: Mapping[str, str
         consumer_session_timeout_ms=held["consumer.session.timeout.ms"],
         consumer_heartbeat_interval_ms=held["consumer.heartbeat.interval.ms"],
         consumer_assignment_interval_ms=held["consumer.assignment.interval.ms"],
+        offsets_retention_ms=_offsets_retention_ms(broker, configs),
     )
+
+
+def _offsets_retention_ms(broker: Mapping[str, ConfigValue], configs: Mapping[str, str]) -> int:
+    own = GROUP_CONFIG_DEF.parse(OFFSETS_RETENTION, configs.get(OFFSETS_RETENTION, str(AS_THE_BROKER)))
+    minutes = broker["offsets.retention.minutes"]
+    assert isinstance(own, int) and isinstance(minutes, int)
+    return minutes * 60_000 if own == AS_THE_BROKER else own
 
 
 def _held(broker: Mapping[str, ConfigValue], given: Mapping[str, ConfigValue], name: str) -> int:

@@ -1,4 +1,4 @@
-"""pipeline: the data pipeline on Spark. Being built: nothing of it is served yet.
+"""pipeline: the data pipeline on Spark: topics as tables and streams, and the jobs that run beside a cluster.
 
 It speaks Kafka's protocol and nothing else of Ottla, so that it works against Apache Kafka as well. Of `node`
 it has the wire messages, of `logstore` the words and the record batch (`tests/tidy` holds both lists).
@@ -6,6 +6,16 @@ it has the wire messages, of `logstore` the words and the record batch (`tests/t
 The map, bottom-up; a module imports only from lines above its own, and so does a folder:
 
 words               errors of the user's making: an option that cannot be honoured
+option_values       values of options, each checked
 columns             record batches from and to Arrow columns
 client              a Kafka client that blocks and pipelines: metadata, fetches, produces, transactions
+source              what a source reads: options, offsets, admission, splits, losses, lag
+sink                rows of Spark's tasks into topics, at least once or exactly once
+spark               the doors to Spark: its data source, Java and a session
+query               how a streaming query runs: name, checkpoint, trigger, output mode
+lake                directories of Parquet files, by whole batches: a sink, and loads of topics
+connect             files and tables as sources, web hooks as sinks: what Kafka Connect is for
+mirror              topics of one cluster in another, as MirrorMaker does
+streams             what stream processors do: windows, joins, sessions, deduplication, tables, state
+jobs                job files: read, judged, run; how their jobs fare
 """

@@ -1,5 +1,8 @@
 """What the pipeline tells its user when something is the matter: a sentence, with the name of the option."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class OptionError(ValueError):
     """An option, or a column that stands for one, that cannot be honoured.
@@ -15,3 +18,16 @@ class OptionError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.option}: {self.problem}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that a user may have meant, whatever the case of its letters."""
+    spellings = {one.lower(): one for one in sorted(known)}
+    found = difflib.get_close_matches(name.lower(), spellings, n=1)
+    return spellings[found[0]] if found else None
+
+
+def with_nearest(problem: str, name: str, known: Iterable[str]) -> str:
+    """`problem`, and the nearest known name if there is one: `is no option; topic?`."""
+    near = nearest(name, known)
+    return problem if near is None else f"{problem}; {near}?"

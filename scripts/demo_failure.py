@@ -65,12 +65,14 @@ class Failure:
         self._cluster = cluster
         self._start_node = start_node
         self._topic = topic
+        self._partition: int | None = None
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def strike(self) -> None:
-        """Do it now, beside whatever else goes on."""
+    def strike(self, partition: int | None = None) -> None:
+        """Do it now, beside whatever else goes on, to the leader of that partition (else: of the busiest)."""
         if self._thread.ident is None:
+            self._partition = partition
             self._thread.start()
 
     def wait(self) -> None:
@@ -81,7 +83,8 @@ class Failure:
     def _run(self) -> None:
         try:
             self.leaders_before = self.leaders()
-            self.victim = self.leaders_before[self.acknowledgements.busiest]
+            partition = self.acknowledgements.busiest if self._partition is None else self._partition
+            self.victim = self.leaders_before[partition]
             pid = int((self._cluster / f"node-{self.victim}" / "pid").read_text())
             os.kill(pid, signal.SIGKILL)
             self.acknowledgements.killed_at_s = time.monotonic()

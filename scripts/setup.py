@@ -18,8 +18,18 @@ EXTRAS = {"demo": "demo,compression", "test": "dev"}
 # The program that a kind of use wants, and the package of Debian that has it. Tests skip without these.
 PROGRAMS = {
     "demo": {},
-    "test": {"kcat": "kcat", "javac": "openjdk-17-jdk-headless", "mvn": "maven"},
+    "test": {
+        "kcat": "kcat",
+        "javac": "openjdk-17-jdk-headless",
+        "mvn": "maven",
+        "pg_ctlcluster": "postgresql",
+        "promtool": "prometheus",
+        "chromium": "chromium",
+        "chromedriver": "chromium-driver",
+    },
 }
+# Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
+GO_PROGRAMS = {"demo": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
 
 
 def main() -> int:
@@ -35,6 +45,7 @@ def main() -> int:
     if not make_venv() or not install(kind):
         return 1
     install_programs(kind)
+    install_go_programs(kind)
     stamp.write_text(wanted)
     return 0
 
@@ -70,7 +81,9 @@ def has_module(name: str) -> bool:
 def install(kind: str) -> bool:
     say(f"installing Ottla and what the {kind} needs into .venv (a minute or two)")
     pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    if subprocess.run([*pip, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
+    # By its path, not by setuptools' finder: Spark lists the modules of each path to find formats.
+    mode = ["--config-settings", "editable_mode=compat"]
+    if subprocess.run([*pip, *mode, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
         return True
     complain("pip could not install the packages; its message stands above. Is the network there?")
     return False
@@ -84,6 +97,17 @@ def install_programs(kind: str) -> None:
         complain(
             f"{', '.join(sorted(missing))} not found and not installed: tests that need them will be skipped"
         )
+
+
+def install_go_programs(kind: str) -> None:
+    for program, module in GO_PROGRAMS[kind].items():
+        if shutil.which("go") is None:
+            complain(f"{program} is not built, for go is not installed: tests that need it will be skipped")
+            continue
+        say(f"building {program} (a minute or two, the first time)")
+        environment = {**os.environ, "GOBIN": str(VENV / "bin")}
+        if subprocess.run(["go", "install", module], env=environment, check=False).returncode:
+            complain(f"{module} could not be built: tests that need it will be skipped")
 
 
 def apt_install(packages: list[str]) -> bool:

@@ -1,4 +1,9 @@
-"""What all kinds of tests share: nodes as processes that do not outlive their test."""
+"""What all kinds of tests share: nodes as processes that do not outlive their test, and who runs which file.
+
+With several processes each file is one process's own, but all Spark tests are one's: they share a session,
+which costs many seconds and half a gigabyte. They are the longest piece of work, so they begin first. Those
+of the console are one's, too: they share a browser.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +11,28 @@ from pathlib import Path
 import pytest
 
 from tests.compat.servers import Server, StartNode, start_ottla
+
+SPARK_TESTS = "tests/pipeline/spark/"
+OF_ONE_PROCESS = (SPARK_TESTS, "tests/console/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's tests first, all others in their order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SPARK_TESTS))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """`--dist loadfile`, but the tests of a folder of `OF_ONE_PROCESS` are as one file."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneProcessForAFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            shared = next((one for one in OF_ONE_PROCESS if nodeid.startswith(one)), None)
+            return shared or super()._split_scope(nodeid)
+
+    return OneProcessForAFolder(config, log)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """`ottla`: the command line. This page, `topic_app`, `group_app`, `txn_app` and `cluster_app` have the
 commands and their words; what they do is imported when it is needed, so that `--help` answers at once and a
-node carries nothing that only a client needs.
+node carries nothing that only a client needs. Other packages add commands of their own (`added_commands`).
 """
 
 import sys
@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from logstore.errors import KafkaError
+from node.cli.added_commands import WithAddedCommands
 from node.cli.cluster_app import broker, cluster, quorum
 from node.cli.command_options import (
     LOCAL,
@@ -23,15 +24,17 @@ from node.cli.command_options import (
     pairs_of,
     run,
 )
-from node.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
+from node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from node.cli.group_app import group
 from node.cli.topic_app import topic
 from node.cli.txn_app import txn
+from node.client.refusal import Refused
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 app = typer.Typer(
     name="ottla",
+    cls=WithAddedCommands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -78,6 +81,9 @@ def start(
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="keep the logs here (default ./ottla-data)")
     ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="what this process tells of itself: text or json")
+    ] = None,
     override: Override = None,
 ) -> None:
     """Run one node in the foreground; Ctrl-C or SIGTERM stops it cleanly.
@@ -86,7 +92,33 @@ def start(
     """
     from node.cli.serve import start
 
-    start(config, port=port, data=data, overrides=override or [])
+    start(config, port=port, data=data, log_format=log_format, overrides=override or [])
+
+
+@app.command("hand-over")
+def hand_over(
+    pid: Annotated[int, typer.Option(min=1, metavar="PID", help="the process of the node, on this host")],
+    node_id: Annotated[
+        int, typer.Option("--node-id", envvar="OTTLA_NODE_ID", min=0, metavar="ID", help="the node's node.id")
+    ],
+    linger: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="stay so long afterwards, for clients just beginning there"
+        ),
+    ] = 0.0,
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Have others lead what a node of this host leads; it serves on, and is to be stopped then.
+
+    SIGTERM does it too. This is for who wants it done before the node is told to stop, as a preStop hook.
+
+    Example: ottla hand-over --pid 1 --node-id 2
+    """
+    import node.cli.hand_over as commands
+
+    run(lambda: commands.hand_over(client_of(bootstrap, timeout), node_id, pid, linger))
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -240,6 +272,45 @@ def log_dump(context: typer.Context) -> None:
     raise typer.Exit(dump(context.args, program="ottla log dump"))
 
 
+# ---- doctor ----------------------------------------------------------------------------------------
+
+
+@app.command()
+def doctor(
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            "-b",
+            envvar="OTTLA_BOOTSTRAP",
+            metavar="HOST:PORT,...",
+            help=f"look at this cluster (default {LOCAL}, unless there is --config)",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="look at the node of this server.properties, here")
+    ] = None,
+    override: Override = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    timeout: Timeout = 3.0,
+) -> None:
+    """Say in a sentence each what is wrong with a cluster, or with a node on its own machine.
+
+    Looked at are listeners, advertised addresses, the metadata quorum, disks, clocks, versions and limits.
+    The exit code is 1 if there is a problem. Nothing is changed.
+
+    Examples:
+
+        ottla doctor --bootstrap broker-1:9092,broker-2:9092
+
+        ottla doctor --config /etc/ottla/server.properties
+    """
+    from node.cli.doctor_command import doctor
+
+    given = bootstrap or (None if config is not None or override else LOCAL)
+    run(lambda: doctor(given, config, override or [], timeout_s=timeout, as_json=as_json))
+
+
 # ---- the process -----------------------------------------------------------------------------------
 
 
@@ -251,6 +322,8 @@ def main() -> int:
         return code if isinstance(code, int) else 0
     except CommandError as error:
         return _complain(str(error), error.exit_code)
+    except Refused as error:
+        return _complain_of_refusal(error)
     except KafkaError as error:
         return _complain(explain(error), 1)
     except BaseExceptionGroup as group:
@@ -272,7 +345,15 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
             return _complain(explain(error), 1)
         if isinstance(error, CommandError):
             return _complain(str(error), error.exit_code)
+        if isinstance(error, Refused):
+            return _complain_of_refusal(error)
     raise group
+
+
+def _complain_of_refusal(error: Refused) -> int:
+    from node.cli.topic_commands import shown  # it may name what users chose
+
+    return _complain(shown(str(error)), EXIT_FAILURE)
 
 
 def _complain(sentence: str, code: int) -> int:

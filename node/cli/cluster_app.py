@@ -140,4 +140,4 @@ def broker_decommission(
     if dry_run:
         run(lambda: commands.show_plan(client, broker_id, output == "json"))
     else:
-        run(lambda: commands.decommission(client, broker_id, output == "json"))
+        run(lambda: commands.leave(client, broker_id, output == "json"))

@@ -66,7 +66,7 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
 
 
 def client_of(bootstrap: str, timeout: float) -> Any:
-    from node.cli.client import Client, parse_bootstrap
+    from node.client.cluster_client import Client, parse_bootstrap
 
     try:
         return Client(parse_bootstrap(bootstrap), timeout_s=timeout)

@@ -3,16 +3,16 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from node.cli import admin
-from node.cli.admin import ConfigResource
-from node.cli.client import Client
+from node.client import topic_admin
+from node.client.cluster_client import Client
+from node.client.topic_admin import ConfigResource
 
 
 async def change_config(
     client: Client, of: ConfigResource, settings: Mapping[str, str], resets: Sequence[str], dry_run: bool
 ) -> int:
     async with client:
-        await admin.alter_configs(client, of, settings=settings, resets=resets, only_check=dry_run)
+        await topic_admin.alter_configs(client, of, settings=settings, resets=resets, only_check=dry_run)
     word = "would change" if dry_run else "changed"
     for key, value in settings.items():
         print(f"{word} {key} to {value}")
@@ -25,8 +25,8 @@ async def show_config(
     client: Client, of: ConfigResource, everything: bool, with_documentation: bool, as_json: bool
 ) -> int:
     async with client:
-        found = await admin.describe_configs(client, of, with_documentation=with_documentation)
-    shown = [one for one in found if everything or admin.SOURCES.get(one.config_source) == of.noun]
+        found = await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
+    shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) == of.noun]
     if as_json:
         print(
             json.dumps(
@@ -34,7 +34,7 @@ async def show_config(
                     {
                         "name": one.name,
                         "value": one.value,
-                        "source": admin.SOURCES.get(one.config_source, "unknown"),
+                        "source": topic_admin.SOURCES.get(one.config_source, "unknown"),
                         **({"documentation": one.documentation} if with_documentation else {}),
                     }
                     for one in shown
@@ -46,7 +46,7 @@ async def show_config(
         print(f"{of.name} has no settings of its own; --all shows the defaults")
         return 0
     for one in shown:
-        source = admin.SOURCES.get(one.config_source, "unknown")
+        source = topic_admin.SOURCES.get(one.config_source, "unknown")
         print(
             f"{one.name}={'' if one.value is None else one.value}" + (f"  ({source})" if everything else "")
         )

@@ -22,7 +22,7 @@ from node.cli.command_options import (
 from node.cli.failure import EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
-    from node.cli.group_offsets import Target
+    from node.client.group_offsets import Target
 
 group = typer.Typer(no_args_is_help=True, help="Consumer groups: who is in them, how far they are.")
 
@@ -210,8 +210,9 @@ def group_reset(
 def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | None]") -> "Target":
     """Where to, by the one option that was given."""
     import node.cli.group_commands as commands
-    from node.cli.group_offsets import Edge, ShiftBy, ToOffset
-    from node.cli.moments import parse_duration, parse_moment
+    from node.client import group_reset
+    from node.client.group_offsets import Edge, ShiftBy, ToOffset
+    from node.client.moments import parse_duration, parse_moment
 
     given = [(name, value) for name, value in choices.items() if value is not None]
     if len(given) != 1:
@@ -224,9 +225,9 @@ def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | Non
             case "--shift-by", int(by):
                 return ShiftBy(by)
             case "--to-datetime", str(text):
-                return commands.at_time(parse_moment(text))
+                return group_reset.at_time(parse_moment(text))
             case "--by-duration", str(text):
-                return commands.before_now(parse_duration(text))
+                return group_reset.before_now(parse_duration(text))
             case "--from-file", Path() as path:
                 return commands.read_plan(path, groups)
             case _:
@@ -252,7 +253,7 @@ def group_config(
     Example: ottla group config billing --set consumer.session.timeout.ms=50000
     """
     import node.cli.config_commands as commands
-    from node.cli.admin import config_of_group
+    from node.client.topic_admin import config_of_group
 
     settings, of = pairs_of(change), config_of_group(name)
     client = client_of(bootstrap, timeout)

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.cli import admin, group_admin, group_lag, group_offsets, group_tables
-from node.cli.client import Client, check
+from node.cli import group_tables
 from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain
-from node.cli.group_admin import DEAD, EMPTY, GroupView
-from node.cli.group_lag import PartitionLag
-from node.cli.group_member import PROTOCOL_TYPE
-from node.cli.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
-from node.cli.moments import moment_text
-from node.cli.topic_commands import shown
+from node.client import group_admin, group_as_json, group_lag, group_offsets, group_reset
+from node.client.cluster_client import Client, check
+from node.client.group_admin import GroupView
+from node.client.group_lag import PartitionLag
+from node.client.group_member import PROTOCOL_TYPE
+from node.client.group_offsets import Change, Target, ToFile
+from node.client.group_reset import Topics
+from node.client.moments import moment_text
 
 # As Apache Kafka writes them; words of users are taken in any case.
 STATES = (
@@ -33,8 +34,6 @@ STATES = (
 )
 TYPES = ("classic", "consumer", "share", "streams")
 MAX_PLAN_BYTES = 64 * 1024 * 1024  # of --from-file: over a million partitions
-
-Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
 
 
 def parse_words(text: str | None, known: Sequence[str], noun: str) -> list[str]:
@@ -85,7 +84,7 @@ async def describe(
         groups = [group_tables.group_as_json(view, lags) for view, lags in found]
         if timeline:
             for group, (view, _) in zip(groups, found, strict=True):
-                group["rebalances"] = group_tables.timeline_as_json(view)
+                group["rebalances"] = group_as_json.timeline_as_json(view)
         print(json.dumps(groups))
         return 0
     for number, (view, lags) in enumerate(found):
@@ -211,31 +210,24 @@ class ResetOptions:
     as_json: bool
 
 
-def at_time(timestamp_ms: int) -> ToTime:
-    """A time to reset to. Below zero ListOffsets has places with names: -1 would be the end."""
-    return ToTime(max(0, timestamp_ms))
-
-
-def before_now(duration_ms: int) -> ToTime:
-    """So long before now."""
-    return at_time(int(time.time() * 1000) - duration_ms)
-
-
 async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     """Plan for all groups before anything of one is changed."""
     group_ids = list(dict.fromkeys(options.group_ids))
     async with client:
         for group_id in group_ids:
-            await _check_has_no_members(client, group_id)
-        plans = {group_id: await _plan(client, group_id, target, options.topics) for group_id in group_ids}
+            await group_reset.check_has_no_members(client, group_id)
+        plans = {
+            group_id: await group_reset.plan(client, group_id, target, options.topics)
+            for group_id in group_ids
+        }
         _warn(plans)
         if options.execute:
             for group_id, changes in plans.items():
-                await _apply(client, group_id, changes)
+                await group_reset.apply(client, group_id, changes)
     if options.export:
         print(group_offsets.plan_text(plans), end="")
     elif options.as_json:
-        print(json.dumps(group_tables.changes_as_json(plans)))
+        print(json.dumps(group_as_json.changes_as_json(plans)))
     else:
         group_tables.print_changes(plans)
     if not options.execute:
@@ -243,75 +235,11 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     return 0
 
 
-async def _check_has_no_members(client: Client, group_id: str) -> None:
-    """Members would commit over what is set here. A group that is not there is made by its first offset."""
-    try:
-        view = await group_admin.describe_group(client, group_id)
-    except KafkaError as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return
-        raise
-    if view.state not in (EMPTY, DEAD):
-        names = [f"{one.instance_id or one.client_id or one.member_id} at {one.host}" for one in view.members]
-        first = shown(", ".join(names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        raise CommandError(
-            f"Group {group_id} is active ({view.state}); stop its members first: {first or 'they just join'}."
-        )
-
-
-async def _plan(client: Client, group_id: str, target: Target, topics: Topics | None) -> list[Change]:
-    committed = await group_admin.committed_offsets(client, group_id)
-    if isinstance(target, ToFile):
-        partitions = sorted(target.offsets.get(group_id, ()))
-        if not partitions:
-            raise CommandError(f"The file has no offsets of group {group_id}.")
-    elif topics is None:
-        partitions = sorted(committed)
-        if not partitions:
-            raise CommandError(f"Group {group_id} has committed nothing; name topics with --topic.")
-    else:
-        partitions = await _partitions_of(client, topics)
-    first = await admin.list_offsets(client, dict.fromkeys(partitions, admin.EARLIEST))
-    end = await admin.list_offsets(client, dict.fromkeys(partitions, admin.LATEST))
-    at_time: dict[TopicPartition, int] = {}
-    if isinstance(target, ToTime):
-        found = await admin.list_offsets(client, dict.fromkeys(partitions, target.timestamp_ms))
-        at_time = {one: place.offset for one, place in found.items() if place.offset >= 0}
-    facts = {
-        one: PartitionFacts(committed.get(one), first[one].offset, end[one].offset, at_time.get(one))
-        for one in partitions
-    }
-    try:
-        return group_offsets.plan_reset(group_id, target, facts)
-    except ValueError as error:
-        raise CommandError(f"{error}.") from None
-
-
-async def _partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
-    """The partitions that options name; UNKNOWN_TOPIC_OR_PARTITION for one that is not there."""
-    named: list[TopicPartition] = []
-    for name, numbers in topics.items():
-        there = (await client.topic(name)).leaders
-        named += [TopicPartition(name, number) for number in (there if numbers is None else numbers)]
-    for partition in named:
-        await client.leader_id(partition)
-    return sorted(named)
-
-
 def _warn(plans: Mapping[str, Sequence[Change]]) -> None:
     for changes in plans.values():
         for one in changes:
             if one.warning is not None:
                 print(f"warning: {one.warning}", file=sys.stderr)
-
-
-async def _apply(client: Client, group_id: str, changes: Sequence[Change]) -> None:
-    try:
-        await group_admin.commit_offsets(client, group_id, {one.partition: one.after for one in changes})
-    except KafkaError as error:
-        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
-            raise CommandError(f"Group {group_id} has got members meanwhile; stop them first.") from None
-        raise
 
 
 def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
@@ -357,7 +285,7 @@ async def delete_offsets(client: Client, group_id: str, topics: Topics) -> int:
     """Forget offsets of each partition that can be; 1 if one could not."""
     code = 0
     async with client:
-        partitions = await _partitions_of(client, topics)
+        partitions = await group_reset.partitions_of(client, topics)
         errors = await group_admin.delete_offsets(client, group_id, partitions)
     for partition, error_code in sorted(errors.items()):
         try:

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.topic_partition import TopicPartition
-from node.cli.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
-from node.cli.group_lag import PartitionLag
-from node.cli.group_offsets import Change
-from node.cli.moments import moment_text
 from node.cli.topic_commands import print_table, shown
+from node.client.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
+from node.client.group_as_json import duration_ms
+from node.client.group_lag import PartitionLag
+from node.client.group_offsets import Change
+from node.client.moments import moment_text
 
 Lags = Mapping[TopicPartition, PartitionLag]
 
@@ -100,11 +101,6 @@ def print_timeline(view: GroupView) -> None:
         )
 
 
-def duration_ms(rebalance: RebalanceView) -> int | None:
-    """How long its members could not work; None while it runs."""
-    return None if rebalance.ended_ms is None else max(rebalance.ended_ms - rebalance.began_ms, 0)
-
-
 def events_text(rebalance: RebalanceView) -> list[str]:
     texts = []
     for one in rebalance.events:
@@ -113,32 +109,6 @@ def events_text(rebalance: RebalanceView) -> list[str]:
     if rebalance.events_left_out:
         texts.append(f"{rebalance.events_left_out} more")
     return texts
-
-
-def timeline_as_json(view: GroupView) -> list[dict[str, Any]] | None:
-    if view.rebalances is None:
-        return None
-    return [
-        {
-            "began_ms": one.began_ms,
-            "duration_ms": duration_ms(one),
-            "generation_before": one.generation_before,
-            "generation_after": one.generation_after,
-            "members": one.members,
-            "events": [
-                {
-                    "cause": event.cause,
-                    "at_ms": event.at_ms,
-                    "member": event.member_id or None,
-                    "client": event.client_id or None,
-                    "reason": event.reason or None,
-                }
-                for event in one.events
-            ],
-            "events_left_out": one.events_left_out,
-        }
-        for one in view.rebalances
-    ]
 
 
 def owners_of(view: GroupView) -> dict[TopicPartition, str]:
@@ -276,18 +246,3 @@ def print_changes(plans: Mapping[str, Sequence[Change]]) -> None:
     ]
     if rows:
         print_table(("group", "topic", "partition", "offset", "new offset"), rows)
-
-
-def changes_as_json(plans: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "group": group_id,
-            "topic": one.partition.topic,
-            "partition": one.partition.partition,
-            "offset": one.before,
-            "new_offset": one.after,
-            "warning": one.warning,
-        }
-        for group_id, changes in plans.items()
-        for one in changes
-    ]

@@ -22,6 +22,7 @@ from typing import Final
 from logstore.topic_partition import uuid_to_text
 from node.cli.failure import CommandError
 from node.properties_file import parse_properties
+from node.rest_settings import REST_LISTENERS
 
 HOST: Final = "127.0.0.1"
 PROPERTIES: Final = "server.properties"
@@ -80,7 +81,12 @@ class NodeProcess:
     @property
     def bootstrap(self) -> str:
         """HOST:PORT as the node told it."""
-        return self.ready_line.split("bootstrap=", 1)[1].split()[0]
+        return self.ready_line.split(" bootstrap=", 1)[1].split()[0]
+
+    @property
+    def rest(self) -> str:
+        """HOST:PORT of its REST API as the node told it, `-` if it has none."""
+        return self.ready_line.split(" rest=", 1)[1].split()[0]
 
     def close(self) -> None:
         """Let go of what connected us to it, when it has ended."""
@@ -99,7 +105,7 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
 
     A node that dies stays dead until it is started again; at the end those are stopped too.
     """
-    homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides)
+    homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides, rest=True)
     with _stop_requests() as requested:
         started: list[NodeProcess] = []
         try:
@@ -107,7 +113,9 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
             wait_until_ready(started, requested)
             if not requested:
                 bootstrap = ",".join(node.bootstrap for node in started)
-                print(f"READY bootstrap={bootstrap} rest=-", flush=True)
+                print(
+                    f"READY bootstrap={bootstrap} rest={','.join(node.rest for node in started)}", flush=True
+                )
                 _watch(started, requested)
         finally:
             ended_well = stop_all(started)
@@ -125,18 +133,25 @@ def start_node(data: Path, node_id: int) -> None:
         raise CommandError(f"Node {node_id} runs already, as process {pid}.")
     node = NodeProcess(home)
     wait_until_ready([node], [])
-    print(f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap}", flush=True)
+    print(
+        f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap} rest={node.rest}", flush=True
+    )
 
 
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def write_homes(nodes: int, *, base_port: int, data: Path, overrides: Sequence[str]) -> list[NodeHome]:
-    """Make or renew the directories of the nodes; what makes the cluster one, id and secret, stays."""
+def write_homes(
+    nodes: int, *, base_port: int, data: Path, overrides: Sequence[str], rest: bool = False
+) -> list[NodeHome]:
+    """Make or renew the directories of the nodes; what makes the cluster one, id and secret, stays.
+
+    With `rest` each node has the REST API, on the ports above those for Kafka.
+    """
     if not 1 <= nodes <= MAX_NODES:
         raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
-    if base_port + 2 * nodes > 65536:
-        raise CommandError("--base-port is too high: every node needs two ports from there on.")
+    if base_port + 3 * nodes > 65536:
+        raise CommandError("--base-port is too high: every node needs three ports from there on.")
     homes = [NodeHome(node_id=index, directory=data / f"node-{index}") for index in range(nodes)]
     there = sorted(path.name for path in data.glob("node-*")) if data.exists() else []
     if there and len(there) != nodes:
@@ -159,6 +174,7 @@ def write_homes(nodes: int, *, base_port: int, data: Path, overrides: Sequence[s
             "controller.listener.names=CONTROLLER",
             "inter.broker.listener.name=PLAINTEXT",
             f"controller.quorum.voters={voters}",
+            f"{REST_LISTENERS}={f'http://{HOST}:{base_port + 2 * nodes + home.node_id}' if rest else ''}",
             f"log.dirs={home.directory / 'data'}",
             f"pid.file={home.directory / PID_FILE}",
             *overrides,

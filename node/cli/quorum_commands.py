@@ -2,99 +2,21 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
-from node.cli import cluster_admin
-from node.cli.client import Client, check, only, parse_bootstrap
-from node.cli.cluster_admin import ListenerAddress
 from node.cli.failure import EXIT_USAGE, CommandError
 from node.cli.topic_commands import print_table
+from node.client import cluster_admin
+from node.client.cluster_admin import ListenerAddress
+from node.client.cluster_client import Client, check, parse_bootstrap
+from node.client.quorum_admin import QuorumMember, QuorumView, describe_quorum, known, quorum_as_json
 from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
-from node.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    PartitionDataRequest,
-    PartitionDataResponse,
-    ReplicaState,
-    TopicDataRequest,
-)
 from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 CONTROLLER: Final = "CONTROLLER"  # what a controller listener is called where nobody says
-
-
-class QuorumMember(NamedTuple):
-    """A voter or observer; -1 for a time or an offset that is unknown, zeros for a directory that is."""
-
-    node_id: int
-    is_voter: bool
-    directory_id: bytes
-    log_end_offset: int
-    last_fetch_ms: int
-    last_caught_up_ms: int
-
-
-class QuorumView(NamedTuple):
-    """The quorum as its leader sees it."""
-
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    members: Sequence[QuorumMember]
-    listeners: Mapping[int, Sequence[ListenerAddress]]
-
-    @property
-    def voter_ids(self) -> list[int]:
-        return [one.node_id for one in self.members if one.is_voter]
-
-
-async def describe(client: Client) -> QuorumView:
-    """Ask for the state of the metadata quorum."""
-    request = DescribeQuorumRequest(
-        topics=[TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest()])]
-    )
-
-    async def attempt() -> QuorumView:
-        connection = await client.any_node()
-        response = await connection.request(request, DescribeQuorumResponse, timeout_s=client.timeout_s)
-        check(response.error_code, response.error_message, "the metadata quorum")
-        topic = only(response.topics, "the metadata quorum")
-        partition = only(topic.partitions, "the metadata quorum")
-        check(partition.error_code, partition.error_message, "the metadata quorum")
-        listeners = {
-            node.node_id: [ListenerAddress(one.name, one.host, one.port) for one in node.listeners]
-            for node in response.nodes
-        }
-        return _view(partition, listeners)
-
-    return await client.retry(attempt)
-
-
-def _view(partition: PartitionDataResponse, listeners: Mapping[int, Sequence[ListenerAddress]]) -> QuorumView:
-    members = [_member(one, is_voter=True) for one in partition.current_voters]
-    members += [_member(one, is_voter=False) for one in partition.observers]
-    return QuorumView(
-        partition.leader_id,
-        partition.leader_epoch,
-        partition.high_watermark,
-        sorted(members, key=lambda one: (not one.is_voter, one.node_id)),
-        listeners,
-    )
-
-
-def _member(state: ReplicaState, *, is_voter: bool) -> QuorumMember:
-    return QuorumMember(
-        state.replica_id,
-        is_voter,
-        state.replica_directory_id,
-        state.log_end_offset,
-        state.last_fetch_timestamp,
-        state.last_caught_up_timestamp,
-    )
 
 
 # ---- what is printed -----------------------------------------------------------------------------
@@ -102,10 +24,10 @@ def _member(state: ReplicaState, *, is_voter: bool) -> QuorumMember:
 
 async def status(client: Client, as_json: bool) -> int:
     async with client:
-        view = await describe(client)
+        view = await describe_quorum(client)
     now_ms = int(time.time() * 1000)
     if as_json:
-        print(json.dumps(_as_json(view)))
+        print(json.dumps(quorum_as_json(view)))
         return 0
     print(f"leader {view.leader_id}  epoch {view.leader_epoch}  high watermark {view.high_watermark}")
     end = max((one.log_end_offset for one in view.members), default=0)
@@ -115,7 +37,7 @@ async def status(client: Client, as_json: bool) -> int:
             (
                 one.node_id,
                 _role(view, one),
-                _known(one.log_end_offset),
+                known(one.log_end_offset),
                 None if one.log_end_offset < 0 else end - one.log_end_offset,
                 _ago(one.last_fetch_ms, now_ms),
                 _ago(one.last_caught_up_ms, now_ms),
@@ -128,34 +50,10 @@ async def status(client: Client, as_json: bool) -> int:
     return 0
 
 
-def _as_json(view: QuorumView) -> dict[str, Any]:
-    def row(one: QuorumMember) -> dict[str, Any]:
-        return {
-            "node": one.node_id,
-            "directory_id": None if one.directory_id == ZERO_UUID else uuid_to_text(one.directory_id),
-            "log_end_offset": _known(one.log_end_offset),
-            "last_fetch_ms": _known(one.last_fetch_ms),
-            "last_caught_up_ms": _known(one.last_caught_up_ms),
-            "listeners": [at._asdict() for at in view.listeners.get(one.node_id, ())],
-        }
-
-    return {
-        "leader": view.leader_id if view.leader_id >= 0 else None,
-        "leader_epoch": view.leader_epoch,
-        "high_watermark": view.high_watermark,
-        "voters": [row(one) for one in view.members if one.is_voter],
-        "observers": [row(one) for one in view.members if not one.is_voter],
-    }
-
-
 def _role(view: QuorumView, member: QuorumMember) -> str:
     if member.node_id == view.leader_id:
         return "leader"
     return "voter" if member.is_voter else "observer"
-
-
-def _known(number: int) -> int | None:
-    return number if number >= 0 else None
 
 
 def _ago(at_ms: int, now_ms: int) -> str | None:
@@ -169,7 +67,7 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
     given = None if directory is None else parse_directory_id(directory)
     where = None if endpoint is None else parse_endpoint(endpoint)
     async with client:
-        view = await describe(client)
+        view = await describe_quorum(client)
         if node_id in view.voter_ids:
             raise CommandError(f"Node {node_id} votes already; `ottla quorum status` shows all voters.")
         directory_id = given or _directory_of(view, node_id, is_voter=False)
@@ -198,7 +96,7 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
 async def remove(client: Client, node_id: int, directory: str | None) -> int:
     given = None if directory is None else parse_directory_id(directory)
     async with client:
-        view = await describe(client)
+        view = await describe_quorum(client)
         if node_id not in view.voter_ids:
             raise CommandError(f"Node {node_id} is no voter; the voters are {_listed(view.voter_ids)}.")
         cluster = await cluster_admin.describe_cluster(client)

@@ -8,10 +8,10 @@ from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.cli import admin, cluster_admin
-from node.cli.client import Client
 from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from node.cli.topic_commands import print_table
+from node.client import cluster_admin, topic_admin
+from node.client.cluster_client import Client
 from node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
 
 EVERY_PARTITION: Final = -1
@@ -36,7 +36,7 @@ def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
 
 async def reassign(client: Client, name: str, moves: Mapping[int, list[int]], wait: bool) -> int:
     async with client:
-        [topic] = await admin.describe_topics(client, [name])
+        [topic] = await topic_admin.describe_topics(client, [name])
         there = {one.partition_index for one in topic.partitions}
         missing = sorted(number for number in moves if number != EVERY_PARTITION and number not in there)
         if missing:
@@ -62,7 +62,7 @@ async def _check_moved(
     """CommandError if somebody else took back or changed a move while it was waited for."""
     deadline = time.monotonic() + LAG_S
     while True:
-        [topic] = await admin.describe_topics(client, [name])
+        [topic] = await topic_admin.describe_topics(client, [name])
         there = {
             TopicPartition(name, one.partition_index): list(one.replica_nodes) for one in topic.partitions
         }
@@ -134,7 +134,7 @@ async def show(client: Client, name: str, as_json: bool) -> int:
 
 
 async def _moves_of(client: Client, name: str) -> dict[TopicPartition, OngoingPartitionReassignment]:
-    await admin.describe_topics(client, [name])  # says so if there is none
+    await topic_admin.describe_topics(client, [name])  # says so if there is none
     moving = await cluster_admin.list_moves(client)
     return {partition: one for partition, one in sorted(moving.items()) if partition.topic == name}
 
@@ -143,7 +143,7 @@ async def elect(client: Client, names: Sequence[str], partitions: Sequence[int],
     async with client:
         preferred = {
             TopicPartition(topic.name or "", one.partition_index): next(iter(one.replica_nodes), -1)
-            for topic in await admin.describe_topics(client, names)
+            for topic in await topic_admin.describe_topics(client, names)
             for one in topic.partitions
             if not partitions or one.partition_index in partitions
         }

@@ -14,13 +14,7 @@ from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import Record
 from logstore.topic_partition import TopicPartition
-from node.cli import admin
-from node.cli.client import Client
-from node.cli.consumer import Consumer
 from node.cli.failure import EXIT_USAGE, CommandError
-from node.cli.group_member import GroupMember
-from node.cli.moments import parse_moment
-from node.cli.producer import Producer, ProducerRecord
 from node.cli.record_text import (
     Printer,
     column_printer,
@@ -29,6 +23,12 @@ from node.cli.record_text import (
     parse_line,
     template_printer,
 )
+from node.client import topic_admin
+from node.client.cluster_client import Client
+from node.client.consumer import Consumer
+from node.client.group_member import GroupMember
+from node.client.moments import parse_moment
+from node.client.producer import Producer, ProducerRecord
 
 READ_BYTES: Final = 256 * 1024  # of standard input at a time
 MAX_CHUNKS_AHEAD: Final = 8  # read while earlier records are on their way
@@ -319,8 +319,8 @@ async def _ends(
     """Where to stop in each partition, if we shall."""
     if not options.until_end or not partitions:
         return {}
-    found = await admin.list_offsets(
-        client, dict.fromkeys(partitions, admin.LATEST), isolation_level=int(options.read_committed)
+    found = await topic_admin.list_offsets(
+        client, dict.fromkeys(partitions, topic_admin.LATEST), isolation_level=int(options.read_committed)
     )
     return {partition: one.offset for partition, one in found.items()}
 
@@ -356,9 +356,9 @@ class Place:
 def parse_place(text: str) -> Place:
     """`beginning`, `end`, `42`, `-10`, `@1700000000000`, `@2026-01-31T12:00:00Z`; ValueError for others."""
     if text in ("beginning", "start", "earliest"):
-        return Place(timestamp=admin.EARLIEST)
+        return Place(timestamp=topic_admin.EARLIEST)
     if text in ("end", "latest"):
-        return Place(timestamp=admin.LATEST)
+        return Place(timestamp=topic_admin.LATEST)
     if re.fullmatch(r"[0-9]{1,18}", text):
         return Place(offset=int(text))
     if re.fullmatch(r"-[0-9]{1,18}", text):
@@ -376,12 +376,12 @@ async def _place(
 ) -> dict[TopicPartition, int]:
     """The offsets of a place in these partitions; a time after the last record is the end."""
     if place.timestamp is not None:
-        found = await admin.list_offsets(client, dict.fromkeys(partitions, place.timestamp))
+        found = await topic_admin.list_offsets(client, dict.fromkeys(partitions, place.timestamp))
         late = [partition for partition, one in found.items() if one.offset < 0]
-        ends = await admin.list_offsets(client, dict.fromkeys(late, admin.LATEST)) if late else {}
+        ends = await topic_admin.list_offsets(client, dict.fromkeys(late, topic_admin.LATEST)) if late else {}
         return {partition: {**found, **ends}[partition].offset for partition in partitions}
-    first = await admin.list_offsets(client, dict.fromkeys(partitions, admin.EARLIEST))
-    last = await admin.list_offsets(client, dict.fromkeys(partitions, admin.LATEST))
+    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    last = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.LATEST))
     offsets: dict[TopicPartition, int] = {}
     for partition in partitions:
         low, high = first[partition].offset, last[partition].offset

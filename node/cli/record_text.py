@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from logstore.record import Headers, Record
 from logstore.topic_partition import TopicPartition
-from node.cli.producer import ProducerRecord
+from node.client.producer import ProducerRecord
 
 MAX_INT64: Final = 2**63 - 1
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}

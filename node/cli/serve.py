@@ -1,9 +1,7 @@
 """`ottla start`: a configuration from the command line, and a node with it."""
 
 import errno
-import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,17 +9,27 @@ from typing import Final
 
 from logstore.errors import KafkaError
 from node import broker
+from node.cli import log_output
 from node.cli.failure import CommandError
 from node.config import load_config
+from node.rest_api.server_thread import RestPortError
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_DATA: Final = Path("ottla-data")
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 
 
-def start(config_file: Path | None, *, port: int | None, data: Path | None, overrides: Sequence[str]) -> None:
+def start(
+    config_file: Path | None,
+    *,
+    port: int | None,
+    data: Path | None,
+    log_format: str | None,
+    overrides: Sequence[str],
+) -> None:
     """Run a node in the foreground until SIGTERM or Ctrl-C; without a file: port 9092, ./ottla-data."""
     texts: list[str] = []
+    if log_format is not None:
+        texts.append(f"ottla.log.format={log_format}")
     if port is not None or (config_file is None and not _is_set("listeners", overrides)):
         texts.append(f"listeners=PLAINTEXT://:{port or DEFAULT_PORT}")
     is_placed = any(_is_set(name, overrides) for name in ("log.dirs", "log.dir"))
@@ -30,15 +38,15 @@ def start(config_file: Path | None, *, port: int | None, data: Path | None, over
 
     def ready(node: broker.Broker) -> None:
         directories = ",".join(str(path) for path in node.config.log_dirs)
-        print(f"READY bootstrap={_bootstrap(node)} data={directories}", flush=True)
+        print(f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}", flush=True)
 
     _run([*texts, *overrides], config_file, ready)
 
 
 def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[broker.Broker], None]) -> None:
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     try:
         config = load_config(config_file, overrides=overrides)
+        log_output.begin(config.ottla_log_format, config.node_id)
         with _pid_file(config.pid_file):
             broker.run(config, ready=ready)
     except KafkaError as error:
@@ -61,6 +69,8 @@ def _pid_file(path: Path | None) -> Iterator[None]:
 
 
 def _reason(error: OSError, overrides: Sequence[str]) -> str:
+    if isinstance(error, RestPortError):
+        return str(error)
     listeners = next((one for one in reversed(overrides) if one.startswith("listeners=")), "its address")
     if error.errno == errno.EADDRINUSE:
         return f"{listeners} cannot be opened: another process has that port; choose another with --port."
@@ -77,5 +87,14 @@ def _is_set(name: str, overrides: Sequence[str]) -> bool:
 
 def _bootstrap(node: broker.Broker) -> str:
     listener = node.listeners[0]  # The port that it has, not the 0 that may stand in the configuration.
-    host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
-    return f"{f'[{host}]' if ':' in host else host}:{listener.port}"
+    return _address(listener.host, listener.port)
+
+
+def _rest(node: broker.Broker) -> str:
+    """Where the REST API is, `-` if it is nowhere."""
+    return ",".join(_address(one.host, one.port) for one in node.rest.addresses) or "-"
+
+
+def _address(host: str, port: int) -> str:
+    host = host if host not in ("", "0.0.0.0", "::") else "localhost"
+    return f"{f'[{host}]' if ':' in host else host}:{port}"

@@ -179,7 +179,7 @@ def topic_config(
     Example: ottla topic config orders --set retention.ms=86400000 --reset segment.bytes
     """
     import node.cli.config_commands as commands
-    from node.cli.admin import config_of_topic
+    from node.client.topic_admin import config_of_topic
 
     settings, of = pairs_of(change), config_of_topic(name)
     client = client_of(bootstrap, timeout)

@@ -6,8 +6,8 @@ from typing import Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition, uuid_to_text
-from node.cli import admin
-from node.cli.client import Client
+from node.client import topic_admin
+from node.client.cluster_client import Client
 from node.wire.messages.metadata import MetadataResponseTopic
 
 
@@ -23,7 +23,7 @@ async def create(
     async with client:
         for name in names:
             try:
-                made = await admin.create_topic(
+                made = await topic_admin.create_topic(
                     client,
                     name,
                     partitions=partitions,
@@ -43,7 +43,7 @@ async def create(
 
 async def list_all(client: Client, with_internal: bool, as_json: bool) -> int:
     async with client:
-        topics = await admin.describe_topics(client, None)
+        topics = await topic_admin.describe_topics(client, None)
     rows = [
         {
             "name": topic.name,
@@ -64,7 +64,7 @@ async def list_all(client: Client, with_internal: bool, as_json: bool) -> int:
 async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
     described: list[dict[str, Any]] = []
     async with client:
-        for topic in await admin.describe_topics(client, names):
+        for topic in await topic_admin.describe_topics(client, names):
             described.append(await _description(client, topic))
     if as_json:
         print(json.dumps(described))
@@ -89,9 +89,9 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     assert topic.name is not None
     led = [one.partition_index for one in topic.partitions if one.leader_id >= 0]
     partitions = [TopicPartition(topic.name, number) for number in led]
-    first = await admin.list_offsets(client, dict.fromkeys(partitions, admin.EARLIEST))
-    last = await admin.list_offsets(client, dict.fromkeys(partitions, admin.LATEST))
-    configs = await admin.describe_configs(client, admin.config_of_topic(topic.name))
+    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    last = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.LATEST))
+    configs = await topic_admin.describe_configs(client, topic_admin.config_of_topic(topic.name))
     rows = []
     for one in sorted(topic.partitions, key=lambda one: one.partition_index):
         place = TopicPartition(topic.name, one.partition_index)
@@ -111,7 +111,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
         "topic_id": uuid_to_text(topic.topic_id),
         "internal": topic.is_internal,
         "configs": {
-            one.name: one.value for one in configs if admin.SOURCES.get(one.config_source) == "topic"
+            one.name: one.value for one in configs if topic_admin.SOURCES.get(one.config_source) == "topic"
         },
         "partitions": rows,
     }
@@ -119,7 +119,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
 
 async def alter(client: Client, name: str, partitions: int, dry_run: bool) -> int:
     async with client:
-        await admin.add_partitions(client, name, partitions, only_check=dry_run)
+        await topic_admin.add_partitions(client, name, partitions, only_check=dry_run)
     print(f"{name} {'could have' if dry_run else 'has'} {_count(partitions, 'partition')} now")
     return 0
 
@@ -128,7 +128,7 @@ async def delete(client: Client, names: Sequence[str], if_exists: bool) -> int:
     async with client:
         for name in names:
             try:
-                await admin.delete_topic(client, name)
+                await topic_admin.delete_topic(client, name)
             except KafkaError as error:
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
                     print(f"{name} is not there")

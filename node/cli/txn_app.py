@@ -155,7 +155,7 @@ def txn_find_hanging(
 
 
 def _duration_ms(text: str) -> int:
-    from node.cli.moments import parse_duration
+    from node.client.moments import parse_duration
 
     try:
         return max(0, parse_duration(text))

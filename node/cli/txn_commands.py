@@ -5,20 +5,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.cli import hanging_transactions, txn_admin, txn_tables
-from node.cli.client import Client
+from node.cli import txn_tables
 from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
-from node.cli.group_commands import Topics
-from node.cli.hanging_transactions import OpenTransaction
-from node.cli.txn_admin import DECIDED, ONGOING, TransactionView
-from node.cli.txn_tables import StartOffsets
+from node.client import txn_admin, txn_as_json, txn_control
+from node.client.cluster_client import Client
+from node.client.group_reset import Topics, partitions_of
+from node.client.txn_admin import DECIDED, ONGOING, TransactionView
+from node.client.txn_as_json import StartOffsets
 
 # As Apache Kafka writes them; words of users are taken in any case.
 STATES = ("Empty", ONGOING, *DECIDED, "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
-NOTHING_OPEN = "{} has no transaction open ({})."
-IS_DECIDED = "The transaction of {} is decided ({}): its markers are on their way."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +39,7 @@ async def list_all(client: Client, options: ListOptions) -> int:
             pattern=options.pattern,
         )
     if options.as_json:
-        print(json.dumps(txn_tables.transactions_as_json(found)))
+        print(json.dumps(txn_as_json.transactions_as_json(found)))
     else:
         txn_tables.print_transactions(found)
     return 0
@@ -54,10 +51,10 @@ async def describe(client: Client, transactional_ids: Sequence[str], as_json: bo
     async with client:
         for transactional_id in dict.fromkeys(transactional_ids):
             view = await txn_admin.describe_transaction(client, transactional_id)
-            found.append((view, await _start_offsets(client, view)))
+            found.append((view, await txn_control.start_offsets(client, view)))
     now_ms = _now_ms()
     if as_json:
-        print(json.dumps([txn_tables.transaction_as_json(*one, now_ms) for one in found]))
+        print(json.dumps([txn_as_json.transaction_as_json(*one, now_ms) for one in found]))
         return 0
     for number, one in enumerate(found):
         if number:
@@ -66,60 +63,24 @@ async def describe(client: Client, transactional_ids: Sequence[str], as_json: bo
     return 0
 
 
-async def _start_offsets(client: Client, view: TransactionView) -> StartOffsets:
-    """Where each partition that is still there has it open from; None where it has not."""
-    if not view.partitions:
-        return {}
-    await client.refresh(sorted({one.topic for one in view.partitions}))
-    there = [
-        one
-        for one in view.partitions
-        if one.topic in client.topics and one.partition in client.topics[one.topic].leaders
-    ]
-    producers = await txn_admin.describe_producers(client, there)
-    return {
-        partition: next((one.start_offset for one in views if one.producer_id == view.producer_id), None)
-        for partition, views in producers.items()
-    }
-
-
 async def producers(client: Client, topics: Topics, broker_id: int | None, as_json: bool) -> int:
     async with client:
-        partitions = await _partitions_of(client, topics)
+        partitions = await partitions_of(client, topics)
         found = await txn_admin.describe_producers(client, partitions, broker_id=broker_id)
     if as_json:
-        print(json.dumps(txn_tables.producers_as_json(found)))
+        print(json.dumps(txn_as_json.producers_as_json(found)))
     else:
         txn_tables.print_producers(found)
     return 0
-
-
-async def _partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
-    """The partitions that were named; UNKNOWN_TOPIC_OR_PARTITION for one that is not there."""
-    named: list[TopicPartition] = []
-    for name, numbers in topics.items():
-        there = (await client.topic(name)).leaders
-        named += [TopicPartition(name, number) for number in (there if numbers is None else numbers)]
-    for partition in named:
-        await client.leader_id(partition)
-    return sorted(named)
 
 
 # ---- abort ---------------------------------------------------------------------------------------
 
 
 async def abort(client: Client, transactional_id: str) -> int:
-    """Abort what an id has open, through its coordinator; its producer is fenced.
-
-    An id without an open transaction is an error: it has a producer, perhaps, and that did nothing wrong.
-    """
+    """Abort what an id has open, through its coordinator; its producer is fenced."""
     async with client:
-        view = await txn_admin.describe_transaction(client, transactional_id)
-        if view.state in DECIDED:
-            raise CommandError(IS_DECIDED.format(transactional_id, view.state))
-        if view.state != ONGOING:
-            raise CommandError(NOTHING_OPEN.format(transactional_id, view.state))
-        await txn_admin.fence(client, transactional_id)
+        await txn_control.abort(client, transactional_id)
     print(f"aborted the transaction of {transactional_id}; its producer is fenced")
     return 0
 
@@ -133,11 +94,7 @@ async def abort_in_log(client: Client, topics: Topics, start_offset: int) -> int
         raise CommandError("Where? Name one partition: --topic TOPIC:P.", EXIT_USAGE)
     (partition,) = partitions
     async with client:
-        views = (await txn_admin.describe_producers(client, partitions))[partition]
-        producer = next((one for one in views if one.start_offset == start_offset), None)
-        if producer is None:
-            raise CommandError(f"{partition} has no transaction open from offset {start_offset}.")
-        await txn_admin.write_abort_marker(client, partition, producer)
+        producer = await txn_control.abort_in_log(client, partition, start_offset)
     print(f"aborted the transaction of producer {producer.producer_id} in {partition}")
     return 0
 
@@ -158,41 +115,18 @@ class HangingOptions:
 async def find_hanging(client: Client, options: HangingOptions) -> int:
     """Print the transactions that nobody will end; 1 if there are any."""
     async with client:
-        found = await _find_hanging(client, options)
+        found = await txn_control.find_hanging(
+            client,
+            topics=options.topics,
+            broker_id=options.broker_id,
+            longer_than_ms=options.longer_than_ms,
+        )
     now_ms = _now_ms()
     if options.as_json:
-        print(json.dumps(txn_tables.hanging_as_json(found, now_ms)))
+        print(json.dumps(txn_as_json.hanging_as_json(found, now_ms)))
     else:
         txn_tables.print_hanging(found, now_ms)
     return EXIT_FAILURE if found else 0
-
-
-async def _find_hanging(client: Client, options: HangingOptions) -> list[OpenTransaction]:
-    if options.topics is not None:
-        partitions = await _partitions_of(client, options.topics)
-    else:
-        partitions = await txn_admin.partitions_to_search(client, options.broker_id)
-    producers = await txn_admin.describe_producers(client, partitions, broker_id=options.broker_id)
-    found = hanging_transactions.open_for_long(
-        producers, now_ms=_now_ms(), longer_than_ms=options.longer_than_ms
-    )
-    if not found:
-        return []
-    ids = sorted({one.producer.producer_id for one in found})
-    transactions: dict[int, TransactionView] = {}
-    for listed in await txn_admin.list_transactions(client, producer_ids=ids):
-        try:
-            view = await txn_admin.describe_transaction(client, listed.transactional_id)
-        except KafkaError as error:
-            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it expired meanwhile
-                continue
-            raise
-        transactions[view.producer_id] = view
-    found = hanging_transactions.without_coordinator(found, transactions)
-    again = await txn_admin.describe_producers(
-        client, {one.partition for one in found}, broker_id=options.broker_id
-    )
-    return hanging_transactions.still_open(found, again)
 
 
 def _now_ms() -> int:

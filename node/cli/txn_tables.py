@@ -1,30 +1,19 @@
 """Transactions and producers as text and as JSON."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from logstore.topic_partition import TopicPartition
 from node.cli.group_tables import seconds_text
-from node.cli.hanging_transactions import OpenTransaction
-from node.cli.moments import moment_text
 from node.cli.topic_commands import print_table, shown
-from node.cli.txn_admin import DECIDED, ONGOING, ListedTransaction, ProducerView, TransactionView
-
-# Of each partition the first offset of what its leader has open; None for nothing, and not there if deleted.
-StartOffsets = Mapping[TopicPartition, int | None]
-NO_TIMEOUT_MS = 2**31 - 1  # of two-phase commit: the client alone ends it
+from node.client.hanging_transactions import OpenTransaction
+from node.client.moments import moment_text
+from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
+from node.client.txn_as_json import NO_TIMEOUT_MS, StartOffsets, open_for_ms
 
 
 def print_transactions(transactions: Sequence[ListedTransaction]) -> None:
     if transactions:
         print_table(("id", "state", "producer", "coordinator"), transactions)
-
-
-def transactions_as_json(transactions: Sequence[ListedTransaction]) -> list[dict[str, Any]]:
-    return [
-        {"id": one.transactional_id, "state": one.state, "producer": one[2], "coordinator": one[3]}
-        for one in transactions
-    ]
 
 
 # ---- one transaction -----------------------------------------------------------------------------
@@ -44,36 +33,6 @@ def print_transaction(view: TransactionView, starts: StartOffsets, now_ms: int) 
             ("topic", "partition", "open from"),
             [(*one, starts.get(one, "deleted")) for one in view.partitions],
         )
-
-
-def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int) -> dict[str, Any]:
-    age_ms = open_for_ms(view, now_ms)
-    return {
-        "id": view.transactional_id,
-        "state": view.state,
-        "producer": view.producer_id,
-        "epoch": view.producer_epoch,
-        "timeout_ms": None if view.timeout_ms == NO_TIMEOUT_MS else view.timeout_ms,
-        "began_ms": view.start_ms,
-        "open_for_ms": age_ms,
-        "coordinator": view.coordinator,
-        "partitions": [
-            {
-                "topic": one.topic,
-                "partition": one.partition,
-                "open_from": starts.get(one),
-                "deleted": one not in starts,
-            }
-            for one in view.partitions
-        ],
-    }
-
-
-def open_for_ms(view: TransactionView, now_ms: int) -> int | None:
-    """The age of what is not ended everywhere, by this machine's clock; of what is, None."""
-    if view.state not in (ONGOING, *DECIDED) or view.start_ms is None:
-        return None
-    return max(now_ms - view.start_ms, 0)
 
 
 # ---- producers of a log --------------------------------------------------------------------------
@@ -101,23 +60,6 @@ def print_producers(producers: Mapping[TopicPartition, Sequence[ProducerView]]) 
         )
 
 
-def producers_as_json(producers: Mapping[TopicPartition, Sequence[ProducerView]]) -> list[dict[str, Any]]:
-    return [producer_as_json(partition, one) for partition, views in producers.items() for one in views]
-
-
-def producer_as_json(partition: TopicPartition, one: ProducerView) -> dict[str, Any]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "producer": one.producer_id,
-        "epoch": one.producer_epoch,
-        "last_sequence": one.last_sequence,
-        "last_record_ms": one.last_timestamp_ms if one.last_timestamp_ms >= 0 else None,
-        "coordinator_epoch": one.coordinator_epoch,
-        "open_from": one.start_offset,
-    }
-
-
 def _moment(moment_ms: int) -> str | None:
     return None if moment_ms < 0 else moment_text(moment_ms)
 
@@ -141,10 +83,3 @@ def print_hanging(found: Sequence[OpenTransaction], now_ms: int) -> None:
                 for partition, one in found
             ],
         )
-
-
-def hanging_as_json(found: Sequence[OpenTransaction], now_ms: int) -> list[dict[str, Any]]:
-    return [
-        producer_as_json(partition, one) | {"silent_for_ms": now_ms - one.last_timestamp_ms}
-        for partition, one in found
-    ]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
 from logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
+from node import loggers
 from node.broker_settings import BROKER_CONFIG_DEF, listener_setting
 from node.config import BrokerConfig
 from node.group_config_def import GROUP_CONFIG_DEF, broker_setting_of
@@ -53,6 +54,20 @@ _BROKER_ALTERNATIVES: dict[str, tuple[str, ...]] = {
     for entries in BROKER_SYNONYMS.values()
     if len(entries) > 1
 }
+
+
+def logger_entries() -> list[ConfigEntry]:
+    """The level of each logger of this process; they have no type."""
+    return [
+        ConfigEntry(
+            ConfigKey(name=name, type=ConfigType.UNKNOWN, default=None, documentation=""),
+            level,
+            False,
+            ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            (),
+        )
+        for name, level in loggers.levels().items()
+    ]
 
 
 def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:

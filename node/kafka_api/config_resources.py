@@ -1,13 +1,21 @@
 """What AlterConfigs and IncrementalAlterConfigs share: from resource numbers to one command."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import AlterConfigs, ConfigChange, ResourceChanges, ResourceResult
+from metadata_raft.commands import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    ResourceChanges,
+    ResourceResult,
+)
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
+from node import loggers
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import listed
 
@@ -24,7 +32,9 @@ def checked_resource_type(broker: "Broker", number: int, name: str) -> ConfigRes
         kind = ConfigResourceType(number)
     except ValueError:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {number}") from None
-    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and name != EVERY_BROKER:
+    if kind is ConfigResourceType.BROKER_LOGGER or (
+        kind is ConfigResourceType.BROKER and name != EVERY_BROKER
+    ):
         if not (name.isascii() and name.lstrip("-").isdigit() and len(name) <= 11):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name[:100]}"
@@ -35,6 +45,9 @@ def checked_resource_type(broker: "Broker", number: int, name: str) -> ConfigRes
                 f"Unexpected broker id, expected {broker.config.node_id}, but received {name}",
             )
     return kind
+
+
+log = logging.getLogger(__name__)
 
 
 class Resource(Protocol):
@@ -79,7 +92,10 @@ async def alter_resources(
             resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all
         )
 
-    outcomes = await listed(map(judged, resources), is_large=context.is_large)
+    outcomes = [
+        _alter_loggers(one, validate_only=validate_only) if _is_of_loggers(one) else one
+        for one in await listed(map(judged, resources), is_large=context.is_large)
+    ]
     accepted = [one for one in outcomes if isinstance(one, ResourceChanges)]
     results = iter(await _submit(broker, accepted, validate_only=validate_only))
 
@@ -93,6 +109,32 @@ async def alter_resources(
         )
 
     return await listed(map(answered, resources, outcomes), is_large=context.is_large)
+
+
+def _is_of_loggers(outcome: ResourceChanges | ResourceResult) -> TypeGuard[ResourceChanges]:
+    return isinstance(outcome, ResourceChanges) and outcome.resource_type == ConfigResourceType.BROKER_LOGGER
+
+
+def _alter_loggers(changes: ResourceChanges, *, validate_only: bool) -> ResourceResult:
+    """Levels of loggers are this process's own: no metadata tell them."""
+    try:
+        wanted: list[tuple[str, str | None]] = []
+        for one in changes.changes:
+            if one.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+                operation = ConfigOperation(one.operation).name
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"{operation} operation is not allowed for the BROKER_LOGGER resource",
+                )
+            level = None if one.operation == ConfigOperation.DELETE else one.value or ""
+            loggers.check_change(one.name, level)
+            wanted.append((one.name, level))
+    except KafkaError as error:
+        return ResourceResult(error_code=error.code, error_message=error.detail)
+    for name, level in wanted if not validate_only else ():
+        loggers.change(name, level)
+        log.info("The level of logger %s is %s now.", name, level or "what it was")
+    return ResourceResult(error_code=ErrorCode.NONE, error_message=None)
 
 
 async def _submit(

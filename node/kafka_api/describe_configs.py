@@ -20,6 +20,7 @@ from node.kafka_api.config_entries import (
     broker_entries,
     cluster_entries,
     group_entries,
+    logger_entries,
     topic_entries,
 )
 from node.kafka_api.request_context import EncodedBody, RequestContext
@@ -138,7 +139,7 @@ def _entries_of(broker: "Broker", resource: DescribeConfigsResource) -> Sequence
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {config.node_id} but received {name}",
                 )
-            return ()  # No logger can be set by requests, so none is shown.
+            return logger_entries()
         case ConfigResourceType.GROUP:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")

@@ -17,6 +17,14 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
 from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
 from logstore.schema_decode import TooManyElements
+from node.clock import monotonic_s
+from node.counters.refused_requests import RefusedRequests
+from node.counters.request_counters import (
+    SAMPLE_EVERY,
+    SAMPLE_MASK,
+    AllRequestCounters,
+    RequestCounters,
+)
 from node.kafka_api import api_versions
 from node.kafka_api.produce_heads import was_taken
 from node.kafka_api.repeated_produce import RepeatedProduces
@@ -59,6 +67,8 @@ SMALL_REQUEST_ELEMENTS = 4_096
 # What clients and followers ask of every node at once when it has come back.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
+FOLLOWERS_FETCH = "FetchFollower"  # as Kafka counts these apart
+
 log = logging.getLogger(__name__)
 
 
@@ -72,6 +82,9 @@ class Route(NamedTuple):
     header_version: int  # of the request
     repeated: RepeatedProduces | None  # of Produce: the requests that need not be decoded again
     prefix_bytes: int  # of the response: size, correlation id and, in flexible headers, the empty tag section
+    has_error_code: bool  # whether an answer as a whole may be an error
+    counters: RequestCounters
+    follower_counters: RequestCounters | None  # of Fetch: requests of followers, which count in both
 
 
 class Dispatcher:
@@ -83,6 +96,8 @@ class Dispatcher:
         # Requests of clients that came before the node serves them; None: it does.
         self._held: list[asyncio.Future[None]] | None = None
         self._lane = ThreadLane()
+        self.counters = AllRequestCounters()
+        self.refused = RefusedRequests()
         self.service = Service(serve=self.serve, serve_run=self.serve_run, fail=self.fail)
 
     def serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
@@ -95,37 +110,59 @@ class Dispatcher:
         if route is None:
             if api_key == ApiKey.API_VERSIONS and not is_advertised(SERVED, ApiKey.API_VERSIONS, version):
                 return _refuse_api_versions(correlation_id)
-            route = self._load_route(api_key, version)
-        repeated = route.repeated
+            try:
+                route = self._load_route(api_key, version)
+            except CloseConnection:
+                self.refused.add(connection.info.software_name, api_key, version)
+                raise
+        counters, repeated = route.counters, route.repeated
+        counters.requests = count = counters.requests + 1
         if repeated is not None and self._held is None:
+            began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()
             known = repeated.serve(frame, correlation_id, connection.info)
             if type(known) is bytearray:
+                if began_s:
+                    counters.latency.observe(monotonic_s() - began_s, SAMPLE_EVERY)
                 return [known]
             if known is not None:
-                return self._answer(route, correlation_id, known)
+                return self._answer(route, correlation_id, known, counters, began_s, SAMPLE_EVERY)
+        began_s = monotonic_s()
         if api_key >= FIRST_PEER_API:
             self._check_peer(connection, api_key)
         elif self._held is not None and api_key != ApiKey.API_VERSIONS:
+            counters.requests -= 1  # it comes here again
             return self._hold(connection, frame)
+        if route.follower_counters is not None and connection.info.peer_id != NO_PEER:
+            counters = route.follower_counters
+            counters.requests += 1
         try:
             client_id, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
             request, _ = route.decode(frame, position, SMALL_REQUEST_ELEMENTS)
         except TooManyElements as error:
             if api_key == PeerApi.PEER_HANDSHAKE:
                 raise _unreadable(api_key, version, error) from None
-            context = RequestContext(api_key, version, correlation_id, client_id, connection.info, True)
-            return Pending(self._serve_large(route, context, frame, position), _as_it_is)
+            context = RequestContext(
+                api_key, version, correlation_id, client_id, connection.info, True, counters
+            )
+            return Pending(self._serve_large(route, context, frame, position, counters), _as_it_is)
         except KafkaError as error:
             raise _unreadable(api_key, version, error) from None
         if api_key == PeerApi.PEER_HANDSHAKE:
-            return self._answer(route, correlation_id, self._shake_hands(connection, request))
-        context = RequestContext(api_key, version, correlation_id, client_id, connection.info)
+            response = self._shake_hands(connection, request)
+            return self._answer(route, correlation_id, response, counters, began_s)
+        context = RequestContext(
+            api_key, version, correlation_id, client_id, connection.info, False, counters
+        )
         result = route.handle(self._broker, context, request)
         if type(result) is ApiVersionsResponse and request.client_software_name and not result.error_code:
-            connection.info = replace(connection.info, software_name=request.client_software_name)
+            connection.info = replace(
+                connection.info,
+                software_name=request.client_software_name,
+                software_version=request.client_software_version,
+            )
         if repeated is not None and was_taken(request, result):
             repeated.heads.learn(frame, position, context, request, route.prefix_bytes)
-        return self._answer(route, correlation_id, result)
+        return self._answer(route, correlation_id, result, counters, began_s)
 
     def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:
         """Serve the first requests in `view` at once, if they are Produce requests of one shape."""
@@ -188,9 +225,15 @@ class Dispatcher:
         )
 
     async def _serve_large(
-        self, route: Route, context: RequestContext, frame: memoryview, position: int
+        self,
+        route: Route,
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+        counters: RequestCounters,
     ) -> Answer:
         """The same for a request with so many elements that to read them would hold up the loop."""
+        began_s = monotonic_s()
         try:
             request, _ = await self._lane.run(lambda: route.decode(frame, position))
         except KafkaError as error:
@@ -208,34 +251,62 @@ class Dispatcher:
                 return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
             else:
                 result = await cast(Awaitable[Any], result)
-        response = result
+        response: Any = result
         buffers = await self._lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
+        if route.has_error_code and response.error_code:
+            counters.count_error(response.error_code)
+        counters.latency.observe(monotonic_s() - began_s)
         return _finish(buffers, context.correlation_id)
 
-    def _answer(self, route: Route, correlation_id: int, result: Result) -> Answer | Pending:
+    def _answer(
+        self,
+        route: Route,
+        correlation_id: int,
+        result: Result,
+        counters: RequestCounters,
+        began_s: float,
+        weight: int = 1,
+    ) -> Answer | Pending:
+        """The answer with this result. If it is there at once it stands for `weight` of its kind, and
+        `began_s` is 0 where it is not timed; where it has to be waited for it is timed in any case.
+        """
         if type(result) is route.response_class:
-            return _finish(route.encode(result, bytearray(route.prefix_bytes)), correlation_id)
+            response: Any = result
+            if route.has_error_code and response.error_code:
+                counters.count_error(response.error_code)
+            buffers = route.encode(response, bytearray(route.prefix_bytes))
+            if began_s:
+                counters.latency.observe(monotonic_s() - began_s, weight)
+            return _finish(buffers, correlation_id)
         if result is None:
             return None
+        if type(result) is EncodedBody:
+            if began_s:
+                counters.latency.observe(monotonic_s() - began_s, weight)
+            return _finish([bytearray(route.prefix_bytes), *result.buffers], correlation_id)
+        began_s = began_s or monotonic_s()
         if type(result) is Delayed:
             build = result.answer
             return Pending(
                 result.future,
-                lambda outcome: self._answer(route, correlation_id, build(outcome)),
+                lambda outcome: self._answer(route, correlation_id, build(outcome), counters, began_s),
                 result.is_carried_out,
                 result.release,
                 result.keeps_nothing,
             )
         if type(result) is Aside:
             make = result.make
-            return Pending(
-                self._lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes))),
-                lambda buffers: _finish(buffers, correlation_id),
-            )
-        if type(result) is EncodedBody:
-            return _finish([bytearray(route.prefix_bytes), *result.buffers], correlation_id)
+
+            def finish(buffers: list[Buffer]) -> Answer:
+                counters.latency.observe(monotonic_s() - began_s)
+                return _finish(buffers, correlation_id)
+
+            work = self._lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes)))
+            return Pending(work, finish)
         assert isinstance(result, Awaitable), f"a handler returned {type(result).__name__}"
-        return Pending(result, lambda outcome: self._answer(route, correlation_id, outcome))
+        return Pending(
+            result, lambda outcome: self._answer(route, correlation_id, outcome, counters, began_s)
+        )
 
     def fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
         """The answer to a request whose handler raised: its error code, if the response has room for it."""
@@ -247,8 +318,9 @@ class Dispatcher:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             log.error("%s v%d of %s failed.", name, version, connection.info.connection_id, exc_info=error)
         route = self._routes.get((api_key, version))
-        fields = schema_of(route.response_class).plain_fields(version) if route else []
-        if route is None or not any(field.name == "error_code" for field in fields):
+        if route is not None:
+            route.counters.count_error(code)
+        if route is None or not route.has_error_code:
             raise CloseConnection(f"{name} failed ({code.name}) and its answer has no place for an error")
         response = route.response_class(error_code=int(code))
         return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
@@ -276,14 +348,19 @@ class Dispatcher:
             handle = module.handle
             if hasattr(module, "decoder_of"):  # it reads requests of one shape its own way
                 decode = module.decoder_of(version, decode)
+        counters = self.counters.of(key.api_name, version)
+        fields = schema_of(response_class).plain_fields(version)
         route = self._routes[api_key, version] = Route(
             decode=decode,
             encode=encode,
             handle=handle,
             response_class=response_class,
             header_version=codec.request_header_version(key, version),
-            repeated=RepeatedProduces(self._broker, version) if key is ApiKey.PRODUCE else None,
+            repeated=RepeatedProduces(self._broker, version, counters) if key is ApiKey.PRODUCE else None,
             prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
+            has_error_code=any(field.name == "error_code" for field in fields),
+            counters=counters,
+            follower_counters=(self.counters.of(FOLLOWERS_FETCH, version) if key is ApiKey.FETCH else None),
         )
         return route
 

@@ -19,6 +19,7 @@ from logstore.schema import Buffer
 from node.cluster_settings import RACK_AWARE_SELECTOR
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
+from node.net.connection_info import NO_PEER
 from node.replica.fetch_session import NO_SESSION, FetchItem, FetchSession, TopicKey
 from node.replica.partition import Partition
 from node.replica.read_replica import NO_PREFERENCE, preferred_read_replica
@@ -67,6 +68,18 @@ class Located:
     size_bytes: int
 
 
+# Not among Kafka's failed requests, which are to say that something is wrong with the broker.
+USUAL_REFUSALS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
 # What keeps a partition from being read at all: Kafka then sends an empty list, else null.
 NOT_READ = frozenset(
     {
@@ -105,6 +118,7 @@ class FetchAnswer:
         "_cold_reads",
         "_context",
         "_endpoints",
+        "_is_follower",
         "_is_incremental",
         "_isolation",
         "_leader_only",
@@ -132,6 +146,7 @@ class FetchAnswer:
         self._session = session
         self._session_id = session_id if session is None else session.session_id
         self._is_incremental = is_incremental
+        self._is_follower = session_id != NO_SESSION or context.connection.peer_id != NO_PEER
         self._max_bytes, self._min_bytes = bounds(broker, request)
         self._max_wait_ms = request.max_wait_ms
         committed = request.isolation_level == _READ_COMMITTED
@@ -187,6 +202,7 @@ class FetchAnswer:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             partition = self._broker.replica_manager.partition((name, wanted.partition))
+            partition.counters.total_fetch_requests += 1
             if isinstance(topic, bytes) and partition.topic_id != topic:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
             if self._leader_only:
@@ -264,6 +280,7 @@ class FetchAnswer:
 
     def _failed(self, topic: TopicKey | None, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
         data = failure(wanted.partition, code)
+        self._count_failure(topic, code)
         if code not in WRONG_LEADER or not isinstance(topic, str):
             return data
         hint = leader_hint(self._broker, self._context.connection, topic, wanted.partition)
@@ -280,6 +297,14 @@ class FetchAnswer:
             records=b"",
             current_leader=LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch),
         )
+
+    def _count_failure(self, topic: TopicKey | None, code: ErrorCode) -> None:
+        if self._context.counters is not None:
+            self._context.counters.count_error(code)
+        if isinstance(topic, str) and code not in USUAL_REFUSALS:
+            counters = self._broker.replica_manager.counters_of(topic)
+            if counters is not None:
+                counters.failed_fetch_requests += 1
 
     # ---- second step: wait -----------------------------------------------------------------------
 
@@ -366,6 +391,8 @@ class FetchAnswer:
                 data, size_bytes = failure(data.partition_index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), 0
             elif size_bytes:
                 data.records = content  # type: ignore[misc, assignment]  # ours until it is sent
+                if one.partition is not None and not self._is_follower:
+                    one.partition.counters.bytes_out += size_bytes
             if session is not None:
                 cached = session.partitions.get(one.item.key)
                 if cached is not None:

@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 NO_OFFSET = -1
 ATTRIBUTES_LOW_BYTE = 22
 _ZERO_RESPONSE = PartitionProduceResponse()
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+# Not among Kafka's failed requests, which are to say that something is wrong with the broker.
+USUAL_REFUSALS = TOO_LARGE | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
 
 
 def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> Any:
@@ -133,7 +141,7 @@ class Append:
                 guard=guard,
             )
         except KafkaError as error:
-            return self.failed(topic, index, error)
+            return self.failed(topic, index, error, 0 if records is None else len(records))
         return self.done(partition, index, result)
 
     def partition_to_write(self, topic: str | None, index: int) -> Partition:
@@ -176,6 +184,17 @@ class Append:
             return Delayed(future, lambda codes: _with_codes(response, self._located, codes), True)
         return response
 
+    def _count_failure(self, topic: str | None, code: ErrorCode, size_bytes: int) -> None:
+        if self._context.counters is not None:
+            self._context.counters.count_error(code)
+        counters = self._broker.replica_manager.counters_of(topic) if topic is not None else None
+        if counters is None:
+            return
+        if code not in USUAL_REFUSALS:
+            counters.failed_produce_requests += 1
+        elif code in TOO_LARGE:
+            counters.bytes_rejected += size_bytes
+
     def _check_transaction(self) -> None:
         if self._transactional_id is None:
             raise KafkaError(
@@ -183,10 +202,13 @@ class Append:
                 "The batch is transactional and the request has no transactional id.",
             )
 
-    def failed(self, topic: str | None, index: int, error: KafkaError) -> PartitionProduceResponse:
-        """The part of the answer for a partition whose batch is refused."""
+    def failed(
+        self, topic: str | None, index: int, error: KafkaError, size_bytes: int = 0
+    ) -> PartitionProduceResponse:
+        """The part of the answer for a partition whose batch, of that size, is refused."""
         if self._first_error is None:
             self._first_error = error
+        self._count_failure(topic, error.code, size_bytes)
         current_leader = _ZERO_RESPONSE.current_leader
         if error.code in WRONG_LEADER and topic is not None:
             hint = leader_hint(self._broker, self._context.connection, topic, index)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import TRANSACTIONAL_BIT
+from node.clock import monotonic_s
+from node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
 from node.kafka_api.produce import ATTRIBUTES_LOW_BYTE, Append
 from node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
@@ -34,10 +36,11 @@ _producer = struct.Struct(">qh").unpack_from  # id, epoch
 class RepeatedProduces:
     """Serves the requests of one version whose heads were seen before."""
 
-    __slots__ = ("_broker", "_version", "heads")
+    __slots__ = ("_broker", "_counters", "_version", "heads")
 
-    def __init__(self, broker: "Broker", version: int) -> None:
+    def __init__(self, broker: "Broker", version: int, counters: RequestCounters) -> None:
         self._broker = broker
+        self._counters = counters
         self._version = version
         self.heads = ProduceHeads(broker, version)
 
@@ -63,7 +66,7 @@ class RepeatedProduces:
         except KafkaError as error:
             append = self._general_append(known, correlation_id, connection)
             topic, index = known.topic_partition
-            return _in_words(append, known, append.failed(topic, index, error))
+            return _in_words(append, known, append.failed(topic, index, error, len(batch)))
         base_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
         if acks == -1 and partition.log.high_watermark <= last_offset:
             append = self._general_append(known, correlation_id, connection)
@@ -82,6 +85,9 @@ class RepeatedProduces:
         if found is None or broker.is_cut_off:
             return None
         known, batches, correlation_ids, stops = found
+        counters = self._counters
+        counters.runs = count = counters.runs + 1
+        began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()
         acks = known.request.acks
         try:
             partition = broker.replica_manager.partition(known.topic_partition)
@@ -91,21 +97,28 @@ class RepeatedProduces:
         if not places:
             return None
         taken, next_offset = len(places), places[-1][1]
+        counters.requests += taken
         answers = known.answers(correlation_ids, places, partition.log.log_start_offset)
         if acks != -1 or partition.log.high_watermark >= next_offset:
+            if began_s:
+                counters.latency.observe(monotonic_s() - began_s, taken * SAMPLE_EVERY)
             return Run(stops[taken - 1], taken, [answers])
         place = Place(next_offset, partition.leader_epoch)
         future = broker.replica_manager.delay_produce({partition: place}, known.request.timeout_ms)
         del correlation_ids[taken:]
+        began_s = began_s or monotonic_s()
 
         def answer(codes: Mapping[Partition, ErrorCode]) -> Answer:
             code = codes[partition]
+            counters.latency.observe(monotonic_s() - began_s, taken)
             return [answers if code is ErrorCode.NONE else known.refusals(correlation_ids, code)]
 
         return Run(stops[taken - 1], taken, Pending(future, answer, is_carried_out=True))
 
     def _general_append(self, known: KnownHead, correlation_id: int, connection: ConnectionInfo) -> Append:
-        context = RequestContext(0, self._version, correlation_id, known.client_id, connection)
+        context = RequestContext(
+            0, self._version, correlation_id, known.client_id, connection, counters=self._counters
+        )
         return Append(self._broker, context, known.request)
 
 

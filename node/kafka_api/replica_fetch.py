@@ -192,6 +192,7 @@ class ReplicaFetch:
         try:
             partition = self._partition(fed)
             log = partition.log
+            partition.counters.total_fetch_requests += 1
             diverging = self._diverging(partition, fed)
             found = None
             if diverging is None:
@@ -278,6 +279,7 @@ class ReplicaFetch:
                 has_more=not fed.is_watching,
             )
             if one.size_bytes:
+                one.partition.counters.replication_bytes_out += one.size_bytes
                 manager.quotas.leader_sent(one.partition, one.size_bytes, now_ms=manager.context.now_ms())
         if session.session_id == NO_SESSION:
             session.close()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from logstore.schema import Buffer
+from node.counters.request_counters import RequestCounters
 from node.net.connection_info import ConnectionInfo
 
 __all__ = ["Aside", "ConnectionInfo", "Delayed", "EncodedBody", "RequestContext"]
@@ -20,6 +21,7 @@ class RequestContext:
     client_id: str | None
     connection: ConnectionInfo
     is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
+    counters: RequestCounters | None = None  # of its API: errors of parts of its answer are counted there
 
 
 class Delayed(NamedTuple):

@@ -21,3 +21,4 @@ class ConnectionInfo:
     principal: str = "User:ANONYMOUS"
     peer_id: int = NO_PEER  # the node of this cluster that proved to be at the other end
     software_name: str = ""  # as the client calls itself (KIP-511); empty if it did not say
+    software_version: str = ""

@@ -67,6 +67,7 @@ class Listener:
         self.start_task = start_task
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
+        self.accepted = 0  # connections since the node started, those that were refused too
         self.unsent_bytes = 0  # of answers to peers that do not read fast enough
         self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first
         self.host = ""
@@ -153,6 +154,7 @@ class Listener:
     def admit(self, connection: Connection) -> str:
         """Count a new connection; a text that says why it is one too many, or ""."""
         self.connections[connection] = None
+        self.accepted += 1
         refusal = self.quota.enter(self.name, connection.info.client_host)
         if not refusal and connection.file_number >= self.file_limit:
             return "too many files are open (ulimit -n); the rest is for the logs"

@@ -40,6 +40,7 @@ class IsrUpdates:
         self._broker_epoch = broker_epoch
         self._alter_partition = alter_partition
         self._proposals: dict[Partition, IsrProposal] = {}
+        self.expands = self.shrinks = self.failures = 0  # since the node started
         self._has_news = asyncio.Event()
 
     def propose(self, partition: Partition, proposal: IsrProposal) -> None:
@@ -60,10 +61,12 @@ class IsrUpdates:
         if not asked:
             self._has_news.clear()
             return True
+        sizes = {one: len(one.assignment.in_sync_replicas) for one in asked}
         try:
             reply = await self._alter_partition(self._command(asked))
         except KafkaError as error:
             log.warning("The ISRs of %d partitions could not be changed yet: %s", len(asked), error)
+            self.failures += len(asked)
             self._keep(asked)
             return False
         codes = {
@@ -75,12 +78,21 @@ class IsrUpdates:
         for partition, proposal in asked.items():
             name = partition.topic_id, partition.topic_partition.partition
             code = codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._count(len(proposal.isr) - sizes[partition], code)
             if partition.isr is not None and partition.isr.settle(proposal, code):
                 again[partition] = proposal
             else:
                 partition.isr_settled()
         self._keep(again)
         return not again
+
+    def _count(self, more: int, code: ErrorCode) -> None:
+        if code is not ErrorCode.NONE:
+            self.failures += 1
+        elif more > 0:
+            self.expands += 1
+        elif more < 0:
+            self.shrinks += 1
 
     def _take(self) -> dict[Partition, IsrProposal]:
         asked: dict[Partition, IsrProposal] = {}

@@ -25,6 +25,7 @@ from logstore.schema import Buffer
 from logstore.segment import TimestampAndOffset
 from logstore.topic_partition import TopicPartition
 from logstore.verification import Guard
+from node.counters.topic_counters import TopicCounters
 from node.replica import delayed_delete, delayed_fetch, delayed_produce
 from node.replica.delayed_delete import DelayedDelete
 from node.replica.delayed_fetch import DelayedFetch
@@ -67,6 +68,7 @@ class Partition:
         "_context",
         "_interrupted",
         "assignment",
+        "counters",
         "delayed_deletes",
         "delayed_fetches",
         "delayed_produces",
@@ -87,8 +89,12 @@ class Partition:
         topic_id: bytes,
         assignment: Assignment,
         context: ReplicaContext | None = None,
+        counters: TopicCounters | None = None,
     ) -> None:
-        """`context` is that of the node; without one `broker_id` has no other nodes."""
+        """`context` is that of the node; without one `broker_id` has no other nodes. `counters` are those of
+        its topic.
+        """
+        self.counters = TopicCounters() if counters is None else counters
         self._context = lone_context(broker_id) if context is None else context
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = topic_id
@@ -302,6 +308,10 @@ class Partition:
             origin=origin,
             guard=guard,
         )
+        counters = self.counters
+        counters.total_produce_requests += 1
+        counters.bytes_in += len(records)
+        counters.messages_in += result[1] - result[0] + 1
         if self.watchers:
             self._tell_watchers()
         if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
@@ -363,6 +373,10 @@ class Partition:
             return []
         places = self.log.append_run(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         if places:
+            counters, taken = self.counters, len(places)
+            counters.total_produce_requests += taken
+            counters.bytes_in += sum(map(len, batches[:taken]))
+            counters.messages_in += places[-1][1] - places[0][0]
             if self.watchers:
                 self._tell_watchers()
             if len(isr.maximal) == 1:
@@ -473,6 +487,7 @@ class Partition:
             if first is not None:
                 log.truncate_fully_and_start_at(first.base_offset, now_ms=now_ms)
             log.append_as_follower(records, now_ms=now_ms)
+            self.counters.replication_bytes_in += len(records)
         safe = min(high_watermark, log.log_end_offset)
         if safe > log.high_watermark:  # a new leader may know less of it than the one before
             log.update_high_watermark(safe)

@@ -19,6 +19,7 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
 from metadata_raft.records import ConfigResourceType
+from node.counters.topic_counters import TopicCounters, without_topics
 from node.replica.delayed_delete import DelayedDelete, Deletion
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_produce import DelayedProduce, Place
@@ -98,6 +99,8 @@ class ReplicaManager:
         self._log_config = log_config
         self._on_placed = on_placed
         self._partitions: dict[tuple[str, int], Partition] = {}
+        # Of topics that have, or had, a partition here, and of those that were deleted: DELETED_TOPICS.
+        self.counters: dict[str, TopicCounters] = {}
         self._unhosted: dict[TopicPartition, Unhosted] = {}
         self._has_unhosted = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
@@ -138,6 +141,15 @@ class ReplicaManager:
             return self._partitions.get(topic_partition)
         return partition
 
+    def counters_of(self, topic: str) -> TopicCounters | None:
+        """What is counted of a topic, None if none of its partitions is here."""
+        return self.counters.get(topic)
+
+    @property
+    def offline_count(self) -> int:
+        """Partitions that should be here and whose disk has failed."""
+        return len(self._offline)
+
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
 
@@ -153,6 +165,13 @@ class ReplicaManager:
         up the others: its partition is offline. Of many new logs the first are made at once, the others by
         `host_the_rest` or when somebody asks for them.
         """
+        gone = {
+            before.name
+            for before, after in changes.topics
+            if before is not None and (after is None or after.topic_id != before.topic_id)
+        }
+        if not gone.isdisjoint(self.counters):
+            self.counters = without_topics(self.counters, gone)
         for before, after in changes.topics:
             if before is not None and (after is None or after.topic_id != before.topic_id):
                 for topic_partition in before.topic_partitions():
@@ -233,7 +252,11 @@ class ReplicaManager:
                 is_new=is_new,
             )
             partition = Partition(
-                log=partition_log, topic_id=topic_id, assignment=assignment, context=self.context
+                log=partition_log,
+                topic_id=topic_id,
+                assignment=assignment,
+                context=self.context,
+                counters=self.counters.setdefault(topic_partition.topic, TopicCounters()),
             )
         except KafkaError as error:
             if topic_partition not in self._offline:
@@ -409,6 +432,13 @@ class ReplicaManager:
             self._delayed.pop(delayed, None)
 
         future.add_done_callback(forget)
+
+    def waiting_counts(self) -> dict[str, int]:
+        """How many requests wait, by kind."""
+        fetches = sum(type(one) is DelayedFetch for one in self._delayed)
+        produces = sum(type(one) is DelayedProduce for one in self._delayed)
+        rest = len(self._delayed) - fetches - produces
+        return {"Fetch": fetches, "Produce": produces, "DeleteRecords": rest}
 
     def answer_waiting(self) -> None:
         """Answer all waiting fetches and produces with what there is: the node stops."""

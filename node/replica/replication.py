@@ -50,6 +50,11 @@ class Replication:
             self.role_changed(partition)
 
     @property
+    def isr_updates(self) -> IsrUpdates:
+        """How ISRs change, and how often they did."""
+        return self._updates
+
+    @property
     def fetchers(self) -> tuple[FollowerFetcher, ...]:
         return tuple(self._fetchers.values())
 

@@ -180,10 +180,14 @@ class BrokerLifecycle:
         await self._unfenced.wait()
 
     async def shut_down(self, gives_up: Callable[[], bool] = lambda: False) -> None:
-        """Have others lead what this broker leads; returns when they do, or it takes too long."""
-        if self.state not in (BrokerState.WAITING, BrokerState.RUNNING):
+        """Have others lead what this broker leads; returns when they do, or it takes too long.
+
+        Who asks again waits for the same.
+        """
+        if self.state in (BrokerState.WAITING, BrokerState.RUNNING):
+            self._move(BrokerState.SHUTTING_DOWN)
+        elif self.state is not BrokerState.SHUTTING_DOWN:
             return
-        self._move(BrokerState.SHUTTING_DOWN)
         loop = asyncio.get_running_loop()
         began = self._heard_at = loop.time()
         while not (self._may_stop.is_set() or gives_up()):

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.latency import LatencyHistogram
 from logstore.topic_partition import ZERO_UUID
 from metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, Reply, RequestId
 from metadata_raft.controller import Controller
@@ -62,6 +63,7 @@ class ControllerRuntime:
         self._committed = image
         self._clock = clock
         self._pending: deque[_Pending] = deque()
+        self.commit_times = LatencyHistogram()  # from a decision until it is on a majority of disks
 
     def reconfigure(self, config: ControllerConfig) -> None:
         """Decide by other settings from now on."""
@@ -205,6 +207,7 @@ class ControllerRuntime:
         if self._pending and self._pending[0].batch.base_offset == batch.base_offset:
             pending = self._pending.popleft()
             assert pending.batch.epoch == batch.epoch, "another leader's batch stands where ours was to be"
+            self.commit_times.observe(max(0, self._clock.now_ms() - batch.timestamp_ms) / 1000)
             return pending.committed
         assert not self._pending, "a batch that this leader did not append was committed before its own"
         self._controller.reset(image)

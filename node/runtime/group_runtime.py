@@ -144,6 +144,11 @@ class GroupRuntime:
             if shard.is_loaded and not shard.is_closed:
                 shard.handle(command)
 
+    @property
+    def shards(self) -> list[GroupShard]:
+        """Those of the partitions of `__consumer_offsets` that this node leads."""
+        return list(self._shards.values())
+
     # ---- where a group is ----------------------------------------------------------------------------
 
     def partition_for(self, group_id: str) -> int:

@@ -21,6 +21,7 @@ from logstore.checkpoint import (
 from logstore.cleaner import CleaningAborted, CleaningJob, clean_group, groups_to_clean, index_dirty
 from logstore.cleaner_manager import CleanerManager
 from logstore.errors import ErrorCode, KafkaError
+from logstore.latency import LatencyHistogram
 from logstore.log_manager import LogManager
 from logstore.log_mover import is_durable, next_step
 from logstore.offset_map import OffsetMap
@@ -28,7 +29,7 @@ from logstore.partition_log import FlushTarget, PartitionLog
 from logstore.retention import SegmentSpan, is_flush_due, retention_plan
 from logstore.segment import Segment
 from logstore.topic_partition import TopicPartition
-from node.clock import Clock
+from node.clock import Clock, monotonic_s
 from node.config import BrokerConfig
 
 UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
@@ -103,6 +104,7 @@ class LogMaintenance:
         self._on_moved = on_moved
         self._on_notes = on_notes
         self.cleaners: set[int] = set()  # by number, those that run
+        self.flush_times = LatencyHistogram()
         self._wanted: dict[PartitionLog, None] = {}  # to be flushed, in this order
         self._has_wanted = asyncio.Event()
         self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
@@ -258,12 +260,13 @@ class LogMaintenance:
         if rolled_only:
             target = _without_active(target, log)
         try:
-            await asyncio.to_thread(target.run)
+            took_s = await asyncio.to_thread(_timed, target.run)
         except OSError as error:
             # The directory may have been renamed under the thread, because its topic was deleted.
             if self._is_current(log) and log.directory == target.directory:
                 log.flush_failed(error)
             return
+        self.flush_times.observe(took_s)
         log.flushed(target, self._clock.now_ms())
 
     async def checkpoint(self, *names: str) -> None:
@@ -414,6 +417,13 @@ class LogMaintenance:
             if wait_s <= 0:
                 return
             await asyncio.sleep(min(wait_s, MAX_PACE_S))
+
+
+def _timed(work: Callable[[], None]) -> float:
+    """How long it took, in seconds."""
+    began_s = monotonic_s()
+    work()
+    return monotonic_s() - began_s
 
 
 def _flush_interval_ms(config: BrokerConfig) -> int:

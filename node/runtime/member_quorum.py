@@ -51,6 +51,11 @@ class MemberQuorum:
         self._fetching: asyncio.Task[None] | None = None
         self._led_at = math.inf  # when the voter of this node last knew a leader
 
+    @property
+    def voter(self) -> RaftQuorum:
+        """What votes while this node has a vote."""
+        return self._raft
+
     # ---- what the node asks ------------------------------------------------------------------------------
 
     @property

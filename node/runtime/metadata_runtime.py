@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from typing import Final, overload
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.latency import LatencyHistogram
 from metadata_raft.commands import (
     AddRaftVoter,
     AddRaftVoterReply,
@@ -155,6 +156,11 @@ class MetadataRuntime:
             return status
         members = {one.node_id for one in (*status.voters, *status.observers)}
         return status._replace(observers=(*status.observers, *self._controller.observers(members)))
+
+    @property
+    def commit_times(self) -> LatencyHistogram:
+        """How long what this node decided as the controller took to be committed."""
+        return self._controller.commit_times
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` with each new image; it must not raise."""

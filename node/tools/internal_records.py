@@ -68,10 +68,10 @@ def transaction(record: Record) -> tuple[str | None, str | None]:
     if record.value is not None and t is None:
         return plain(record)
     key = json.dumps({"transactional_id": transactional_id})
-    return key, None if t is None else json.dumps(_transaction_in_words(t))
+    return key, None if t is None else json.dumps(transaction_in_words(t))
 
 
-def _transaction_in_words(t: Transaction) -> dict[str, object]:
+def transaction_in_words(t: Transaction) -> dict[str, object]:
     """What version 1 of the value has in tags is left out where it is not given, as there."""
     words: dict[str, object] = {
         "state": t.state.value,

@@ -206,12 +206,16 @@ class BatchSender:
             )
             self._judge(batch, connection.request(self._request(batch), most=FIRST_TRANSACTIONS))
 
+        def between(_error: KafkaError) -> None:
+            self._cluster.forget_topic(batch.partition.topic)
+            self._cluster.connections.pass_over()
+
         budget_ms = batch.deadline_ms - monotonic_ms()
         if budget_ms <= 0:
             raise error
         self._cluster.retry(
             attempt,
-            between=lambda _error: self._cluster.forget_topic(batch.partition.topic),
+            between=between,
             budget_ms=budget_ms,
         )
 

@@ -35,6 +35,8 @@ class Connections:
         self._pid = os.getpid()
         self._addresses: dict[int, tuple[str, int]] = {}
         self._open: dict[tuple[str, int, Purpose], Connection] = {}
+        self._asked: tuple[str, int] | None = None  # who was asked last of those that anybody may be
+        self._passed_over: dict[tuple[str, int], int] = {}  # how often
 
     def learn(self, nodes: Iterable[tuple[int, str, int]]) -> None:
         """The cluster's nodes as (id, host, port) now; connections to others are closed."""
@@ -62,20 +64,32 @@ class Connections:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not in the cluster now")
         return self._to(address, purpose)
 
+    def pass_over(self) -> None:
+        """Ask another node next: what the last one told was stale, and it may be cut off from the others."""
+        if self._asked is not None:
+            self._passed_over[self._asked] = self._passed_over.get(self._asked, 0) + 1
+
     def to_any(self) -> Connection:
-        """A connection for questions to whichever node answers first: open ones, bootstrap, all others.
+        """A connection for questions to whichever node answers first: open ones, bootstrap, all others. Those
+        that were passed over more often come later.
 
         NETWORK_EXCEPTION if none does, OptionError if no bootstrap address has a name that is known.
         """
         self._mind_the_process()
-        for (_, _, purpose), connection in list(self._open.items()):
-            if purpose is Purpose.CONTROL and connection.is_open():
+        addresses = dict.fromkeys((*self.settings.bootstrap_servers, *self._addresses.values()))
+        least = min(map(self._times_passed_over, addresses))
+        for (host, port, purpose), connection in list(self._open.items()):
+            is_meant = purpose is Purpose.CONTROL and self._times_passed_over((host, port)) <= least
+            if is_meant and connection.is_open():
+                self._asked = host, port
                 return connection
         problems = []
-        for address in dict.fromkeys((*self.settings.bootstrap_servers, *self._addresses.values())):
+        for address in sorted(addresses, key=self._times_passed_over):
+            self._asked = address
             try:
                 return self._to(address, Purpose.CONTROL)
             except KafkaError as error:
+                self.pass_over()
                 problems.append(error)
         if not self._addresses and not any(map(_is_name_known, self.settings.bootstrap_servers)):
             raise OptionError(PREFIX + "bootstrap.servers", "no host of these names is known")
@@ -87,6 +101,9 @@ class Connections:
         opened, self._open = self._open, {}
         for connection in opened.values():
             connection.close()
+
+    def _times_passed_over(self, address: tuple[str, int]) -> int:
+        return self._passed_over.get(address, 0)
 
     def _to(self, address: tuple[str, int], purpose: Purpose) -> Connection:
         self._mind_the_process()

@@ -40,9 +40,16 @@ class CommittedOffset:
 
 
 def commit_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    *,
+    budget_ms: int | None = None,
 ) -> None:
-    """Commit offsets of a group without members; UNKNOWN_MEMBER_ID if it has some, TopicGone."""
+    """Commit offsets of a group without members; UNKNOWN_MEMBER_ID if it has some, TopicGone.
+
+    `budget_ms` is the time for all attempts, without it `default.api.timeout.ms`.
+    """
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for partition, one in offsets.items():
         topics.setdefault(partition.topic, []).append(
@@ -69,7 +76,7 @@ def commit_offsets(
                 check(one.error_code, f"committing {topic.name}-{one.partition_index} of group {group_id}")
 
     if offsets:
-        cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt)
+        cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt, budget_ms=budget_ms)
 
 
 def committed_offsets(

@@ -23,19 +23,23 @@ NO_OFFSET: Final = -1
 _CLIENT: Final = -1  # the replica id of one who is no replica
 
 
-def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool | None = None
+) -> dict[TopicPartition, int]:
     """For each partition the first offset at or after a timestamp (ms), or LATEST or EARLIEST.
 
-    LATEST is the last stable offset with `isolation.level=read_committed`, else the high watermark. A
-    partition without a record so late is absent. Partitions that change leaders are asked again, the others
-    are not. TopicGone if one does not exist.
+    LATEST is the last stable offset with `read_committed` (if it is None, with `isolation.level` of that
+    name), else the high watermark. A partition without a record so late is absent. Partitions that change
+    leaders are asked again, the others are not. TopicGone if one does not exist.
     """
+    if read_committed is None:
+        read_committed = cluster.settings.read_committed
     found: dict[TopicPartition, int] = {}
     left = dict(wanted)
 
     def attempt() -> None:
         problem: KafkaError | None = None
-        for partition, outcome in _ask_leaders(cluster, left).items():
+        for partition, outcome in _ask_leaders(cluster, left, read_committed).items():
             if isinstance(outcome, KafkaError):
                 cluster.forget_topic(partition.topic)
                 if problem is None or not is_retriable(outcome):
@@ -52,7 +56,7 @@ def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict
 
 
 def _ask_leaders(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int]
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, int | KafkaError]:
     """The offset, or the error, of each partition."""
     by_node: dict[int, dict[TopicPartition, Leader]] = {}
@@ -64,7 +68,9 @@ def _ask_leaders(
     for node_id, leaders in by_node.items():
         try:
             connection = cluster.connections.to(node_id, Purpose.CONTROL)
-            sent.append((connection, connection.send(_request(cluster, leaders, wanted)), leaders))
+            sent.append(
+                (connection, connection.send(_request(cluster, leaders, wanted, read_committed)), leaders)
+            )
         except KafkaError as error:
             outcomes |= dict.fromkeys(leaders, error)
     for connection, ticket, partitions in sent:
@@ -76,7 +82,10 @@ def _ask_leaders(
 
 
 def _request(
-    cluster: Cluster, leaders: Mapping[TopicPartition, Leader], wanted: Mapping[TopicPartition, int]
+    cluster: Cluster,
+    leaders: Mapping[TopicPartition, Leader],
+    wanted: Mapping[TopicPartition, int],
+    read_committed: bool,
 ) -> ListOffsetsRequest:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for partition, leader in leaders.items():
@@ -89,7 +98,7 @@ def _request(
         )
     return ListOffsetsRequest(
         replica_id=_CLIENT,
-        isolation_level=int(cluster.settings.read_committed),
+        isolation_level=int(read_committed),
         topics=[ListOffsetsTopic(name=name, partitions=those) for name, those in topics.items()],
         timeout_ms=cluster.settings.request_timeout_ms,
     )

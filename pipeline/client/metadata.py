@@ -97,6 +97,7 @@ class Cluster:
         self.retries = retries or Retries(settings)
         self._topics: dict[str, tuple[Topic, int]] = {}  # with the time of the answer
         self._coordinators: dict[tuple[Kind, str], int] = {}
+        self.row_bytes: dict[str, float] = {}  # of topics, as last fetched: how much to ask for
 
     def close(self) -> None:
         """All connections; it can be used again."""
@@ -169,9 +170,14 @@ class Cluster:
 
         return self.retry(find)
 
+    def refresh_nodes(self) -> None:
+        """Ask which nodes there are now; one attempt, to be retried."""
+        self._ask_topics([])
+
     def forget_topic(self, name: str) -> None:
         """What is known of it is stale."""
         self._topics.pop(name, None)
+        self.row_bytes.pop(name, None)
 
     def _ask_topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
         """Those that there are; None asks for all."""
@@ -230,7 +236,7 @@ class Cluster:
         if node_id == NO_NODE:
             raise to_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, subject)
         if not self.connections.knows(node_id):
-            self._ask_topics([])  # nodes alone
+            self.refresh_nodes()
         return node_id
 
     # ---- attempts ---------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ comes twice and none is left out.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import HEADER_SIZE
@@ -20,6 +19,7 @@ from pipeline.client.connection import Connection, Ticket
 from pipeline.client.connections import Purpose
 from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
 from pipeline.client.metadata import Cluster
+from pipeline.client.offset_range import OffsetRange
 from pipeline.client.retries import is_retriable
 from pipeline.columns.fetched_batches import KEY_AND_VALUE, Fetched, open_fetched
 
@@ -28,6 +28,8 @@ BY_NAME: Final = 12  # topic ids since 13
 # bytes that the next micro-batch fetches again.
 GUESSED_ROW_BYTES: Final = 1024
 LEAST_FETCH_BYTES: Final = 64 * 1024
+# What a process knows of a topic may be older than the split, and so may be what a node knows.
+ASKS_BEFORE_REPLACED: Final = 4
 MORE_THAN_LEFT: Final = 1.3  # rows of a range are not all of one length
 _BATCH_START: Final = struct.Struct(">qi")  # base offset, length of what follows
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
@@ -59,16 +61,6 @@ class TopicReplaced(Exception):
         return f"topic {self.topic} was deleted and made anew"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRange:
-    """Offsets `start` to before `end` of a partition; `topic_id` of zeros: whichever topic it is."""
-
-    partition: TopicPartition
-    topic_id: bytes = ZERO_UUID
-    start: int
-    end: int
-
-
 class _Asked(NamedTuple):
     connection: Connection
     ticket: Ticket
@@ -86,6 +78,7 @@ class PartitionFetcher:
         self._with_headers = with_headers
         self._wanted = wanted
         self._asked: _Asked | None = None
+        self._replaced_asks = 0
 
     def batches(self, split: OffsetRange) -> Iterator[Fetched]:
         """What is visible of a range, fetch by fetch.
@@ -94,7 +87,10 @@ class PartitionFetcher:
         attempt mended in `default.api.timeout.ms` without a single row.
         """
         position = split.start
-        fetch_bytes = self._fetch_bytes(split, position, GUESSED_ROW_BYTES)
+        self._replaced_asks = 0
+        known = self._cluster.row_bytes
+        topic = split.partition.topic
+        fetch_bytes = self._fetch_bytes(split, position, known.get(topic, GUESSED_ROW_BYTES))
         try:
             while position < split.end:
                 answer = self._fetch(split, position, fetch_bytes)
@@ -102,7 +98,7 @@ class PartitionFetcher:
                 assert isinstance(records, bytes | bytearray | memoryview), "what is decoded is one buffer"
                 following = _offset_after(records)
                 if following > position:
-                    row_bytes = len(records) / (following - position)
+                    row_bytes = known[topic] = len(records) / (following - position)
                     fetch_bytes = self._fetch_bytes(split, following, row_bytes)
                     if following < split.end:
                         self._prefetch(split, following, fetch_bytes)
@@ -148,6 +144,7 @@ class PartitionFetcher:
             self._leave_off()
             if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
                 self._cluster.forget_topic(split.partition.topic)
+                self._cluster.connections.pass_over()
 
         return self._cluster.retry(attempt, again=is_retriable, between=between)
 
@@ -155,7 +152,7 @@ class PartitionFetcher:
         leader = self._cluster.leader(split.partition)
         topic_id = self._cluster.topic(split.partition.topic).topic_id
         if ZERO_UUID not in (split.topic_id, topic_id) and split.topic_id != topic_id:
-            raise TopicReplaced(split.partition.topic)
+            self._is_another(split.partition)
         connection = self._cluster.connections.to(leader.node_id, Purpose.FETCH)
         request = FetchRequest(
             max_wait_ms=self._settings.fetch_max_wait_ms,
@@ -179,6 +176,14 @@ class PartitionFetcher:
         )
         most = BY_NAME if topic_id == ZERO_UUID else None
         return _Asked(connection, connection.send(request, most=most), position)
+
+    def _is_another(self, partition: TopicPartition) -> NoReturn:
+        """What was known may be of the topic before, and a node may not have heard of the new one yet."""
+        self._replaced_asks += 1
+        self._cluster.forget_topic(partition.topic)
+        if self._replaced_asks < ASKS_BEFORE_REPLACED:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {partition} is another one")
+        raise TopicReplaced(partition.topic)
 
     def _prefetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> None:
         try:

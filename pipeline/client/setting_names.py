@@ -5,11 +5,10 @@ read stands in `client_settings`. A name that is of no use here changes nothing 
 one would be missed it is refused with the reason: better no query than one that does otherwise than it says.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pipeline.words import OptionError
+from pipeline.words import OptionError, with_nearest
 
 PREFIX: Final = "kafka."  # of a client's settings among Spark's options
 
@@ -110,14 +109,10 @@ def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...
         if (problem := why_refused(name)) is not None:
             raise OptionError(PREFIX + name, problem)
         if name not in WITHOUT_EFFECT:
-            raise OptionError(PREFIX + name, _unknown(name, [*known, *WITHOUT_EFFECT, *REFUSED]))
+            problem = "is no setting of a Kafka client"
+            raise OptionError(PREFIX + name, with_nearest(problem, name, [*known, *WITHOUT_EFFECT, *REFUSED]))
         idle.append(name)
     return tuple(idle)
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"is no setting of a Kafka client; {near[0]}?" if near else "is no setting of a Kafka client"
 
 
 def is_secret(name: str) -> bool:

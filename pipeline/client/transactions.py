@@ -189,11 +189,11 @@ class Transactions:
             ids, lambda one: DescribeTransactionsRequest(transactional_ids=[one]), read, lambda _c: None
         )
 
-    def list_open(self, prefix: str) -> set[str]:
+    def list_open(self, prefix: str, *, budget_ms: int | None = None) -> set[str]:
         """The ids with that beginning whose transaction is open, of all coordinators."""
-        self._cluster.topics([])  # which nodes there are now
 
         def attempt() -> set[str]:
+            self._cluster.refresh_nodes()  # one that has gone since the last attempt is asked no more
             connections = self._cluster.connections
             sent = []
             for node_id in connections.nodes():
@@ -213,7 +213,7 @@ class Transactions:
                 raise problem
             return {one for one in found if one.startswith(prefix)}
 
-        return self._cluster.retry(attempt)
+        return self._cluster.retry(attempt, budget_ms=budget_ms)
 
     # ---- many at once -----------------------------------------------------------------------------
 

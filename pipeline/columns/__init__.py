@@ -13,5 +13,6 @@ fetched_batches     one fetch answer of one partition, opened all at once
 murmur2             the hash of keys in Java's producer
 partitioner         which partition a row goes to
 row_columns         which columns a sink takes, and its rows by partition
+offset_runs         where copied rows lie, as few numbers
 batch_encoder       columns into record batches
 """

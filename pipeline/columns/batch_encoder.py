@@ -72,15 +72,17 @@ def encode_batches(
     is_transactional: bool,
     max_batch_bytes: int,
     now_ms: int,
+    max_row_bytes: int = 0,
 ) -> list[EncodedBatch]:
     """All `rows` in as few batches as `max_batch_bytes` (before compression) allows.
 
+    A row that takes more has a batch of its own, up to `max_row_bytes`, as with Java's producer.
     `base_sequence` is that of the first row, and has no meaning without `producer`. MESSAGE_TOO_LARGE for a
     row that no such batch can hold; OptionError for a header without a key.
     """
     written = _write(rows, now_ms)
     batches: list[EncodedBatch] = []
-    for first, last in _cuts(written.sizes, max_batch_bytes):
+    for first, last in _cuts(written.sizes, max_batch_bytes, max(max_batch_bytes, max_row_bytes)):
         timestamps_ms = written.timestamps_ms[first:last]
         header = BatchHeader(
             base_offset=0,
@@ -138,20 +140,20 @@ def _field_sizes(lengths: Int64s) -> Int64s:
     return varint_sizes(lengths) + np.maximum(lengths, 0)
 
 
-def _cuts(sizes: Int64s, max_batch_bytes: int) -> list[tuple[int, int]]:
+def _cuts(sizes: Int64s, max_batch_bytes: int, max_row_bytes: int) -> list[tuple[int, int]]:
     """First row and the one after the last of each batch."""
     room = max_batch_bytes - HEADER_SIZE
-    too_large = np.flatnonzero(sizes > room)
+    too_large = np.flatnonzero(sizes > max_row_bytes - HEADER_SIZE)
     if len(too_large):
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"A row takes {sizes[too_large[0]]} bytes, and a batch may have {max_batch_bytes}.",
+            f"A row takes {sizes[too_large[0]]} bytes, and a batch may have {max_row_bytes}.",
         )
     ends = np.cumsum(sizes)
     cuts: list[tuple[int, int]] = []
     first, before = 0, 0
     while first < len(sizes):
-        last = int(np.searchsorted(ends, before + room, side="right"))
+        last = max(int(np.searchsorted(ends, before + room, side="right")), first + 1)
         cuts.append((first, last))
         first, before = last, int(ends[last - 1])
     return cuts

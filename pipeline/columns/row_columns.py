@@ -29,16 +29,21 @@ class RowLayout:
     partition: int | None
     timestamp: int | None
     topic_of_all: str | None
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowColumns:
-    """Rows on their way to one partition. Timestamps are in ms, NOW for none; None where no row has one."""
+    """Rows on their way to one partition. Timestamps are in ms, NOW for none; None where no row has one.
+
+    `offsets` are those that copied rows had where they come from; they are not written with the rows.
+    """
 
     keys: pa.BinaryArray | None
     values: pa.BinaryArray
     headers: pa.ListArray | None
     timestamps_ms: Int64s | None
+    offsets: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -50,14 +55,15 @@ class RowColumns:
             values=self.values.take(index),
             headers=None if self.headers is None else self.headers.take(index),
             timestamps_ms=None if self.timestamps_ms is None else self.timestamps_ms[rows],
+            offsets=None if self.offsets is None else self.offsets[rows],
         )
 
 
-def judge_columns(schema: pa.Schema, *, topic: str | None) -> RowLayout:
+def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = False) -> RowLayout:
     """Which columns of `schema` go into records; `topic` of the options wins over a column.
 
-    Columns with other names are passed over, as by Spark's Kafka connector. OptionError for a missing or a
-    wrong one.
+    Columns with other names are passed over, as by Spark's Kafka connector; `offset` is one of them but for
+    `with_offsets`. OptionError for a missing or a wrong one.
     """
     places = {name: schema.get_field_index(name) for name in schema.names}
     for name in ("key", "value", "topic", "headers", "partition", "timestamp"):
@@ -74,6 +80,10 @@ def judge_columns(schema: pa.Schema, *, topic: str | None) -> RowLayout:
     _judge(schema, "headers", _is_headers, "array<struct<key: string, value: binary>>")
     _judge(schema, "partition", pa.types.is_int32, "int")
     _judge(schema, "timestamp", pa.types.is_timestamp, "timestamp")
+    if with_offsets:
+        if "offset" not in places:
+            raise OptionError("offset", "is a column that every row needs, to tell where copied rows lie")
+        _judge(schema, "offset", pa.types.is_int64, "long")
     return RowLayout(
         value=places["value"],
         key=places.get("key"),
@@ -82,6 +92,7 @@ def judge_columns(schema: pa.Schema, *, topic: str | None) -> RowLayout:
         partition=places.get("partition"),
         timestamp=places.get("timestamp"),
         topic_of_all=topic,
+        offset=places["offset"] if with_offsets else None,
     )
 
 
@@ -121,6 +132,7 @@ def rows_by_partition(
         values=_as_bytes(batch.column(layout.value)),
         headers=None if layout.headers is None else batch.column(layout.headers),
         timestamps_ms=None if layout.timestamp is None else _milliseconds(batch.column(layout.timestamp)),
+        offsets=None if layout.offset is None else _offsets(batch.column(layout.offset)),
     )
     chosen = None if layout.partition is None else batch.column(layout.partition)
     if not len(rows):
@@ -162,12 +174,24 @@ def _as_bytes(column: pa.Array) -> pa.BinaryArray:
     return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
 
 
+def _offsets(column: pa.Int64Array) -> Int64s:
+    if column.null_count:
+        raise OptionError("offset", "is null in a row")
+    return np.asarray(column).astype(np.int64, copy=False)
+
+
 def _milliseconds(column: pa.TimestampArray) -> Int64s:
-    """Rounded down, as Spark does; any session's zone, as a timestamp is a moment."""
+    """Rounded down, as Spark does; any session's zone, as a timestamp is a moment.
+
+    -1 ms is what a record without a timestamp is read as: none, as null is, lest a copy stops at it.
+    """
     units = column.cast(pa.int64())
-    per_second = _UNITS_PER_S[column.type.unit]
+    in_a_ms = _UNITS_PER_S[column.type.unit] // 1000  # 0: seconds
     filled = np.asarray(pc.fill_null(units, 0))
-    moments: Int64s = filled * 1000 if per_second == 1 else filled // (per_second // 1000)
-    if (moments < 0).any():
+    moments: Int64s = filled // in_a_ms if in_a_ms else filled * 1000
+    is_none = np.asarray(column.is_null())
+    if in_a_ms:
+        is_none = is_none | (filled == NOW * in_a_ms)
+    if ((moments < 0) & ~is_none).any():
         raise OptionError("timestamp", "lies before 1970 in a row, which Kafka does not take")
-    return np.where(np.asarray(column.is_null()), NOW, moments)
+    return np.where(is_none, NOW, moments)

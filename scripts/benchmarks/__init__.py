@@ -11,4 +11,9 @@ group_load  how long a coordinator takes to load a million offsets
 transactions  commits a second, what they cost, and what readers of committed records pay
 workloads   what is measured: a table of named workloads
 report      medians, ratios and goals as a table and as JSON
+spark_session     a Spark session and its CPU
+spark_jobs  rows into a topic, out of one, from one to another
+spark_trickle     how long one record takes from topic to topic
+rest        records and topics through the REST API: `scripts/bench rest`
+spark       our format beside Spark's own connector: `scripts/bench spark`
 """

@@ -97,15 +97,19 @@ def print_table(report: Report, workloads: Sequence[Workload | ClusterWorkload],
         console.print(f"[red]failed[/] {failure}")
 
 
-def write_json(report: Report, workloads: Sequence[Workload | ClusterWorkload], path: Path) -> None:
-    machine = {
+def machine() -> dict[str, object]:
+    """Where and when figures were taken."""
+    return {
         "cpus": os.cpu_count(),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def write_json(report: Report, workloads: Sequence[Workload | ClusterWorkload], path: Path) -> None:
     document = {
-        "machine": machine,
+        "machine": machine(),
         "rows": report.rows(workloads),
         "samples": report.samples,
         "failures": report.failures,

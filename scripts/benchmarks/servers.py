@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Server:
     pid: int
     process: subprocess.Popen[str]
     data: Path
+    rest: str = ""  # host:port of the REST API, where there is one
 
     @property
     def bootstrap(self) -> str:
@@ -70,11 +72,14 @@ def rss_mb_of(pid: int) -> float:
     return int(found[1]) / 1024
 
 
-def start(name: str, data: Path) -> Server:
-    """Start `ottla` or `kafka` in `data`; back when it says READY, RuntimeError with its words if not."""
+def start(name: str, data: Path, settings: Sequence[str] = ()) -> Server:
+    """Start `ottla` or `kafka` in `data`; back when it says READY, RuntimeError with its words if not.
+
+    `settings` are NAME=VALUE, beside those that all servers here have.
+    """
     port = free_port()
     data.mkdir(parents=True, exist_ok=True)
-    overrides = [part for override in OVERRIDES for part in ("--override", override)]
+    overrides = [part for override in (*OVERRIDES, *settings) for part in ("--override", override)]
     if name == "kafka":
         command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port), "--data", str(data)]
     else:
@@ -94,7 +99,15 @@ def start(name: str, data: Path) -> Server:
             pid = re.search(r"\bpid=(\d+)", line)
             served = int(bootstrap[1]) if bootstrap else port
             worker = int(pid[1]) if pid else listener_of(served, process.pid)
-            return Server(name=name, port=served, pid=worker, process=process, data=data)
+            rest = re.search(r"\brest=(\S+:\d+)", line)
+            return Server(
+                name=name,
+                port=served,
+                pid=worker,
+                process=process,
+                data=data,
+                rest=rest[1] if rest else "",
+            )
         if not line:
             break
     process.kill()

@@ -38,7 +38,7 @@ RETRIABLE = {3, 5, 6, 14, 15, 16, 19, 20, 51}
 RETRY_S = 0.02  # Java's producer at the first partition of a transaction
 COMMIT_GOALS = {"commits/s": 2.0, "CPU us/commit": 0.5}
 READ_GOALS = {"MB/s": 1.0}
-RECORDS_READ = 300_000
+RECORDS_READ = 1_500_000
 RECORDS_IN_ABORTED = 1_000
 
 Frame = tuple[socket.socket, bytes]
@@ -193,28 +193,27 @@ class Transactor:
             {self._leader.fileno(): self._leader, self._coordinator.fileno(): self._coordinator}.values()
         )
 
-    def run(self, batch: frames.Batch, until: float, *, commits: bool = True) -> Dialogue:
-        """Frames to send and pauses; the answers come in."""
-        speaks, name, topic = self._speaks, self._name, self._topic
+    def run(self, batch: frames.Batch, until: float) -> Dialogue:
+        """One transaction after the other: frames to send and pauses; the answers come in."""
         while time.perf_counter() < until:
-            if isinstance(speaks, Version1):
-                frame = speaks.add(name, self._pair, topic, self._partition)
-                yield from self._until_done(
-                    self._coordinator, frame, lambda answer: answer[-2] << 8 | answer[-1]
-                )
-            data = stamped(batch.data, self._pair, self._sequence)
-            frame = speaks.produce(name, topic, self._partition, data)
-            yield from self._until_done(
-                self._leader, frame, lambda answer: speaks.produce_error(answer, topic)
-            )
-            began = time.perf_counter()
-            frame = speaks.end(name, self._pair, commits)
-            answer = yield from self._until_done(
-                self._coordinator, frame, lambda answer: speaks.ended(answer, self._pair)[0]
-            )
-            self._pair = speaks.ended(answer, self._pair)[1]
-            self._sequence = 0 if speaks.moves_epoch else self._sequence + batch.records
-            self.taken_ms.append(1000 * (time.perf_counter() - began))
+            yield from self.transaction(batch)
+
+    def transaction(self, batch: frames.Batch, *, commits: bool = True) -> Dialogue:
+        speaks, name, topic = self._speaks, self._name, self._topic
+        if isinstance(speaks, Version1):
+            frame = speaks.add(name, self._pair, topic, self._partition)
+            yield from self._until_done(self._coordinator, frame, lambda answer: answer[-2] << 8 | answer[-1])
+        data = stamped(batch.data, self._pair, self._sequence)
+        frame = speaks.produce(name, topic, self._partition, data)
+        yield from self._until_done(self._leader, frame, lambda answer: speaks.produce_error(answer, topic))
+        began = time.perf_counter()
+        frame = speaks.end(name, self._pair, commits)
+        answer = yield from self._until_done(
+            self._coordinator, frame, lambda answer: speaks.ended(answer, self._pair)[0]
+        )
+        self._pair = speaks.ended(answer, self._pair)[1]
+        self._sequence = 0 if speaks.moves_epoch else self._sequence + batch.records
+        self.taken_ms.append(1000 * (time.perf_counter() - began))
 
     def _until_done(
         self, connection: socket.socket, frame: bytes, error_of: Callable[[bytes], int]
@@ -422,8 +421,7 @@ def consume(aborted_percent: int) -> Callable[[Target, "Plan"], Figures]:
 def _fill(one: Transactor, batch: frames.Batch, count: int, aborted_percent: int) -> Dialogue:
     for number in range(count):
         is_aborted = number * aborted_percent % 100 < aborted_percent
-        # Until a moment that is over as soon as it has begun: one transaction.
-        yield from one.run(batch, time.perf_counter() + 1e-4, commits=not is_aborted)
+        yield from one.transaction(batch, commits=not is_aborted)
 
 
 def _read_committed(target: Target, topic: str, records: int, seconds: float) -> float:
@@ -453,6 +451,7 @@ def _read_committed(target: Target, topic: str, records: int, seconds: float) ->
 V1, V2 = Version1(), Version2()
 ROWS: list[tuple[str, Callable[[Target, "Plan"], Figures], dict[str, float]]] = [
     ("txn: raw v2, 32 producers, 1 record", raw(V2, 1), COMMIT_GOALS),
+    ("txn: raw v2, 32 producers, 10 records", raw(V2, 10), COMMIT_GOALS),
     ("txn: raw v2, 32 producers, 100 records", raw(V2, 100), COMMIT_GOALS),
     ("txn: raw v1, 32 producers, 1 record", raw(V1, 1), COMMIT_GOALS),
     ("txn: raw v2, one producer, 1 record", raw(V2, 1, 1), COMMIT_GOALS),
@@ -460,6 +459,9 @@ ROWS: list[tuple[str, Callable[[Target, "Plan"], Figures], dict[str, float]]] = 
     ("txn: client, 8 producers, 1 record", client(1), COMMIT_GOALS),
     ("txn: client, 8 producers, 10 records", client(10), COMMIT_GOALS),
     ("txn: client, 8 producers, 100 records", client(100), COMMIT_GOALS),
+    ("txn: client, 32 producers, 1 record", client(1, PRODUCERS), COMMIT_GOALS),
+    ("txn: client, 32 producers, 10 records", client(10, PRODUCERS), COMMIT_GOALS),
+    ("txn: client, 32 producers, 100 records", client(100, PRODUCERS), COMMIT_GOALS),
     ("txn: client, one producer, 1 record", client(1, 1), COMMIT_GOALS),
     ("txn: consume committed, none aborted", consume(0), READ_GOALS),
     ("txn: consume committed, 10 % aborted", consume(10), READ_GOALS),

@@ -61,34 +61,70 @@ class Host:
         ip("-n", self.name, *arguments)
 
 
+class Network:
+    """A bridge, and the hosts on it; each gets an address that none had before."""
+
+    def __init__(self) -> None:
+        self._tag = os.getpid() % 100_000
+        self._made = 0
+        self.hosts: list[Host] = []
+
+    @property
+    def bridge(self) -> str:
+        return f"br{self._tag}"
+
+    def begin(self) -> None:
+        ip("link", "add", self.bridge, "type", "bridge")
+        ip("address", "add", f"{NETWORK}.1/24", "dev", self.bridge)
+        ip("link", "set", self.bridge, "up")
+
+    def end(self) -> None:
+        for host in list(self.hosts):
+            self.remove(host)
+        ip("link", "delete", self.bridge)
+
+    def add(self) -> Host:
+        """One host more."""
+        index = self._made
+        self._made += 1
+        host = Host(
+            name=f"h{self._tag}-{index}", address=f"{NETWORK}.{index + 2}", link=f"v{self._tag}-{index}"
+        )
+        ip("netns", "add", host.name)
+        self.hosts.append(host)
+        ip("link", "add", host.link, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+        ip("link", "set", host.link, "master", self.bridge)
+        ip("link", "set", host.link, "up")
+        for arguments in (
+            ("address", "add", f"{host.address}/24", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+            ("link", "set", "lo", "up"),
+        ):
+            ip("-n", host.name, *arguments)
+        return host
+
+    def remove(self, host: Host) -> None:
+        """Its address answers no more."""
+        self.hosts.remove(host)
+        subprocess.run(["ip", "netns", "delete", host.name], check=False)
+
+
+@contextmanager
+def network() -> Iterator[Network]:
+    """A network without hosts, gone at the end with all that it has by then."""
+    made = Network()
+    made.begin()
+    try:
+        yield made
+    finally:
+        made.end()
+
+
 @contextmanager
 def hosts(count: int) -> Iterator[list[Host]]:
     """So many hosts on one network, gone at the end."""
-    tag = os.getpid() % 100_000
-    bridge = f"br{tag}"
-    made: list[Host] = []
-    ip("link", "add", bridge, "type", "bridge")
-    try:
-        ip("address", "add", f"{NETWORK}.1/24", "dev", bridge)
-        ip("link", "set", bridge, "up")
-        for index in range(count):
-            host = Host(name=f"h{tag}-{index}", address=f"{NETWORK}.{index + 2}", link=f"v{tag}-{index}")
-            ip("netns", "add", host.name)
-            made.append(host)
-            ip("link", "add", host.link, "type", "veth", "peer", "name", "eth0", "netns", host.name)
-            ip("link", "set", host.link, "master", bridge)
-            ip("link", "set", host.link, "up")
-            for arguments in (
-                ("address", "add", f"{host.address}/24", "dev", "eth0"),
-                ("link", "set", "eth0", "up"),
-                ("link", "set", "lo", "up"),
-            ):
-                ip("-n", host.name, *arguments)
-        yield made
-    finally:
-        for host in made:
-            subprocess.run(["ip", "netns", "delete", host.name], check=False)
-        ip("link", "delete", bridge)
+    with network() as made:
+        yield [made.add() for _ in range(count)]
 
 
 def ip(*arguments: str) -> None:

@@ -78,6 +78,27 @@ class Nodes:
         self._signal(node_id, signal.SIGCONT)
         self.paused.discard(node_id)
 
+    def lose_power(self, disk: PoweredDisk, *node_ids: int) -> None:
+        """The nodes end with their disk. They stand still before: at the instant of the shutdown ext4 tells a
+        sync that it is done which is not, and nobody would hear of it from a machine without power."""
+        for node_id in node_ids:
+            self.pause(node_id)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while not all(self._stands_still(node_id) for node_id in node_ids):
+            assert time.monotonic() < deadline, f"nodes {node_ids} do not stand still"
+            time.sleep(0.001)
+        disk.lose_power()
+        for node_id in node_ids:
+            self.paused.discard(node_id)
+            self.kill(node_id)
+
+    def _stands_still(self, node_id: int) -> bool:
+        """Whether no thread is in the middle of a write or a sync."""
+        node = self.running[node_id]
+        assert node is not None
+        stats = [one.read_text() for one in Path(f"/proc/{node.process.pid}/task").glob("*/stat")]
+        return bool(stats) and all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
     def start(self, *node_ids: int) -> None:
         """Those that are dead, all at once: a quorum may need more than one of them."""
         started = [NodeProcess(self.homes[node_id], self._prefixes[node_id]) for node_id in node_ids]

@@ -103,8 +103,7 @@ def test_one_node_of_three_loses_its_power_and_nothing_acknowledged_is_lost(
             acknowledged_after(history, len(history.acknowledged) + 500, range(PARTITIONS), RECOVERY_LIMIT_S)
             commands.more(5)
 
-            disk.lose_power()
-            nodes.kill(0)
+            nodes.lose_power(disk, 0)
             acknowledged_after(history, len(history.acknowledged), range(PARTITIONS), RECOVERY_LIMIT_S)
             disk.restore()
             nodes.start(0)
@@ -129,9 +128,7 @@ def test_all_lose_their_power_at_once_and_no_command_is_lost(disk: PoweredDisk, 
             commands = Commands(nodes.bootstrap)
             commands.more(20)
 
-            disk.lose_power()
-            for node_id in range(3):
-                nodes.kill(node_id)
+            nodes.lose_power(disk, 0, 1, 2)
             commands.stop()
             disk.restore()
             nodes.start(0, 1, 2)

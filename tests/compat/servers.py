@@ -76,7 +76,8 @@ def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
     """A node of Ottla in `data`, settings as `name=value`."""
     command = [sys.executable, "-m", "node", "start", "--data", str(data / "ottla")]
     listener = f"listeners=PLAINTEXT://127.0.0.1:{port or free_port()}"
-    return start(command, data, (listener, *overrides))
+    # Nodes of other tests have the default port of the REST API.
+    return start(command, data, (listener, "ottla.rest.listeners=", *overrides))
 
 
 def start_kafka(data: Path, *overrides: str) -> Server:
@@ -94,7 +95,7 @@ def start(command: list[str], data: Path, overrides: tuple[str, ...]) -> Server:
     deadline = time.monotonic() + READY_TIMEOUT_S
     while time.monotonic() < deadline:
         text = log.read_text(errors="replace")
-        ready = re.search(r"^READY .*bootstrap=(\S+)", text, flags=re.M)
+        ready = re.search(r"^READY .*bootstrap=(\S+).*\n", text, flags=re.M)
         if ready:
             return Server(
                 bootstrap=ready[1].split(",")[0], process=process, data=data, log=log, words=ready[0]

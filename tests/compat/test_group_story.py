@@ -79,6 +79,18 @@ def test_a_generation_whose_number_is_taken_again_after_a_crash_is_another() -> 
     story.check_no_partition_had_two_readers()
 
 
+@pytest.mark.parametrize("told", ["lost", "revoked"])
+def test_who_gave_a_partition_up_in_time_was_of_the_generation_before(told: str) -> None:
+    story = story_of(*STARTED, (1, "a", "assigned", ["t-0"]), (2, "a", "polled", (4, ["x"])))
+    story.note({"at": 5, "member": "b", "event": "polled", "generation": 4, "records": [["t-0", 1, "y"]]})
+    story.note({"at": 5, "member": "a", "event": told, "partitions": ["t-0"]})
+
+    story.check_no_partition_had_two_readers()
+    story.note({"at": 4, "member": "b", "event": "polled", "generation": 4, "records": [["t-0", 2, "z"]]})
+    with pytest.raises(AssertionError):
+        story.check_no_partition_had_two_readers()
+
+
 def test_records_that_are_doubled_or_lost_are_found() -> None:
     story = story_of(*STARTED, (1, "a", "polled", (1, ["x", "x"])))
 

@@ -13,7 +13,11 @@ from node.broker import Broker
 from node.config import parse_config
 
 T = TypeVar("T")
-QUICK = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
+QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "log.segment.delete.delay.ms": "1000",
+    "ottla.rest.listeners": "",
+}
 THREAD_TIMEOUT_S = 30
 
 

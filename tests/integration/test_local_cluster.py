@@ -28,7 +28,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
     running: list[subprocess.Popen[str]] = []
 
     def start(*options: str, nodes: int = NODES) -> "subprocess.Popen[str]":
-        base_port = str(free_ports(2 * nodes))
+        base_port = str(free_ports(3 * nodes))
         running.append(
             ottla("cluster", "up", "--nodes", str(nodes), "--base-port", base_port, *at(tmp_path), *options)
         )

@@ -14,7 +14,8 @@ from pipeline.client.batch_sender import UNKNOWN_OFFSET, BatchSender
 from pipeline.client.client_settings import Role
 from pipeline.client.connection import Connection, Ticket
 from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.partition_fetcher import OffsetRange, PartitionFetcher
+from pipeline.client.offset_range import OffsetRange
+from pipeline.client.partition_fetcher import PartitionFetcher
 from tests.compat.batches import batch
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import make_topic, settings_for

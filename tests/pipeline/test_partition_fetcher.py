@@ -16,7 +16,8 @@ from pipeline.client.connection import Connection
 from pipeline.client.connections import Purpose
 from pipeline.client.list_offsets import LATEST, list_offsets
 from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.partition_fetcher import OffsetRange, OutOfRange, PartitionFetcher, TopicReplaced
+from pipeline.client.offset_range import OffsetRange
+from pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
 

@@ -107,6 +107,7 @@ def test_open_transactions_are_found_by_the_beginnings_of_their_ids(
         transactions.add_partitions(one, pairs[one], [partition])
 
     assert transactions.list_open(prefix) == set(ids[:4])
+    assert Transactions(client()).list_open(prefix) == set(ids[:4])  # by one who knows no node yet
     transactions.end({one: pairs[one] for one in ids[:4]}, commit=False)
     assert transactions.list_open(prefix) == set()
 

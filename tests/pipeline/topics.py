@@ -3,7 +3,8 @@
 from uuid import uuid4
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from pipeline.client.client_settings import ClientSettings, Role
 
@@ -35,4 +36,44 @@ def fill(
     for index, value in enumerate(values):
         more = {"timestamp": timestamp_ms + index} if timestamp_ms else {}
         producer.produce(topic, value=value, partition=partition, **more)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    """With all its records."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for deleted in admin.delete_topics([name]).values():
+        deleted.result(TIMEOUT_S)
+
+
+def delete_records(bootstrap: str, name: str, before: int, *, partition: int = 0) -> None:
+    """As retention does it: the log begins at that offset."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for deleted in admin.delete_records([ConfluentPartition(name, partition, before)]).values():
+        deleted.result(TIMEOUT_S)
+
+
+def add_partitions(bootstrap: str, name: str, count: int) -> None:
+    """`count` is what the topic has then."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for added in admin.create_partitions([NewPartitions(name, count)]).values():
+        added.result(TIMEOUT_S)
+
+
+def fill_in_transactions(bootstrap: str, topic: str, outcomes: list[bool]) -> None:
+    """One record a transaction, its value the index; True commits it."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid4().hex})
+    producer.init_transactions(TIMEOUT_S)
+    for index, commits in enumerate(outcomes):
+        producer.begin_transaction()
+        producer.produce(topic, value=b"%d" % index, partition=0)
+        assert producer.flush(TIMEOUT_S) == 0
+        (producer.commit_transaction if commits else producer.abort_transaction)(TIMEOUT_S)
+
+
+def fill_keys(bootstrap: str, topic: str, records: list[tuple[str, bytes | None]]) -> None:
+    """Records with these keys and values; None is a tombstone."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True})
+    for key, value in records:
+        producer.produce(topic, value=value, key=key)
     assert producer.flush(TIMEOUT_S) == 0

@@ -502,6 +502,7 @@ def _transaction_settings(replicas: int) -> dict[str, str]:
 def _node_settings(node_id: int, options: Options) -> dict[str, str]:
     name = f"node-{node_id}"
     settings = {
+        "ottla.rest.listeners": "",
         "node.id": str(node_id),
         "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
         "advertised.listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from node.cli.app import app
 from node.config import BROKER_CONFIG_DEF, parse_config
@@ -36,11 +37,12 @@ def commands_in(path: Path) -> list[list[str]]:
 
 def find(words: list[str]) -> tuple[object, list[str]]:
     """The command that these words call, and the words after its name."""
-    command: object = typer.main.get_command(app)
+    command = typer.main.get_command(app)
     rest = list(words)
-    while rest and hasattr(command, "commands"):
-        assert rest[0] in command.commands, f"there is no command ottla {' '.join(words)}"
-        command = command.commands[rest.pop(0)]
+    while rest and isinstance(command, TyperGroup):
+        found = command.get_command(None, rest.pop(0))
+        assert found is not None, f"there is no command ottla {' '.join(words)}"
+        command = found
     return command, rest
 
 
@@ -68,6 +70,7 @@ def test_the_readme_shows_every_face() -> None:
     assert {"group list", "group describe", "group members", "group lag"} <= shown
     assert {"group reset", "group delete", "group delete-offsets"} <= shown
     assert {"txn list", "txn describe", "txn abort", "txn producers", "txn find-hanging"} <= shown
+    assert "doctor" in shown
     assert {"broker list", "broker decommission", "topic reassign", "topic elect"} <= shown
 
 
@@ -112,8 +115,9 @@ def test_every_script_is_in_the_documents() -> None:
 def test_every_command_and_option_has_words() -> None:
     def check(command: object, name: str) -> None:
         assert getattr(command, "help", None), f"{name} has no help"
-        for child_name, child in getattr(command, "commands", {}).items():
-            check(child, f"{name} {child_name}")
+        if isinstance(command, TyperGroup):
+            for child in command.list_commands(None):
+                check(command.get_command(None, child), f"{name} {child}")
 
     check(typer.main.get_command(app), "ottla")
 

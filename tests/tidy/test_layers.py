@@ -13,6 +13,7 @@ MAY_IMPORT = {
     "groupcoord": {"logstore"},
     "node": {"logstore", "metadata_raft", "groupcoord"},
     "pipeline": {"logstore", "node"},
+    "pyspark_ottla": {"pipeline"},
 }
 # The pipeline is a client of any Kafka: it has the words of the protocol, and nothing of the server.
 PIPELINE_MAY_HAVE = (
@@ -51,11 +52,32 @@ DOORS = {
     "node/replica/isr_updates.py",
     "node/replica/replica_manager.py",
     "node/replica/replication.py",
+    "node/metrics/collector.py",
+    "node/metrics/exposition.py",
+    "node/metrics/loop_watch.py",
+    "node/doctor/ask_cluster.py",
+    "node/doctor/diagnosis.py",
+    "node/doctor/look_at_disk.py",
+    "node/doctor/try_endpoint.py",
+    "node/rest_api/client_pool.py",
+    "node/rest_api/http_server.py",
+    "node/rest_api/node_facts.py",
+    "node/rest_api/read_records.py",  # pages end in time, tails have a heartbeat
+    "node/rest_api/own_process.py",  # the clocks
+    "node/rest_api/record_stream.py",  # reads and writes at the same time
+    "node/rest_api/route.py",  # the event that ends long answers
+    "node/rest_api/server_thread.py",
     "pipeline/client/connection.py",
     "pipeline/client/connections.py",
     "pipeline/client/retries.py",
+    "pipeline/connect/table_reader.py",  # the clock says when a table was read whole
+    "pipeline/lake/directory.py",
+    "pipeline/mirror/mirror_rounds.py",  # a thread for what follows while no row comes
+    "pipeline/jobs/runner.py",  # waits for what happens, in threads
+    "pipeline/jobs/status_files.py",  # files beside their final names
+    "pipeline/jobs/stop_signals.py",
 }
-DOOR_FOLDERS = ("node/net/", "node/runtime/", "node/tools/", "node/cli/", "pipeline/spark/")
+DOOR_FOLDERS = ("node/net/", "node/runtime/", "node/tools/", "node/cli/", "node/client/", "pipeline/spark/")
 OF_THE_WORLD = {
     "asyncio",
     "socket",
@@ -75,7 +97,18 @@ OF_THE_WORLD = {
 PIPELINE_FOLDERS = tuple(
     sorted(str(path.parent.relative_to(ROOT)) for path in (ROOT / "pipeline").glob("*/__init__.py"))
 )
-MAPS = ("logstore", "metadata_raft", "groupcoord", "groupcoord/transactions", "pipeline", *PIPELINE_FOLDERS)
+MAPS = (
+    "logstore",
+    "metadata_raft",
+    "groupcoord",
+    "groupcoord/transactions",
+    "node/console",
+    "node/metrics",
+    "node/doctor",
+    "node/rest_api",
+    "pipeline",
+    *PIPELINE_FOLDERS,
+)
 # What a package within a package may have of the one around it.
 MAY_SHARE = {"groupcoord/transactions": {"request_token", "topic_regex"}}
 

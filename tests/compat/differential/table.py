@@ -35,6 +35,7 @@ ALLOWED: dict[str, str] = {
     r"\[(errors\.deadletterqueue\.group\.enable|max\.decompressed\.message\.bytes)\]": "new in Kafka 4.4",
     r"\[(log\.)?remote\.copy\.lag\.(bytes|ms)\]": "new in Kafka 4.4",
     r"\[min\.insync\.replicas\]": "a fresh Kafka cluster sets it, for eligible leader replicas",
+    r"\[ottla\.offsets\.retention\.ms\]": "a setting of groups that Kafka does not have",
     # The broker's own settings.
     r"^describe_configs broker .*: only (ottla|kafka)$": "each lists the settings that it has",
     r"^describe_configs .*\[(advertised\.)?listeners\]": "its own address",

@@ -13,7 +13,7 @@ from tests.compat.processes import running, wait_until
 from tests.compat.topics import new_topic, read_committed
 
 pytestmark = pytest.mark.slow
-PARTITIONS, RECORDS = 4, 600
+PARTITIONS, RECORDS = 4, 240
 
 
 def test_each_record_has_one_copy(servers: str, tmp_path: Path) -> None:

@@ -14,6 +14,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "maven"
 BROKER = ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.kafka:kafka-tools:4.3.1")
+# Spark's own connector and all that it needs beside Spark. Maven Central has no set of one release that runs
+# with PySpark 4.3; this one does, in which the provider of tokens is older. Each is named, as the description
+# of one names releases of the others that are not there.
+SPARK_CONNECTOR = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
 MAVEN_TIMEOUT_S = 300
 
 _POM = """<project>
@@ -22,7 +31,10 @@ _POM = """<project>
   <dependencies>{dependencies}</dependencies>
 </project>
 """
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_DEPENDENCY = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+)
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 
 def why_no_java() -> str | None:
@@ -36,7 +48,18 @@ def why_no_java() -> str | None:
 @cache
 def kafka_classpath(*artifacts: str) -> str | None:
     """The class path of `group:artifact:version` names (default: the broker and its tools), or None."""
-    names = artifacts or BROKER
+    return _classpath(artifacts or BROKER, alone=False)
+
+
+@cache
+def spark_connector_jars() -> tuple[str, ...] | None:
+    """The jars of Spark's own Kafka connector, for the setting `spark.jars`; None when Maven has none."""
+    found = _classpath(SPARK_CONNECTOR, alone=True)
+    return tuple(found.split(":")) if found else None
+
+
+def _classpath(names: tuple[str, ...], *, alone: bool) -> str | None:
+    """`alone`: those and nothing that they need."""
     if why_no_java() is not None:
         return None
     folder = CACHE / hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
@@ -48,15 +71,17 @@ def kafka_classpath(*artifacts: str) -> str | None:
         kept = answer.read_text().strip() if answer.exists() else ""
         if kept and all(Path(jar).exists() for jar in kept.split(":")):
             return kept
-        return _resolve(names, folder, answer)
+        pom = folder / "pom.xml"
+        more = _ALONE if alone else ""
+        dependencies = [_DEPENDENCY.format(*name.split(":"), more) for name in names]
+        pom.write_text(_POM.format(dependencies="".join(dependencies)))
+        return _resolve(pom, answer)
 
 
-def _resolve(names: tuple[str, ...], folder: Path, answer: Path) -> str | None:
-    pom = folder / "pom.xml"
-    pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(*name.split(":")) for name in names)))
+def _resolve(pom: Path, answer: Path) -> str | None:
     # Offline first: with a filled local repository that saves a dozen questions to the network.
     for mode in (["-o"], []):
-        fresh = folder / "classpath.new"
+        fresh = pom.parent / "classpath.new"
         command = [
             "mvn",
             "-q",

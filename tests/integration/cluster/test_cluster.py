@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import NewTopic
 
 from logstore.topic_partition import TopicPartition as Place
-from node.cli import group_admin, group_lag
-from node.cli.client import Client
+from node.client import group_admin, group_lag
+from node.client.cluster_client import Client
 from tests.integration.cluster.conftest import Cluster, eventually
 
 pytestmark = pytest.mark.slow

@@ -1,13 +1,14 @@
 """Committed offsets: commit, fetch, delete, expiry; the rules of Apache Kafka."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
 from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListedGroup, ListGroupsResult
 from groupcoord.consumer_protocol import subscribed_topics
-from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.coordinator_config import KEEPS_OFFSETS, CoordinatorConfig, default_group_config
 from groupcoord.effects import Append, Refuse, Reply
 from groupcoord.group_records import GroupMetadataRecord
 from groupcoord.group_state import GroupState
@@ -332,6 +333,21 @@ def test_an_offset_with_a_retention_of_its_own_expires_by_that() -> None:
     world.advance(400_000)
 
     assert fetch(world) == {}
+
+
+@pytest.mark.parametrize(("own_ms", "is_left"), [(KEEPS_OFFSETS, True), (1_000_000, False)])
+def test_a_group_may_have_a_retention_of_its_own_or_none(own_ms: int, is_left: bool) -> None:
+    world = GroupWorld()
+    shard = world.coordinator.shard
+    own = replace(default_group_config(shard.config), offsets_retention_ms=own_ms)
+    shard.group_config = lambda group_id: own
+    commit(world)
+
+    world.advance(900_000)
+    assert fetch(world) == {"t": {0: 42}}
+    world.advance(700_000 if not is_left else 10 * WEEK_MS)
+
+    assert fetch(world) == ({"t": {0: 42}} if is_left else {})
 
 
 def test_an_empty_group_without_offsets_goes_at_the_next_look() -> None:

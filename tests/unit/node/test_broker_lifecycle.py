@@ -240,6 +240,36 @@ def test_nobody_who_can_take_over_does_not_keep_a_node_from_stopping(monkeypatch
     asyncio.run(scene())
 
 
+def test_who_asks_again_to_stop_waits_for_the_same() -> None:
+    may_stop = False
+
+    def answer(command: Any) -> Any:
+        if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
+            return BrokerHeartbeatReply(is_in_controlled_shutdown=True, should_shut_down=may_stop)
+        return friendly(command)
+
+    async def scene() -> None:
+        nonlocal may_stop
+        broker = lifecycle(Cluster(answer))
+        await broker.register()
+        broker.logs_are_open()
+        running = asyncio.ensure_future(broker.run())
+        await broker.until_unfenced()
+
+        asked = [asyncio.ensure_future(broker.shut_down()) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        assert not any(one.done() for one in asked)
+        may_stop = True
+        async with asyncio.timeout(1.5):
+            for one in asked:
+                await one
+            await broker.shut_down()
+        broker.stop()
+        await running
+
+    asyncio.run(scene())
+
+
 def silent(command: Any) -> Any:
     """A controller that ends when it is told of a shutdown."""
     if isinstance(command, BrokerHeartbeat) and command.want_shut_down:

@@ -6,7 +6,7 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from node.broker_settings import BROKER_CONFIG_DEF
-from node.config import BrokerConfig, load_config, parse_config
+from node.config import BrokerConfig, environment_name, load_config, parse_config
 from node.properties_file import parse_properties
 from node.settings_not_honoured import NOT_HONOURED
 
@@ -22,11 +22,23 @@ def test_a_node_without_any_setting_has_kafkas_defaults() -> None:
 
 def test_every_attribute_is_a_setting() -> None:
     own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
-    own |= {"is_voter", "may_vote", "controller_listeners"}
+    own |= {"is_voter", "may_vote", "controller_listeners", "rest_listeners_are_named"}
     names = {name.replace(".", "_") for name in BROKER_CONFIG_DEF.keys}
 
     assert set(BrokerConfig.__dataclass_fields__) - own <= names
     assert not NOT_HONOURED & set(BROKER_CONFIG_DEF.keys)
+
+
+def test_a_variable_has_the_name_of_its_setting_behind_one_prefix() -> None:
+    names = [environment_name(setting) for setting in (*BROKER_CONFIG_DEF.keys, *NOT_HONOURED)]
+
+    config = load_config(
+        environment={"OTTLA_REST_LISTENERS": "http://:18082", "OTTLA_NODE_ID": "7", "OTTLA_BROKER_RACK": ""}
+    )
+
+    assert len(set(names)) == len(names), "no two settings share a variable"
+    assert [one.port for one in config.ottla_rest_listeners] == [18082]
+    assert config.node_id == 7 and config.broker_rack is None
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:

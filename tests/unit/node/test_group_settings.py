@@ -230,7 +230,17 @@ def test_what_was_set_while_the_broker_allowed_it_is_held_within_what_it_allows_
         consumer_session_timeout_ms=50_000,
         consumer_heartbeat_interval_ms=6_000,
         consumer_assignment_interval_ms=700,
+        offsets_retention_ms=7 * 24 * 60 * 60_000,
     )
+
+
+@pytest.mark.parametrize(("own", "held_ms"), [(None, 120_000), ("-2", 120_000), ("-1", -1), ("5000", 5_000)])
+def test_a_group_keeps_its_offsets_as_long_as_it_says_or_as_the_broker(own: str | None, held_ms: int) -> None:
+    values = parse_config({"offsets.retention.minutes": "2"}).values
+
+    held = group_config_of(values, {} if own is None else {"ottla.offsets.retention.ms": own})
+
+    assert held.offsets_retention_ms == held_ms
 
 
 def test_a_group_without_settings_follows_the_broker_at_once() -> None:

@@ -70,3 +70,17 @@ def test_a_topic_that_goes_before_its_logs_are_made_leaves_nothing(world: Replic
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert world.replica_manager.find(TopicPartition("large", 99)) is None
     assert len(world.replica_manager) == 1
+
+
+def test_what_a_topic_counted_is_in_the_sum_of_all_after_it_is_gone(world: ReplicaWorld) -> None:
+    manager = world.replica_manager
+    world.create_topic("t")
+    world.append("t")
+    counted = sum(one.messages_in for one in manager.counters.values())
+    before = manager.counters
+
+    world.delete_topic("t")
+
+    assert manager.counters_of("t") is None
+    assert sum(one.messages_in for one in manager.counters.values()) == counted == 1
+    assert "t" in before, "another thread that reads them sees all of the old or all of the new"

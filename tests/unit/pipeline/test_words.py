@@ -2,7 +2,7 @@
 
 import copy
 
-from pipeline.words import OptionError
+from pipeline.words import OptionError, with_nearest
 
 
 def test_an_error_about_an_option_travels_between_processes() -> None:
@@ -11,3 +11,10 @@ def test_an_error_about_an_option_travels_between_processes() -> None:
     arrived = copy.copy(error)  # by __reduce__, as Spark's pickles
 
     assert (arrived.option, str(arrived)) == ("topic", "topic: is not named")
+
+
+def test_a_name_that_nobody_knows_is_told_with_the_nearest_as_it_is_written() -> None:
+    known = ["startingOffsets", "topic"]
+
+    assert with_nearest("is unknown", "startingofset", known) == "is unknown; startingOffsets?"
+    assert with_nearest("is unknown", "fruit", known) == "is unknown"

@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.cli.client import check, only
+from node.client.cluster_client import check, only
 
 
 @pytest.mark.parametrize("answers", [[], [1, 2]])

@@ -6,10 +6,10 @@ import pytest
 
 from logstore.topic_partition import ZERO_UUID
 from node.cli import quorum_commands, reassign_commands
-from node.cli.client import Client
-from node.cli.cluster_admin import ListenerAddress
 from node.cli.failure import EXIT_USAGE, CommandError
-from node.cli.quorum_commands import QuorumMember, QuorumView
+from node.client.cluster_admin import ListenerAddress
+from node.client.cluster_client import Client
+from node.client.quorum_admin import QuorumMember, QuorumView
 
 NOW_MS = 1_700_000_000_000
 DIRECTORY = bytes(range(16))
@@ -94,6 +94,6 @@ def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool) -> None:
     async def describe(client: Client) -> QuorumView:
         return VIEW
 
-    monkeypatch.setattr(quorum_commands, "describe", describe)
+    monkeypatch.setattr(quorum_commands, "describe_quorum", describe)
     client = Client([("localhost", 1)], timeout_s=1)
     assert asyncio.run(quorum_commands.status(client, as_json)) == 0

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from logstore.topic_partition import TopicPartition
-from node.cli import group_commands, group_lag, group_tables
+from node.cli import group_commands, group_tables
 from node.cli.failure import EXIT_USAGE, CommandError
-from node.cli.group_admin import (
+from node.client import group_as_json, group_lag, group_reset
+from node.client.group_admin import (
     ConsumerMemberView,
     GroupMemberView,
     GroupView,
@@ -15,7 +16,7 @@ from node.cli.group_admin import (
     RebalanceEvent,
     RebalanceView,
 )
-from node.cli.group_lag import Oldest, PartitionLag
+from node.client.group_lag import Oldest, PartitionLag
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -36,8 +37,8 @@ def test_topics_named_twice_are_joined() -> None:
 
 
 def test_a_time_before_1970_is_not_taken_for_a_place_with_a_name() -> None:
-    assert group_commands.at_time(-1).timestamp_ms == 0
-    assert group_commands.before_now(10**18).timestamp_ms == 0
+    assert group_reset.at_time(-1).timestamp_ms == 0
+    assert group_reset.before_now(10**18).timestamp_ms == 0
 
 
 # ---- lag -----------------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ def test_a_timeline_in_words(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_timeline_for_programs() -> None:
-    ended, running = group_tables.timeline_as_json(VIEW._replace(rebalances=REBALANCES)) or []
+    ended, running = group_as_json.timeline_as_json(VIEW._replace(rebalances=REBALANCES)) or []
 
     assert (ended["duration_ms"], ended["generation_after"], ended["events_left_out"]) == (3_500, 1, 7)
     assert ended["events"][0] == {
@@ -137,7 +138,7 @@ def test_a_timeline_for_programs() -> None:
         "reason": "first start",
     }
     assert (running["duration_ms"], running["members"], running["events"][0]["member"]) == (None, None, None)
-    assert group_tables.timeline_as_json(VIEW) is None
+    assert group_as_json.timeline_as_json(VIEW) is None
 
 
 def test_a_group_that_committed_nothing_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:

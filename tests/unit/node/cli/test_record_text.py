@@ -6,9 +6,9 @@ import pytest
 
 from logstore.record import Record
 from logstore.topic_partition import TopicPartition
-from node.cli.producer import ProducerRecord
 from node.cli.record_commands import Place, parse_place
 from node.cli.record_text import column_printer, json_printer, parse_json, parse_line, template_printer
+from node.client.producer import ProducerRecord
 
 PLACE = TopicPartition("orders", 3)
 RECORD = Record(42, 1_700_000_000_000, b"anna", b"2 apples", (("src", b"shop"), ("none", None)))

@@ -6,8 +6,9 @@ import pytest
 
 from logstore.topic_partition import TopicPartition
 from node.cli import txn_tables
-from node.cli.hanging_transactions import OpenTransaction, open_for_long, still_open, without_coordinator
-from node.cli.txn_admin import ListedTransaction, ProducerView, TransactionView
+from node.client import txn_as_json
+from node.client.hanging_transactions import OpenTransaction, open_for_long, still_open, without_coordinator
+from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 NOW_MS, LONG_MS = 1_000_000, 900_000
@@ -83,14 +84,14 @@ def test_a_transaction_in_words(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_at_rest_and_one_without_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
     txn_tables.print_transaction(VIEW._replace(state="CompleteCommit", partitions=[]), {}, NOW_MS)
     two_phase = VIEW._replace(timeout_ms=2**31 - 1)
-    told = json.loads(json.dumps(txn_tables.transaction_as_json(two_phase, {A0: 40}, NOW_MS)))
+    told = json.loads(json.dumps(txn_as_json.transaction_as_json(two_phase, {A0: 40}, NOW_MS)))
 
     assert capsys.readouterr().out == (
         "id t  CompleteCommit  producer 7  epoch 3  timeout 60 s  coordinator h:9092\n"
     )
     assert (told["timeout_ms"], told["open_for_ms"], told["began_ms"]) == (None, 12_300, VIEW.start_ms)
     assert told["partitions"] == [{"topic": "a", "partition": 0, "open_from": 40, "deleted": False}]
-    assert txn_tables.transaction_as_json(two_phase, {}, NOW_MS)["partitions"][0]["deleted"]
+    assert txn_as_json.transaction_as_json(two_phase, {}, NOW_MS)["partitions"][0]["deleted"]
 
 
 def test_lists_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,6 +109,6 @@ def test_lists_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[4][5:] == ["-", "5", "-"]
     assert lines[6] == ["a", "0", "7", "3", "40", "1970-01-01T00:01:39.999Z", "900.0"]
     assert len(lines) == 7
-    assert txn_tables.transactions_as_json(listed)[0]["coordinator"] == 1
-    assert txn_tables.hanging_as_json([OpenTransaction(A0, OPEN)], NOW_MS)[0]["silent_for_ms"] == LONG_MS + 1
-    assert txn_tables.producers_as_json({A0: [OPEN]})[0]["open_from"] == 40
+    assert txn_as_json.transactions_as_json(listed)[0]["coordinator"] == 1
+    assert txn_as_json.hanging_as_json([OpenTransaction(A0, OPEN)], NOW_MS)[0]["silent_for_ms"] == LONG_MS + 1
+    assert txn_as_json.producers_as_json({A0: [OPEN]})[0]["open_from"] == 40

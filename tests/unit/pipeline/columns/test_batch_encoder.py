@@ -38,6 +38,7 @@ def encode(
     base_sequence: int = -1,
     is_transactional: bool = False,
     max_batch_bytes: int = 900_000,
+    max_row_bytes: int = 0,
 ) -> list[EncodedBatch]:
     return encode_batches(
         columns,
@@ -47,6 +48,7 @@ def encode(
         base_sequence=base_sequence,
         is_transactional=is_transactional,
         max_batch_bytes=max_batch_bytes,
+        max_row_bytes=max_row_bytes,
         now_ms=NOW_MS,
     )
 
@@ -146,6 +148,17 @@ def test_a_row_that_no_batch_can_hold_is_refused() -> None:
         encode(rows([b"a", bytes(1000)]), max_batch_bytes=1000)
 
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_row_that_takes_more_than_a_batch_has_one_of_its_own() -> None:
+    values = [b"a", b"b", bytes(1000), bytes(500), b"c", b"d"]
+
+    batches = encode(rows(values), max_batch_bytes=400, max_row_bytes=2000)
+
+    assert [batch.records_count for batch in batches] == [2, 1, 1, 2]
+    assert [record.value for record in read(batches)] == values
+    with pytest.raises(KafkaError, match="a batch may have 1000"):
+        encode(rows(values), max_batch_bytes=400, max_row_bytes=1000)
 
 
 def test_a_header_without_a_key_is_refused() -> None:

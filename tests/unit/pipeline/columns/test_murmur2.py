@@ -4,7 +4,7 @@ from random import Random
 
 import pyarrow as pa
 
-from node.cli.producer import murmur2 as murmur2_of_one
+from node.client.producer import murmur2 as murmur2_of_one
 from pipeline.columns.murmur2 import murmur2
 
 

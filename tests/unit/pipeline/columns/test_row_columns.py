@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from logstore.topic_partition import TopicPartition
-from node.cli.producer import partition_for
+from node.client.producer import partition_for
 from pipeline.columns.header_columns import HEADERS_TYPE
 from pipeline.columns.partitioner import Sticky
 from pipeline.columns.row_columns import NOW, RowColumns, judge_columns, rows_by_partition
@@ -143,6 +143,14 @@ def test_timestamps_are_moments_whatever_their_unit_and_zone(unit: str, zone: st
     assert rows.timestamps_ms is not None and rows.timestamps_ms.tolist() == [2000, NOW]
 
 
+def test_a_record_that_was_read_without_a_timestamp_has_none() -> None:
+    column = pa.array([-1000, 5000, None], pa.timestamp("us", tz="UTC"))
+
+    (rows,) = place(batch_of(value=pa.array([b"a", b"b", b"c"]), timestamp=column)).values()
+
+    assert rows.timestamps_ms is not None and rows.timestamps_ms.tolist() == [NOW, 5, NOW]
+
+
 def test_a_moment_before_1970_is_refused() -> None:
     batch = batch_of(value=pa.array([b"a"]), timestamp=pa.array([-1], pa.timestamp("us", tz="UTC")))
 
@@ -165,3 +173,39 @@ def test_headers_go_with_their_rows() -> None:
 
 def test_no_rows_go_nowhere() -> None:
     assert place(batch_of(value=pa.array([], pa.binary()))) == {}
+
+
+def test_offsets_of_copied_rows_go_with_their_rows_where_they_are_asked_for() -> None:
+    batch = batch_of(
+        value=pa.array([b"a", b"b", b"c"]),
+        offset=pa.array([7, 8, 10], pa.int64()),
+        partition=pa.array([1, 0, 1], pa.int32()),
+    )
+    layout = judge_columns(batch.schema, topic="t", with_offsets=True)
+
+    placed = {
+        partition.partition: rows.offsets
+        for partition, rows in rows_by_partition(batch, layout, {"t": 2}, Sticky(0))
+    }
+
+    assert {name: [*offsets] for name, offsets in placed.items() if offsets is not None} == {
+        0: [8],
+        1: [7, 10],
+    }
+    assert next(iter(place(batch).values())).offsets is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({}, "every row needs"),
+        ({"offset": pa.array([1], pa.int32())}, "not of long"),
+        ({"offset": pa.array([None], pa.int64())}, "is null in a row"),
+    ],
+)
+def test_copied_rows_without_offsets_are_refused(columns: dict[str, pa.Array], problem: str) -> None:
+    batch = batch_of(value=pa.array([b"v"]), **columns)
+
+    with pytest.raises(OptionError, match=f"offset: .*{problem}"):
+        layout = judge_columns(batch.schema, topic="t", with_offsets=True)
+        rows_by_partition(batch, layout, {"t": 1}, Sticky(0))

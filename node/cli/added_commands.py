@@ -1,0 +1,33 @@
+"""Commands that other packages add to `ottla`: the entry points `ottla.commands`, each a Typer of its own.
+
+So a package above this one has its commands here, and this one imports nothing of it. They are looked for
+when a name is none of ours, or all are to be listed: for `ottla start` nothing of it is loaded.
+"""
+
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+GROUP: Final = "ottla.commands"
+
+
+class WithAddedCommands(TyperGroup):
+    """Our commands, then those that were added."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *sorted(_added())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None or cmd_name not in (added := _added()):
+            return own
+        command = typer.main.get_command(added[cmd_name].load())
+        command.name = cmd_name
+        return command
+
+
+def _added() -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -1,0 +1,39 @@
+"""`ottla doctor`: what is wrong, a sentence each; the exit code is 1 if anything is."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from node.cli.topic_commands import shown
+from node.client.cluster_client import parse_bootstrap
+from node.config import load_config
+from node.doctor.diagnosis import diagnose_cluster, diagnose_node
+from node.doctor.finding import Finding, Severity
+
+
+async def doctor(
+    bootstrap: str | None, config: Path | None, overrides: Sequence[str], *, timeout_s: float, as_json: bool
+) -> int:
+    """Look at the cluster, at the node of a configuration, or at both."""
+    found: list[Finding] = []
+    if config is not None or overrides:
+        found += await diagnose_node(load_config(config, overrides=overrides), timeout_s=timeout_s)
+    if bootstrap is not None:
+        try:
+            addresses = parse_bootstrap(bootstrap)
+        except ValueError as error:
+            raise CommandError(str(error), EXIT_USAGE) from None
+        found += await diagnose_cluster(addresses, timeout_s=timeout_s)
+    problems = sum(one.severity is Severity.PROBLEM for one in found)
+    found.sort(key=lambda one: one.severity is not Severity.PROBLEM)
+    if as_json:
+        rows = [
+            {"severity": one.severity.value, "subject": one.subject, "message": one.sentence} for one in found
+        ]
+        print(json.dumps({"is_healthy": problems == 0, "findings": rows}))
+    else:
+        for one in found:
+            print(f"{one.severity.value}  {one.subject}: {shown(one.sentence)}")
+        print("nothing is wrong" if problems == 0 else f"{problems} problem{'' if problems == 1 else 's'}")
+    return EXIT_FAILURE if problems else 0

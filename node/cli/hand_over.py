@@ -1,0 +1,63 @@
+"""`ottla hand-over`: a node that is about to be stopped leads nothing more, and serves on until it is.
+
+What SIGTERM begins with, as a step of its own: whoever stops nodes (Kubernetes by a preStop hook) waits
+for it, and tells the node to end only when no client needs it.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from node.cli.failure import CommandError
+from node.client import cluster_admin
+from node.client.cluster_client import Client
+
+POLL_S: Final = 0.1
+
+
+async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> int:
+    """Have the node that is process `pid` of this host hand over; returns the exit code.
+
+    CommandError if that is not done within the client's time: then whoever waits may stop it all the same.
+    """
+    _check_is_node(pid)
+    deadline = time.monotonic() + client.timeout_s
+    async with client:
+        if await _is_alone(client, node_id):
+            print(f"node {node_id} is the only one that is up: nobody can take over what it leads")
+            return 0
+        os.kill(pid, signal.SIGUSR1)
+        while not await _is_out(client, node_id):
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"Node {node_id} has not handed over everything within {client.timeout_s:g} s;"
+                    " `ottla broker list` shows what it still leads."
+                )
+            await asyncio.sleep(POLL_S)
+    await asyncio.sleep(linger_s)
+    print(f"node {node_id} leads nothing more; stop it now, for it takes no part again until it is started")
+    return 0
+
+
+def _check_is_node(pid: int) -> None:
+    """The signal would end a process that does not wait for it."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        raise CommandError(f"There is no process {pid}.") from None
+    if b"start" not in words or not any(b"ottla" in word or word == b"node" for word in words):
+        raise CommandError(f"Process {pid} is not `ottla start`.")
+
+
+async def _is_alone(client: Client, node_id: int) -> bool:
+    cluster = await cluster_admin.describe_cluster(client)
+    return all(one.broker_id == node_id or one.is_fenced for one in cluster.brokers)
+
+
+async def _is_out(client: Client, node_id: int) -> bool:
+    """Whether the others lead everything, and all know: then the controller fences a broker that leaves."""
+    cluster = await cluster_admin.describe_cluster(client)
+    return all(one.broker_id != node_id or one.is_fenced for one in cluster.brokers)

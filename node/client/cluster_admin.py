@@ -1,0 +1,212 @@
+"""Brokers, and where the replicas of partitions lie: what `ottla broker` and `ottla topic reassign` ask."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import Client, check, only
+from node.listener_settings import parse_listeners, parse_protocol_map
+from node.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from node.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    TopicPartitions,
+)
+from node.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+)
+from node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+BROKER_RESOURCE: Final = 4
+PREFERRED, UNCLEAN = 0, 1  # kinds of elections
+# Partitions that one request moves: each is a record, and the controller takes 10,000 of them at once.
+MAX_MOVES: Final = 1_000
+
+
+class ListenerAddress(NamedTuple):
+    """A listener's name and where it is reached."""
+
+    name: str
+    host: str
+    port: int
+
+
+async def describe_cluster(client: Client) -> DescribeClusterResponse:
+    """The brokers, fenced ones too where the server tells of them."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+
+    async def attempt() -> DescribeClusterResponse:
+        connection = await client.any_node()
+        response = await connection.request(request, DescribeClusterResponse, timeout_s=client.timeout_s)
+        check(response.error_code, response.error_message, "the cluster")
+        return response
+
+    return await client.retry(attempt)
+
+
+async def controller_listener(client: Client, node_id: int) -> ListenerAddress:
+    """Where a broker that is a controller too listens for others, as its own settings tell."""
+    names = [
+        "listeners",
+        "advertised.listeners",
+        "controller.listener.names",
+        "listener.security.protocol.map",
+    ]
+    resource = DescribeConfigsResource(
+        resource_type=BROKER_RESOURCE, resource_name=str(node_id), configuration_keys=names
+    )
+    connection = await client.node(node_id)
+    response = await connection.request(
+        DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=client.timeout_s
+    )
+    described = only(response.results, f"broker {node_id}")
+    check(described.error_code, described.error_message, f"broker {node_id}")
+    texts = {one.name: one.value or "" for one in described.configs}
+    controllers = _listed(texts.get("controller.listener.names", "").upper())
+    protocols = dict.fromkeys(controllers, "PLAINTEXT")
+    protocols |= parse_protocol_map(texts.get("listener.security.protocol.map", ""))
+    for setting in ("advertised.listeners", "listeners"):
+        for listener in parse_listeners(_listed(texts.get(setting, "")), setting, protocols):
+            if listener.name in controllers[:1]:
+                host, _, _ = connection.peer.rpartition(":")  # an empty one stands for all its addresses
+                return ListenerAddress(listener.name, listener.host or host.strip("[]"), listener.port)
+    raise KafkaError(ErrorCode.INVALID_CONFIG, "it has no listener for controllers")
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+async def unregister_broker(client: Client, broker_id: int) -> None:
+    """Forget a broker; nothing if it is forgotten already."""
+    request = UnregisterBrokerRequest(broker_id=broker_id)
+
+    async def attempt() -> None:
+        connection = await client.controller()
+        response = await connection.request(request, UnregisterBrokerResponse, timeout_s=client.timeout_s)
+        if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED:
+            check(response.error_code, response.error_message, f"broker {broker_id}")
+
+    await client.retry(attempt)
+
+
+# ---- where replicas lie --------------------------------------------------------------------------
+
+
+async def move_partitions(client: Client, moves: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+    """Begin to move partitions to these brokers; None takes back a move that is under way."""
+    pending = list(moves.items())
+    for begin in range(0, len(pending), MAX_MOVES):
+        await _move(client, dict(pending[begin : begin + MAX_MOVES]))
+
+
+async def _move(client: Client, moves: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+    topics = [
+        ReassignableTopic(
+            name=name,
+            partitions=[
+                ReassignablePartition(
+                    partition_index=one.partition,
+                    replicas=moves[one],
+                )
+                for one in partitions
+            ],
+        )
+        for name, partitions in _by_topic(moves).items()
+    ]
+    request = AlterPartitionReassignmentsRequest(timeout_ms=int(client.timeout_s * 1000), topics=topics)
+
+    async def attempt() -> None:
+        connection = await client.controller()
+        response = await connection.request(
+            request, AlterPartitionReassignmentsResponse, timeout_s=client.timeout_s
+        )
+        check(response.error_code, response.error_message, "the move")
+        for topic in response.responses:
+            for one in topic.partitions:
+                check(one.error_code, one.error_message, f"{topic.name}-{one.partition_index}")
+
+    await client.retry(attempt)
+
+
+async def list_moves(client: Client) -> dict[TopicPartition, OngoingPartitionReassignment]:
+    """The partitions that are on the move."""
+
+    async def attempt() -> ListPartitionReassignmentsResponse:
+        connection = await client.controller()
+        request = ListPartitionReassignmentsRequest(timeout_ms=int(client.timeout_s * 1000))
+        response = await connection.request(
+            request, ListPartitionReassignmentsResponse, timeout_s=client.timeout_s
+        )
+        check(response.error_code, response.error_message, "the moves")
+        return response
+
+    response = await client.retry(attempt)
+    return {
+        TopicPartition(topic.name, one.partition_index): one
+        for topic in response.topics
+        for one in topic.partitions
+    }
+
+
+class Election(NamedTuple):
+    """How the election of one partition ended; ELECTION_NOT_NEEDED if the right one leads already."""
+
+    partition: TopicPartition
+    error: KafkaError | None
+
+
+async def elect_leaders(
+    client: Client, partitions: Iterable[TopicPartition], election_type: int
+) -> list[Election]:
+    """Have leaders elected; one line of outcome for each partition."""
+    topics = [
+        TopicPartitions(topic=name, partitions=[one.partition for one in mine])
+        for name, mine in _by_topic(partitions).items()
+    ]
+    request = ElectLeadersRequest(
+        election_type=election_type, topic_partitions=topics, timeout_ms=int(client.timeout_s * 1000)
+    )
+
+    async def attempt() -> ElectLeadersResponse:
+        connection = await client.controller()
+        response = await connection.request(request, ElectLeadersResponse, timeout_s=client.timeout_s)
+        check(response.error_code, None, "the election")
+        return response
+
+    response = await client.retry(attempt)
+    return [
+        _election(TopicPartition(topic.topic, one.partition_id), one)
+        for topic in response.replica_election_results
+        for one in topic.partition_result
+    ]
+
+
+def _election(partition: TopicPartition, result: PartitionResult) -> Election:
+    try:
+        check(result.error_code, result.error_message, str(partition))
+    except KafkaError as error:
+        return Election(partition, error)
+    return Election(partition, None)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for one in sorted(partitions):
+        found.setdefault(one.topic, []).append(one)
+    return found

@@ -1,0 +1,295 @@
+"""What every command needs of a cluster: connections by node, metadata, leaders and coordinators.
+
+A command is short-lived, so nothing here runs in the background: metadata are asked when they are needed and
+again after an error that says that they are stale. Retriable errors are tried until the command's timeout.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, TopicPartition
+from node.net.peer_client import PeerClient
+from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from node.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+CLIENT_ID: Final = "ottla"
+DEFAULT_PORT: Final = 9092
+RETRY_PAUSE_S: Final = 0.1  # Kafka's retry.backoff.ms
+MAX_RETRY_PAUSE_S: Final = 1.0
+GROUP, TRANSACTION = 0, 1  # what has a coordinator, as FindCoordinator numbers it
+
+R = TypeVar("R")
+
+
+class Topic(NamedTuple):
+    """A topic as far as a client needs it."""
+
+    name: str
+    topic_id: bytes
+    leaders: Mapping[int, int]  # partition -> node id
+
+
+class Client:
+    """The cluster behind some bootstrap addresses; an async context manager that closes its connections."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.topics: dict[str, Topic] = {}
+        self._bootstrap = bootstrap
+        self._endpoints: dict[int, tuple[str, int]] = {}
+        self._controller_id = -1
+        self._connections: dict[tuple[str, int], PeerClient] = {}
+        self._connecting: dict[tuple[str, int], asyncio.Lock] = {}  # two that ask at once share a connection
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connections = list(self._connections.values())
+        self._connections.clear()
+        for connection in connections:
+            if kind is None:
+                await connection.close()
+            else:
+                connection.abort()
+
+    # ---- connections ------------------------------------------------------------------------------
+
+    async def any_node(self) -> PeerClient:
+        """A connection to whichever node answers first of all that are known."""
+        for endpoint, connection in self._connections.items():
+            if connection.is_open and (endpoint in self._bootstrap or endpoint in self._endpoints.values()):
+                return connection
+        failure: KafkaError | None = None
+        for endpoint in dict.fromkeys((*self._bootstrap, *self._endpoints.values())):
+            try:
+                return await self._connect(endpoint)
+            except KafkaError as error:
+                failure = failure or error
+        raise failure or KafkaError(ErrorCode.NETWORK_EXCEPTION, "no address of a node is known")
+
+    async def node(self, node_id: int) -> PeerClient:
+        """A connection to one node of the cluster."""
+        if node_id not in self._endpoints:
+            await self.refresh([])
+        if node_id not in self._endpoints:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not in the cluster now")
+        return await self._connect(self._endpoints[node_id])
+
+    async def controller(self) -> PeerClient:
+        """A connection to the node that takes changes of metadata."""
+        if self._controller_id not in self._endpoints:
+            await self.refresh([])
+        if self._controller_id not in self._endpoints:
+            return await self.any_node()
+        return await self._connect(self._endpoints[self._controller_id])
+
+    async def node_id_of(self, connection: PeerClient) -> int:
+        """Which node a connection leads to; -1 for one that has left the cluster."""
+        if not self._endpoints:
+            await self.refresh([])
+        named = ((f"{host}:{port}", node_id) for node_id, (host, port) in self._endpoints.items())
+        return next((node_id for name, node_id in named if name == connection.peer), -1)
+
+    async def coordinator(self, group_id: str) -> PeerClient:
+        """A connection to the coordinator of a group."""
+        return await self._coordinator(group_id, GROUP, f"the coordinator of group {group_id}")
+
+    async def transaction_coordinator(self, transactional_id: str) -> PeerClient:
+        """A connection to the coordinator of a transactional id."""
+        subject = f"the coordinator of transactional id {transactional_id}"
+        return await self._coordinator(transactional_id, TRANSACTION, subject)
+
+    async def _coordinator(self, key: str, key_type: int, subject: str) -> PeerClient:
+        found = await self.retry(lambda: self._find_coordinator(key, key_type, subject))
+        return await self._connect(found)
+
+    async def _find_coordinator(self, key: str, key_type: int, subject: str) -> tuple[str, int]:
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+        response = await (await self.any_node()).request(request, FindCoordinatorResponse)
+        if not response.coordinators:  # before version 4
+            check(response.error_code, response.error_message, subject)
+            return response.host, response.port
+        one = response.coordinators[0]
+        check(one.error_code, one.error_message, subject)
+        return one.host, one.port
+
+    async def _connect(self, endpoint: tuple[str, int]) -> PeerClient:
+        async with self._connecting.setdefault(endpoint, asyncio.Lock()):
+            connection = self._connections.get(endpoint)
+            if connection is None or not connection.is_open:
+                connection = await PeerClient.connect(
+                    *endpoint, client_id=CLIENT_ID, timeout_s=self.timeout_s
+                )
+                self._connections[endpoint] = connection
+            return connection
+
+    # ---- metadata ---------------------------------------------------------------------------------
+
+    async def refresh(
+        self, names: Sequence[str] | None, *, may_create: bool = False, with_operations: bool = False
+    ) -> MetadataResponse:
+        """Ask for metadata of topics (None: all) and remember nodes and leaders."""
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(
+            topics=topics,
+            allow_auto_topic_creation=may_create,
+            include_topic_authorized_operations=with_operations,
+        )
+        connection = await self.any_node()
+        response = await connection.request(request, MetadataResponse, timeout_s=self.timeout_s)
+        self._endpoints = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self._controller_id = response.controller_id
+        for topic in response.topics:
+            if topic.name is not None:
+                self._remember(topic.name, topic)
+        return response
+
+    def _remember(self, name: str, topic: MetadataResponseTopic) -> None:
+        self.topics.pop(name, None)
+        if not topic.error_code:
+            leaders = {one.partition_index: one.leader_id for one in topic.partitions}
+            self.topics[name] = Topic(name, topic.topic_id, leaders)
+
+    async def topic(self, name: str, *, may_create: bool = False) -> Topic:
+        """A topic with a leader for every partition; waits for one that is just being made or elected."""
+        return await self.retry(lambda: self._topic(name, may_create))
+
+    async def _topic(self, name: str, may_create: bool) -> Topic:
+        known = self.topics.get(name)
+        if known is not None and all(leader >= 0 for leader in known.leaders.values()):
+            return known
+        response = await self.refresh([name], may_create=may_create)
+        found = next((topic for topic in response.topics if topic.name == name), None)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and may_create:
+            code = ErrorCode.LEADER_NOT_AVAILABLE  # it is being made
+        check(code, None, f"topic {name}")
+        known = self.topics[name]
+        if not known.leaders:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no partitions now")
+        for partition, leader in known.leaders.items():
+            if leader < 0:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition} has no leader now")
+        return known
+
+    async def topic_as_it_is(self, name: str) -> Topic:
+        """A topic as of now, also where some partition has no leader (-1)."""
+        return await self.retry(lambda: self._topic_as_it_is(name))
+
+    async def _topic_as_it_is(self, name: str) -> Topic:
+        response = await self.refresh([name])
+        found = next((topic for topic in response.topics if topic.name == name), None)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code
+        check(code, None, f"topic {name}")
+        return self.topics[name]
+
+    async def leader_id(self, partition: TopicPartition) -> int:
+        """The node that leads a partition; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such one.
+
+        Other partitions of the topic may be without a leader.
+        """
+        known = self.topics.get(partition.topic)
+        leader = -1 if known is None else known.leaders.get(partition.partition, -1)
+        return leader if leader >= 0 else await self.retry(lambda: self._leader_id(partition))
+
+    async def _leader_id(self, partition: TopicPartition) -> int:
+        topic = await self._topic_as_it_is(partition.topic)
+        leader = topic.leaders.get(partition.partition)
+        if leader is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name} has {len(topic.leaders)} partitions, none of them {partition.partition}",
+            )
+        if leader < 0:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+        return leader
+
+    def forget(self, topic: str) -> None:
+        """What is known of a topic is stale."""
+        self.topics.pop(topic, None)
+
+    def forget_all(self) -> None:
+        """What is known of the cluster may be stale; connections stay."""
+        self.topics.clear()
+        self._endpoints = {}
+        self._controller_id = -1
+
+    def topic_name(self, name: str, topic_id: bytes) -> str:
+        """The name in an answer that gives a name in old versions and an id in new ones."""
+        if name or topic_id == ZERO_UUID:
+            return name
+        return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), "")
+
+    # ---- retries ----------------------------------------------------------------------------------
+
+    async def retry(self, attempt: Callable[[], Awaitable[R]]) -> R:
+        """The result of `attempt`, tried again after retriable errors until the timeout.
+
+        A cluster that never answered is not waited for; one that did may be starting again.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        pause_s = RETRY_PAUSE_S
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
+                    self._controller_id = -1  # another node may be it by now
+                final = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                final = final or (error.code is ErrorCode.NETWORK_EXCEPTION and not self._endpoints)
+                if final or not error.code.retriable or time.monotonic() + pause_s > deadline:
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
+
+
+def check(error_code: int, message: str | None, subject: str) -> None:
+    """Raise what a field of an answer says, with the server's own words if there are any."""
+    if error_code == 0:
+        return
+    try:
+        code = ErrorCode(error_code)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"{subject}: error {error_code}, unknown to this client"
+        ) from None
+    if not message:
+        raise KafkaError(code, subject)
+    # The server's sentence often leaves out what it speaks of.
+    is_named = subject.rpartition(" ")[2] in message
+    raise KafkaError(code, message if is_named else f"{subject}: {message}")
+
+
+def only(answers: Sequence[R], subject: str) -> R:
+    """The one answer to what was asked about one thing; INVALID_REQUEST if there is none or more."""
+    if len(answers) != 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{subject}: the server gave {len(answers)} answers")
+    return answers[0]
+
+
+def parse_bootstrap(text: str) -> list[tuple[str, int]]:
+    """`host:port,host,[::1]:port` as addresses; ValueError with a sentence."""
+    addresses: list[tuple[str, int]] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        host, separator, port = part.rpartition(":")
+        if not separator or part.endswith("]"):
+            host, port = part, str(DEFAULT_PORT)
+        host = host.strip("[]")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{part!r} is not an address; write host:port.")
+        addresses.append((host, int(port)))
+    if not addresses:
+        raise ValueError("No address of a node was given; write host:port.")
+    return addresses

@@ -1,0 +1,187 @@
+"""Records out of partitions: fetches from all their leaders in rounds, the consumer behind `ottla consume`.
+
+A round asks every leader at once and waits until each has answered, at most `FETCH_WAIT_MS` with nothing new.
+Between two rounds nothing runs, so the caller may change the partitions or speak to a group there.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import Record, iterate_records
+from logstore.record_batch import check_batch, iterate_headers
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import RETRY_PAUSE_S, Client, check
+from node.wire.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+FETCH_WAIT_MS: Final = 500  # Kafka's fetch.max.wait.ms
+FETCH_MAX_BYTES: Final = 8 * 1024 * 1024
+PARTITION_MAX_BYTES: Final = 1024 * 1024  # Kafka's max.partition.fetch.bytes
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+_ABORT_MARKER: Final = 0
+
+
+class FetchLimits(NamedTuple):
+    """How much one round takes of each leader, and how long it waits where there is nothing."""
+
+    wait_ms: int = FETCH_WAIT_MS
+    max_bytes: int = FETCH_MAX_BYTES
+    partition_max_bytes: int = PARTITION_MAX_BYTES
+
+
+class Consumer:
+    """Reads partitions from given offsets; `positions` says where each goes on."""
+
+    def __init__(self, client: Client, *, read_committed: bool, limits: FetchLimits = FetchLimits()) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self._client = client
+        self._limits = limits
+        self._isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
+        self._failing = 0  # rounds in a row in which a partition could not be read
+
+    async def fetch(self) -> list[tuple[TopicPartition, list[Record]]]:
+        """The next records of whatever partitions have some, with positions moved behind them."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in self.positions:
+            by_leader.setdefault(await self._client.leader_id(partition), []).append(partition)
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(self._fetch_from(leader, partitions))
+                for leader, partitions in sorted(by_leader.items())
+            ]
+        problems = [task.result() for task in asked if isinstance(task.result(), KafkaError)]
+        fetched: list[tuple[TopicPartition, list[Record]]] = []
+        for task in asked:
+            result = task.result()
+            if isinstance(result, KafkaError):
+                continue
+            for partition, data in result.items():
+                try:
+                    fetched.append((partition, self._take(partition, data)))
+                except KafkaError as error:
+                    problems.append(error)
+        await self._bear(problems)
+        return [one for one in fetched if one[1]]
+
+    async def _bear(self, problems: Sequence[KafkaError | object]) -> None:
+        """Stale metadata and lost leaders are asked again, other errors end it."""
+        self._failing = self._failing + 1 if problems else 0
+        for error in problems:
+            assert isinstance(error, KafkaError)
+            if not error.code.retriable or self._failing * RETRY_PAUSE_S > self._client.timeout_s:
+                raise error
+        if problems:
+            for partition in self.positions:
+                self._client.forget(partition.topic)
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _fetch_from(
+        self, leader: int, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, PartitionData] | KafkaError:
+        positions = {partition: self.positions[partition] for partition in partitions}
+        try:
+            return await fetch_once(
+                self._client,
+                leader,
+                positions,
+                partition_max_bytes=self._limits.partition_max_bytes,
+                max_bytes=self._limits.max_bytes,
+                wait_ms=self._limits.wait_ms,
+                isolation=self._isolation,
+            )
+        except KafkaError as error:
+            return error
+
+    def _take(self, partition: TopicPartition, data: PartitionData) -> list[Record]:
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} has no offset {self.positions[partition]}"
+            )
+        check(data.error_code, None, str(partition))
+        view = records_in(data)
+        position = self.positions[partition]
+        records: list[Record] = []
+        for record_or_end in _open(view, data.aborted_transactions or ()):
+            if isinstance(record_or_end, int):
+                position = max(position, record_or_end)
+            elif record_or_end.offset >= self.positions[partition]:
+                records.append(record_or_end)
+        self.positions[partition] = position
+        return records
+
+
+async def fetch_once(
+    client: Client,
+    leader: int,
+    positions: Mapping[TopicPartition, int],
+    *,
+    partition_max_bytes: int = PARTITION_MAX_BYTES,
+    max_bytes: int = FETCH_MAX_BYTES,
+    wait_ms: int = FETCH_WAIT_MS,
+    isolation: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, PartitionData]:
+    """What a node has for these partitions, from these offsets on; the errors inside are the caller's."""
+    by_topic: dict[str, list[FetchPartition]] = {}
+    for (name, number), offset in positions.items():
+        wanted = FetchPartition(
+            partition=number, fetch_offset=offset, partition_max_bytes=partition_max_bytes
+        )
+        by_topic.setdefault(name, []).append(wanted)
+    request = FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=isolation,
+        topics=[
+            FetchTopic(topic=name, topic_id=client.topics[name].topic_id, partitions=wanted)
+            for name, wanted in by_topic.items()
+        ],
+    )
+    connection = await client.node(leader)
+    response = await connection.request(request, FetchResponse, timeout_s=client.timeout_s)
+    check(response.error_code, None, f"the fetch from {connection.peer}")
+    answers = {
+        TopicPartition(client.topic_name(topic.topic, topic.topic_id), data.partition_index): data
+        for topic in response.responses
+        for data in topic.partitions
+    }
+    if not answers.keys() <= positions.keys():
+        peer = connection.peer
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
+    return answers
+
+
+def records_in(data: PartitionData) -> memoryview:
+    """The bytes of an answer's batches; the last one may be torn."""
+    assert not isinstance(data.records, Sequence) or isinstance(data.records, bytes | memoryview)
+    return memoryview(data.records or b"")
+
+
+def _open(view: memoryview, aborted: Sequence[AbortedTransaction]) -> Iterator[Record | int]:
+    """The data records of whole batches, and after each batch the offset that follows it.
+
+    Batches of aborted transactions are left out: from the transaction's first offset to its marker.
+    """
+    waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+    open_aborted: set[int] = set()
+    for position, header in iterate_headers(view):
+        check_batch(view, position)
+        batch = view[position : position + header.size_bytes]
+        while waiting and waiting[-1].first_offset <= header.last_offset:
+            open_aborted.add(waiting.pop().producer_id)
+        if header.is_control:
+            marker = next(iterate_records(batch), None)
+            kind = int.from_bytes((marker.key or b"")[2:4], "big") if marker is not None else -1
+            if kind == _ABORT_MARKER:
+                open_aborted.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in open_aborted):
+            yield from iterate_records(batch)
+        yield header.next_offset

@@ -1,0 +1,424 @@
+"""Groups, their members and what they committed: what `ottla group` asks of a cluster.
+
+Groups of both protocols are described: those of KIP-848 where a server has such, all others as classic ones.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import Client, check, only
+from node.client.group_member import PROTOCOL_TYPE, decode_assignment
+from node.net.peer_client import PeerClient
+from node.wire.api_keys import ApiKey
+from node.wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    Member,
+)
+from node.wire.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+from node.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from node.wire.messages.describe_groups import DescribedGroup as ClassicGroup
+from node.wire.messages.describe_groups import (
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    GroupRebalance,
+)
+from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from node.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from node.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from node.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+)
+
+CLASSIC, CONSUMER = "classic", "consumer"
+EMPTY, DEAD = "Empty", "Dead"
+MAX_OFFSET_VERSION: Final = 9  # of commits and their look-up: names; later versions give ids only
+NO_OFFSET: Final = -1
+GROUPS_A_REQUEST: Final = 100  # an answer has all members of each
+# A group that is not one of KIP-848, or a server that has none of them.
+_NOT_OF_KIP_848: Final = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
+
+
+class ListedGroup(NamedTuple):
+    """A group as the broker that coordinates it lists it; "" for what an old server does not tell."""
+
+    group_id: str
+    group_type: str
+    state: str
+    protocol_type: str
+    coordinator_id: int
+
+
+class ConsumerMemberView(NamedTuple):
+    """What a member of a group of KIP-848 has besides; the protocol is that which it speaks itself."""
+
+    protocol: str | None  # classic or consumer; None from a server that does not tell
+    epoch: int
+    target: Sequence[TopicPartition]  # what it will have when others have given it up
+    topics: Sequence[str]
+    expression: str | None
+
+
+class GroupMemberView(NamedTuple):
+    """A member; `partitions` is None where what it was assigned has no partitions (Connect's has none)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: Sequence[TopicPartition] | None
+    consumer: ConsumerMemberView | None = None  # of a classic group's members None
+
+
+class RebalanceEvent(NamedTuple):
+    """Why a group rebalanced, whose doing it was, and what the client said of it."""
+
+    cause: str
+    at_ms: int
+    member_id: str
+    client_id: str
+    reason: str
+
+
+class RebalanceView(NamedTuple):
+    """One of the last rebalances of a group; None for what is not known while it runs."""
+
+    began_ms: int
+    ended_ms: int | None
+    generation_before: int
+    generation_after: int | None
+    members: int | None
+    events: Sequence[RebalanceEvent]
+    events_left_out: int
+
+
+class GroupView(NamedTuple):
+    """A group; the epochs are those of KIP-848, None for a classic group."""
+
+    group_id: str
+    group_type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    epoch: int | None
+    coordinator: str
+    members: Sequence[GroupMemberView]
+    rebalances: Sequence[RebalanceView] | None = None  # None where the server does not tell, as Apache Kafka
+    target_epoch: int | None = None  # of the assignment that members go to
+
+
+async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+    """The groups of all brokers by name; only those of these states and types, if any are given."""
+
+    async def attempt() -> list[ListedGroup]:
+        cluster = await client.refresh([])
+        found: list[ListedGroup] = []
+        for broker_id in sorted(broker.node_id for broker in cluster.brokers):
+            connection = await client.node(broker_id)
+            request = ListGroupsRequest(states_filter=states, types_filter=types)
+            response = await connection.request(request, ListGroupsResponse, timeout_s=client.timeout_s)
+            check(response.error_code, None, f"the groups of broker {broker_id}")
+            found += [
+                ListedGroup(one.group_id, one.group_type, one.group_state, one.protocol_type, broker_id)
+                for one in response.groups
+            ]
+        return sorted(found)
+
+    # An old server passes over the filters that it does not know.
+    return [
+        one
+        for one in await client.retry(attempt)
+        if (not states or one.state in states) and (not types or one.group_type.lower() in types)
+    ]
+
+
+async def describe_group(client: Client, group_id: str) -> GroupView:
+    """A group with its members; GROUP_ID_NOT_FOUND if there is none of that name."""
+
+    async def attempt() -> GroupView:
+        connection = await client.coordinator(group_id)
+        if ApiKey.CONSUMER_GROUP_DESCRIBE in connection.versions:
+            view = await _describe_of_kip_848(client, connection, group_id)
+            if view is not None:
+                return view
+        return await _describe_classic(client, connection, group_id)
+
+    return await client.retry(attempt)
+
+
+async def describe_groups(client: Client, listed: Iterable[ListedGroup]) -> list[GroupView]:
+    """All of these groups that are still there, by name: one request for many of a coordinator."""
+    by_coordinator: dict[tuple[int, bool], list[str]] = {}
+    for one in listed:
+        kind = one.coordinator_id, one.group_type.lower() == CONSUMER
+        by_coordinator.setdefault(kind, []).append(one.group_id)
+    found: list[GroupView] = []
+    for (coordinator_id, is_of_kip_848), names in sorted(by_coordinator.items()):
+        for first in range(0, len(names), GROUPS_A_REQUEST):
+            found += await _describe_some(
+                client, coordinator_id, names[first : first + GROUPS_A_REQUEST], is_of_kip_848=is_of_kip_848
+            )
+    return sorted(found, key=lambda group: group.group_id)
+
+
+async def _describe_some(
+    client: Client, coordinator_id: int, names: Sequence[str], *, is_of_kip_848: bool
+) -> list[GroupView]:
+    connection = await client.node(coordinator_id)
+    answers: list[tuple[str, Callable[[], GroupView]]] = []
+    if is_of_kip_848:
+        of_consumers = await connection.request(
+            ConsumerGroupDescribeRequest(group_ids=names),
+            ConsumerGroupDescribeResponse,
+            timeout_s=client.timeout_s,
+        )
+        answers += [
+            (one.group_id, partial(_view_of_kip_848, one, connection.peer)) for one in of_consumers.groups
+        ]
+    else:
+        of_classic = await connection.request(
+            DescribeGroupsRequest(groups=names), DescribeGroupsResponse, timeout_s=client.timeout_s
+        )
+        answers += [
+            (one.group_id, partial(_view_of_classic, one, connection.peer)) for one in of_classic.groups
+        ]
+    found: list[GroupView] = []
+    for name, answer in answers:
+        try:
+            found.append(answer())
+        except KafkaError as error:
+            if error.code.retriable:  # it has just moved to another coordinator
+                found.append(await describe_group(client, name))
+            elif error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+    return found
+
+
+async def _describe_of_kip_848(client: Client, connection: PeerClient, group_id: str) -> GroupView | None:
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id], include_timeline=True)
+    response = await connection.request(request, ConsumerGroupDescribeResponse, timeout_s=client.timeout_s)
+    group = only(response.groups, f"group {group_id}")
+    if group.error_code in _NOT_OF_KIP_848:
+        return None
+    return _view_of_kip_848(group, connection.peer)
+
+
+def _view_of_kip_848(group: ConsumerGroup, coordinator: str) -> GroupView:
+    check(group.error_code, group.error_message, f"group {group.group_id}")
+    members = [_view_of(one) for one in group.members]
+    return GroupView(
+        group.group_id,
+        CONSUMER,
+        group.group_state,
+        PROTOCOL_TYPE,
+        group.assignor_name,
+        group.group_epoch,
+        coordinator,
+        sorted(members, key=lambda one: one.member_id),
+        None if group.rebalances is None else [_rebalance_view_of(one) for one in group.rebalances],
+        group.assignment_epoch,
+    )
+
+
+def _view_of(member: Member) -> GroupMemberView:
+    return GroupMemberView(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host.lstrip("/"),
+        _partitions_of(member.assignment),
+        ConsumerMemberView(
+            {0: CLASSIC, 1: CONSUMER}.get(member.member_type),
+            member.member_epoch,
+            _partitions_of(member.target_assignment),
+            sorted(member.subscribed_topic_names),
+            member.subscribed_topic_regex or None,
+        ),
+    )
+
+
+def _partitions_of(assignment: Assignment) -> list[TopicPartition]:
+    return sorted(
+        TopicPartition(topic.topic_name, number)
+        for topic in assignment.topic_partitions
+        for number in topic.partitions
+    )
+
+
+async def _describe_classic(client: Client, connection: PeerClient, group_id: str) -> GroupView:
+    request = DescribeGroupsRequest(groups=[group_id], include_timeline=True)
+    response = await connection.request(request, DescribeGroupsResponse, timeout_s=client.timeout_s)
+    return _view_of_classic(only(response.groups, f"group {group_id}"), connection.peer)
+
+
+def _view_of_classic(group: ClassicGroup, coordinator: str) -> GroupView:
+    check(group.error_code, group.error_message, f"group {group.group_id}")
+    if group.group_state == DEAD:  # so an unknown group is answered before version 6
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id}")
+    members = [_classic_view_of(one, group.protocol_type) for one in group.members]
+    return GroupView(
+        group.group_id,
+        CLASSIC,
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        None,
+        coordinator,
+        sorted(members, key=lambda one: one.member_id),
+        None if group.rebalances is None else [_rebalance_view_of(one) for one in group.rebalances],
+    )
+
+
+def _rebalance_view_of(rebalance: GroupRebalance) -> RebalanceView:
+    is_running = rebalance.ended_ms < 0
+    return RebalanceView(
+        rebalance.began_ms,
+        None if is_running else rebalance.ended_ms,
+        rebalance.generation_before,
+        None if is_running else rebalance.generation_after,
+        None if is_running else rebalance.member_count,
+        [
+            RebalanceEvent(one.cause, one.timestamp_ms, one.member_id, one.client_id, one.reason)
+            for one in rebalance.events
+        ],
+        rebalance.events_left_out,
+    )
+
+
+def _classic_view_of(member: DescribedGroupMember, protocol_type: str) -> GroupMemberView:
+    partitions: list[TopicPartition] | None = None
+    if protocol_type == PROTOCOL_TYPE:
+        try:
+            partitions = sorted(decode_assignment(bytes(member.member_assignment)))
+        except KafkaError:  # the leader of the group wrote it, and nobody else has to understand it
+            partitions = None
+    return GroupMemberView(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host.lstrip("/"),
+        partitions,
+    )
+
+
+# ---- offsets -------------------------------------------------------------------------------------
+
+
+class Committed(NamedTuple):
+    """What a group has committed, sorted, and how far its coordinator says that it is behind: log end and age
+    in ms, None if that is not known. No lags at all from a server that does not tell them, as Apache Kafka.
+    """
+
+    offsets: dict[TopicPartition, int]
+    lags: dict[TopicPartition, tuple[int, int | None]] | None
+
+
+async def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int]:
+    """Everything that a group has committed, sorted; nothing for a group that is not there."""
+    return (await committed(client, group_id, with_lag=False)).offsets
+
+
+async def committed(client: Client, group_id: str, *, with_lag: bool) -> Committed:
+    """The same, with what the server itself tells of the lag."""
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+    request = OffsetFetchRequest(group_id=group_id, topics=None, groups=[group], include_lag=with_lag)
+
+    async def attempt() -> Committed:
+        connection = await client.coordinator(group_id)
+        response = await connection.request(
+            request, OffsetFetchResponse, timeout_s=client.timeout_s, max_version=MAX_OFFSET_VERSION
+        )
+        answer = response.groups[0] if response.groups else response
+        check(answer.error_code, None, f"the offsets of group {group_id}")
+        offsets: dict[TopicPartition, int] = {}
+        lags: dict[TopicPartition, tuple[int, int | None]] = {}
+        for topic in answer.topics:
+            for one in topic.partitions:
+                check(one.error_code, None, f"the offset of {topic.name}-{one.partition_index}")
+                place = TopicPartition(topic.name, one.partition_index)
+                if one.committed_offset != NO_OFFSET:
+                    offsets[place] = one.committed_offset
+                if isinstance(one, OffsetFetchResponsePartitions) and one.log_end_offset >= 0:
+                    lags[place] = one.log_end_offset, None if one.lag_ms < 0 else one.lag_ms
+        tells = isinstance(answer, OffsetFetchResponseGroup) and answer.has_lag
+        return Committed(dict(sorted(offsets.items())), lags if tells else None)
+
+    return await client.retry(attempt)
+
+
+async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Set offsets of a group that has no members; UNKNOWN_MEMBER_ID if it has some by now."""
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (name, number), offset in offsets.items():
+        one = OffsetCommitRequestPartition(
+            partition_index=number, committed_offset=offset, committed_metadata=""
+        )
+        by_topic.setdefault(name, []).append(one)
+    topics = [OffsetCommitRequestTopic(name=name, partitions=one) for name, one in by_topic.items()]
+    request = OffsetCommitRequest(group_id=group_id, member_id="", topics=topics)
+
+    async def attempt() -> None:
+        connection = await client.coordinator(group_id)
+        response = await connection.request(
+            request, OffsetCommitResponse, timeout_s=client.timeout_s, max_version=MAX_OFFSET_VERSION
+        )
+        for topic in response.topics:
+            for one in topic.partitions:
+                check(one.error_code, None, f"the offset of {topic.name}-{one.partition_index}")
+
+    await client.retry(attempt)
+
+
+async def delete_offsets(
+    client: Client, group_id: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Forget what a group committed for these; the error code of each, 0 for none."""
+    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for name, number in partitions:
+        by_topic.setdefault(name, []).append(OffsetDeleteRequestPartition(partition_index=number))
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=one) for name, one in by_topic.items()]
+    request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+    async def attempt() -> dict[TopicPartition, int]:
+        connection = await client.coordinator(group_id)
+        response = await connection.request(request, OffsetDeleteResponse, timeout_s=client.timeout_s)
+        check(response.error_code, None, f"group {group_id}")
+        return {
+            TopicPartition(topic.name, one.partition_index): one.error_code
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    return await client.retry(attempt)
+
+
+async def delete_group(client: Client, group_id: str) -> None:
+    """Remove a group without members, and all that it committed."""
+    request = DeleteGroupsRequest(groups_names=[group_id])
+
+    async def attempt() -> None:
+        connection = await client.coordinator(group_id)
+        response = await connection.request(request, DeleteGroupsResponse, timeout_s=client.timeout_s)
+        deleted = only(response.results, f"group {group_id}")
+        check(deleted.error_code, deleted.error_message, f"group {group_id}")
+
+    await client.retry(attempt)

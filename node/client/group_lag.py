@@ -1,0 +1,177 @@
+"""How far a group is behind, in records and in time: from its coordinator, or from what any server tells.
+
+No API of Kafka's has the time: it is the age of the oldest record that the group has not committed. Ottla
+tells it with the offsets; elsewhere it is read from one batch of each partition that is behind, by the clock
+of this machine.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.oldest_record import Oldest, oldest_record
+from logstore.record_batch import NO_TIMESTAMP
+from logstore.topic_partition import TopicPartition
+from node.client import group_admin, topic_admin
+from node.client.cluster_client import RETRY_PAUSE_S, Client
+from node.client.consumer import fetch_once, records_in
+from node.wire.messages.fetch import PartitionData
+
+ATTEMPTS: Final = 5  # to find leaders that move; whoever looks at lag will look again
+# Of a partition at first: most batches are smaller. What did not fit into that is asked again for more.
+FIRST_FETCH_BYTES: Final = 32 * 1024
+NEXT_FETCH_BYTES: Final = 1024 * 1024
+
+
+class PartitionLag(NamedTuple):
+    """Where a group and a log are; None for what is not known, as without a commit or without a leader."""
+
+    committed: int | None
+    end: int | None
+    age_ms: int | None = None
+
+    @property
+    def records(self) -> int | None:
+        """Offsets between commit and end, as Kafka counts: markers and compacted gaps count too."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(self.end - self.committed, 0)
+
+
+async def of_group(
+    client: Client,
+    group_id: str,
+    read: Iterable[TopicPartition],
+    *,
+    is_wanted: Callable[[TopicPartition], bool],
+    with_age: bool,
+) -> dict[TopicPartition, PartitionLag]:
+    """The lag of the partitions that a group committed, and of those that its members `read` besides."""
+    known = await group_admin.committed(client, group_id, with_lag=with_age)
+    every: dict[TopicPartition, int | None] = dict.fromkeys(read) | known.offsets
+    places = {one: offset for one, offset in every.items() if is_wanted(one)}
+    told = known.lags or {}
+    lags = {
+        one: PartitionLag(places[one], end, age_ms) for one, (end, age_ms) in told.items() if one in places
+    }
+    # A leader that moves just now can be found; one that is not known to its coordinator may be to others.
+    rest = {one: offset for one, offset in places.items() if one not in lags}
+    return dict(sorted((lags | await measure(client, rest, with_age=with_age)).items()))
+
+
+async def measure(
+    client: Client, committed: Mapping[TopicPartition, int | None], *, with_age: bool = True
+) -> dict[TopicPartition, PartitionLag]:
+    """The lag of each partition; partitions whose leader cannot be asked keep their ends and ages unknown."""
+    ends = await log_offsets(client, committed, topic_admin.LATEST)
+    lags = {one: PartitionLag(offset, ends.get(one)) for one, offset in sorted(committed.items())}
+    if not with_age:
+        return lags
+    behind = {one: lag.committed for one, lag in lags.items() if lag.records and lag.committed is not None}
+    oldest = await _oldest_timestamps(client, behind, ends)
+    now_ms = int(time.time() * 1000)
+    return {one: lag._replace(age_ms=_age_ms(lag, oldest.get(one), now_ms)) for one, lag in lags.items()}
+
+
+def _age_ms(lag: PartitionLag, oldest: Oldest | None, now_ms: int) -> int | None:
+    if lag.records is None:
+        return None
+    if lag.records == 0:
+        return 0
+    if oldest is None:
+        return None
+    if oldest.timestamp_ms is None:
+        return 0  # nothing but markers, or what compaction took away: there is nothing left to read
+    return None if oldest.timestamp_ms == NO_TIMESTAMP else max(0, now_ms - oldest.timestamp_ms)
+
+
+# ---- ends ----------------------------------------------------------------------------------------
+
+
+async def log_offsets(
+    client: Client, partitions: Iterable[TopicPartition], place: int, *, isolation_level: int = 0
+) -> dict[TopicPartition, int]:
+    """The EARLIEST or LATEST offset of each partition whose leader answers; others are left out."""
+    missing = set(partitions)
+    found: dict[TopicPartition, int] = {}
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(attempt * RETRY_PAUSE_S)
+        for leader, mine in (await _by_leader(client, missing)).items():
+            try:
+                answers = await topic_admin.list_offsets_of(
+                    client, leader, dict.fromkeys(mine, place), isolation_level=isolation_level
+                )
+            except KafkaError as error:
+                _bear(error)
+                continue
+            found |= {one: answer.offset for one, answer in answers.items() if not answer.error_code}
+        missing -= found.keys()
+        if not missing:
+            break
+    return found
+
+
+async def _by_leader(
+    client: Client, partitions: Collection[TopicPartition]
+) -> dict[int, list[TopicPartition]]:
+    """The partitions by leader as of now; those without one are left out."""
+    by_leader: dict[int, list[TopicPartition]] = {}
+    if not partitions:
+        return by_leader
+    await client.refresh(sorted({one.topic for one in partitions}))
+    for partition in sorted(partitions):
+        topic = client.topics.get(partition.topic)
+        leader = -1 if topic is None else topic.leaders.get(partition.partition, -1)
+        if leader >= 0:
+            by_leader.setdefault(leader, []).append(partition)
+    return by_leader
+
+
+def _bear(error: KafkaError) -> None:
+    """A leader that has gone, or is just coming, leaves a gap; what will not pass ends the command."""
+    if not error.code.retriable:
+        raise error
+
+
+# ---- the oldest record ---------------------------------------------------------------------------
+
+
+async def _oldest_timestamps(
+    client: Client, behind: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Oldest]:
+    """The oldest record of each partition at or after its offset; left out where nobody answers."""
+    positions = dict(behind)
+    found: dict[TopicPartition, Oldest] = {}
+    bytes_each, idle = FIRST_FETCH_BYTES, 0
+    while positions and idle < ATTEMPTS:
+        before = dict(positions)
+        for leader, mine in (await _by_leader(client, positions)).items():
+            asked = {one: positions[one] for one in mine}
+            try:
+                answers = await fetch_once(client, leader, asked, partition_max_bytes=bytes_each)
+            except KafkaError as error:
+                _bear(error)
+                continue
+            too_early = [one for one, data in answers.items() if _is_before_log(data)]
+            starts = await log_offsets(client, too_early, topic_admin.EARLIEST)
+            for one, data in answers.items():
+                if data.error_code:
+                    oldest = Oldest(starts.get(one, positions[one]))
+                else:
+                    oldest = oldest_record(records_in(data), positions[one])
+                if oldest.timestamp_ms is None and oldest.offset < ends[one]:
+                    positions[one] = oldest.offset
+                else:
+                    found[one] = oldest
+                    del positions[one]
+        bytes_each = NEXT_FETCH_BYTES
+        idle = idle + 1 if positions == before else 0
+    return found
+
+
+def _is_before_log(data: PartitionData) -> bool:
+    """Whether retention has taken what the group would read next."""
+    return data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,96 @@
+"""Resets of a group's offsets: what is planned stands before anything is changed.
+
+A group with members is refused: they would commit over what is set here.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client import group_admin, group_offsets, topic_admin
+from node.client.cluster_client import Client
+from node.client.group_admin import DEAD, EMPTY
+from node.client.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
+from node.client.refusal import Refused
+
+Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
+_NAMED_MEMBERS: Final = 5  # of those that are in the way; who knows these finds the others
+
+
+def at_time(timestamp_ms: int) -> ToTime:
+    """A time to reset to. Below zero ListOffsets has places with names: -1 would be the end."""
+    return ToTime(max(0, timestamp_ms))
+
+
+def before_now(duration_ms: int) -> ToTime:
+    """So long before now."""
+    return at_time(int(time.time() * 1000) - duration_ms)
+
+
+async def partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
+    """The partitions that were named; UNKNOWN_TOPIC_OR_PARTITION for one that is not there."""
+    named: list[TopicPartition] = []
+    for name, numbers in topics.items():
+        there = (await client.topic(name)).leaders
+        named += [TopicPartition(name, number) for number in (there if numbers is None else numbers)]
+    for partition in named:
+        await client.leader_id(partition)
+    return sorted(named)
+
+
+async def check_has_no_members(client: Client, group_id: str) -> None:
+    """Refused while it has some. A group that is not there is made by its first offset."""
+    try:
+        view = await group_admin.describe_group(client, group_id)
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return
+        raise
+    if view.state not in (EMPTY, DEAD):
+        names = [f"{one.instance_id or one.client_id or one.member_id} at {one.host}" for one in view.members]
+        first, more = ", ".join(names[:_NAMED_MEMBERS]), len(names) - _NAMED_MEMBERS
+        raise Refused(
+            f"Group {group_id} is active ({view.state}); stop its members first:"
+            f" {first or 'they just join'}{f' and {more} more' if more > 0 else ''}."
+        )
+
+
+async def plan(client: Client, group_id: str, target: Target, topics: Topics | None) -> list[Change]:
+    """What becomes of each partition; with `topics` of None of all that the group has committed."""
+    committed = await group_admin.committed_offsets(client, group_id)
+    if isinstance(target, ToFile):
+        partitions = sorted(target.offsets.get(group_id, ()))
+        if not partitions:
+            raise Refused(f"The file has no offsets of group {group_id}.")
+    elif topics is None:
+        partitions = sorted(committed)
+        if not partitions:
+            raise Refused(f"Group {group_id} has committed nothing; name topics.")
+    else:
+        partitions = await partitions_of(client, topics)
+    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    end = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.LATEST))
+    at_time: dict[TopicPartition, int] = {}
+    if isinstance(target, ToTime):
+        found = await topic_admin.list_offsets(client, dict.fromkeys(partitions, target.timestamp_ms))
+        at_time = {one: place.offset for one, place in found.items() if place.offset >= 0}
+    facts = {
+        one: PartitionFacts(committed.get(one), first[one].offset, end[one].offset, at_time.get(one))
+        for one in partitions
+    }
+    try:
+        return group_offsets.plan_reset(group_id, target, facts)
+    except ValueError as error:
+        raise Refused(f"{error}.") from None
+
+
+async def apply(client: Client, group_id: str, changes: Sequence[Change]) -> None:
+    """Commit what was planned; Refused if the group has got members meanwhile."""
+    try:
+        await group_admin.commit_offsets(client, group_id, {one.partition: one.after for one in changes})
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            raise Refused(f"Group {group_id} has got members meanwhile; stop them first.") from None
+        raise

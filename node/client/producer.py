@@ -1,0 +1,267 @@
+"""Records into batches, batches to leaders: the producer behind `ottla produce`.
+
+Records are gathered per partition while earlier ones are on their way; then all batches of one leader go in
+one request. With `idempotent` (the default, as of Kafka's own producer) a batch that is sent again is not
+stored twice (KIP-98). Order in a partition is kept: a batch leaves when the one before was acknowledged.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import Headers
+from logstore.record_batch import increment_sequence
+from logstore.topic_partition import TopicPartition
+from node.client import topic_admin
+from node.client.batch_builder import BatchBuilder
+from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check
+from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from node.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+MAX_BATCH_BYTES: Final = (
+    900_000  # below the default message.max.bytes of 1 MiB; less where a topic takes less
+)
+# Of all partitions together: far below socket.request.max.bytes however many partitions there are.
+MAX_PENDING_BYTES: Final = 4 * 1024 * 1024
+RECORD_OVERHEAD_BYTES: Final = 32  # lengths, deltas and attributes of one record, generously
+ALL_REPLICAS: Final = -1
+
+
+class ProducerRecord(NamedTuple):
+    """What a user wants stored; `partition` None: by key, or any."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None  # ms since 1970; None: now
+
+
+class _Batch(NamedTuple):
+    partition: TopicPartition
+    records_count: int
+    content: bytearray
+
+
+class Producer:
+    """Sends to one topic. `add` records, `flush` often; a refused batch raises and is not counted."""
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        *,
+        acks: int = ALL_REPLICAS,
+        compression: Compression = Compression.NONE,
+        idempotent: bool = True,
+        chance: random.Random | None = None,
+    ) -> None:
+        self.acknowledged = 0
+        self._client = client
+        self._topic = topic
+        self._acks = acks
+        self._compression = compression
+        self._idempotent = idempotent
+        self._chance = chance or random.Random()
+        self._producer = (-1, -1)  # id and epoch
+        self._sequences: dict[int, int] = {}
+        self._pending: dict[int, list[BatchBuilder]] = {}  # by partition, oldest first
+        self._pending_bytes = 0
+        self._has_full_batch = False
+        self._max_batch_bytes = MAX_BATCH_BYTES
+        self._sticky = 0
+        self._partitions_count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that it should be flushed before more is added."""
+        return self._has_full_batch or self._pending_bytes >= MAX_PENDING_BYTES
+
+    async def start(self) -> None:
+        """Find the topic (made by the server if it is allowed to) and get a producer id."""
+        topic = await self._client.topic(self._topic, may_create=True)
+        self._partitions_count = len(topic.leaders)
+        self._sticky = self._chance.randrange(self._partitions_count)
+        self._max_batch_bytes = await topic_admin.max_batch_bytes(self._client, self._topic, MAX_BATCH_BYTES)
+        if self._idempotent:
+            response = await self._client.retry(self._init_producer_id)
+            self._producer = (response.producer_id, response.producer_epoch)
+
+    async def _init_producer_id(self) -> InitProducerIdResponse:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        response = await (await self._client.any_node()).request(request, InitProducerIdResponse)
+        check(response.error_code, None, "a producer id")
+        return response
+
+    def add(self, record: ProducerRecord) -> None:
+        """Put a record into the batch of its partition; ValueError for a partition that is not there."""
+        partition = self._partition_of(record)
+        timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
+        size_bytes = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+        if record.headers:
+            size_bytes += sum(4 * len(name) + len(value or b"") + 10 for name, value in record.headers)
+        batches = self._pending.setdefault(partition, [])
+        if not batches or batches[-1].size_bytes + size_bytes > self._max_batch_bytes:
+            self._has_full_batch = self._has_full_batch or bool(batches)
+            batches.append(BatchBuilder())
+        batches[-1].append(record.key, record.value, timestamp, record.headers)
+        self._pending_bytes += size_bytes
+
+    def _partition_of(self, record: ProducerRecord) -> int:
+        if record.partition is not None:
+            if not 0 <= record.partition < self._partitions_count:
+                raise ValueError(
+                    f"Topic {self._topic} has {self._partitions_count} partitions, none of them"
+                    f" {record.partition}."
+                )
+            return record.partition
+        if record.key is not None:
+            return partition_for(record.key, self._partitions_count)
+        return self._sticky
+
+    async def flush(self) -> None:
+        """Send everything that was added; returns when the leaders acknowledged it."""
+        while self._pending:
+            batches = [
+                self._encode(TopicPartition(self._topic, number), waiting.pop(0))
+                for number, waiting in self._pending.items()
+            ]
+            self._pending = {number: waiting for number, waiting in self._pending.items() if waiting}
+            await self._deliver({batch.partition: batch for batch in batches})
+        self._pending_bytes, self._has_full_batch = 0, False
+        self._sticky = (self._sticky + 1) % self._partitions_count
+
+    async def _deliver(self, encoded: dict[TopicPartition, _Batch]) -> None:
+        deadline = time.monotonic() + self._client.timeout_s
+        pause_s = RETRY_PAUSE_S
+        while encoded:
+            problem = await self._send_once(encoded)
+            if not encoded:
+                return
+            assert problem is not None
+            if not problem.code.retriable or time.monotonic() + pause_s > deadline:
+                raise problem
+            if not self._idempotent and problem.code in (
+                ErrorCode.NETWORK_EXCEPTION,
+                ErrorCode.REQUEST_TIMED_OUT,
+            ):
+                raise problem  # it may have been stored: sending it again could store it twice
+            self._client.forget(self._topic)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
+
+    def _encode(self, partition: TopicPartition, builder: BatchBuilder) -> _Batch:
+        number = partition.partition
+        sequence = self._sequences.get(number, 0) if self._idempotent else -1
+        if self._idempotent:
+            self._sequences[number] = increment_sequence(sequence, builder.records_count)
+        producer_id, epoch = self._producer
+        content = builder.build(
+            compression=self._compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        return _Batch(partition, builder.records_count, content)
+
+    async def _send_once(self, encoded: dict[TopicPartition, _Batch]) -> KafkaError | None:
+        """Send to all leaders at the same time; what succeeded leaves `encoded`. The last error, if any."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        try:
+            topic = await self._client.topic(self._topic)
+            for partition in encoded:
+                by_leader.setdefault(await self._client.leader_id(partition), []).append(partition)
+        except KafkaError as error:
+            return error
+        async with asyncio.TaskGroup() as tasks:
+            sent = [
+                tasks.create_task(self._send_to(leader, topic.topic_id, partitions, encoded))
+                for leader, partitions in sorted(by_leader.items())
+            ]
+        problems = [problem for task in sent if (problem := task.result()) is not None]
+        final = (problem for problem in problems if not problem.code.retriable)
+        return next(final, problems[0] if problems else None)
+
+    async def _send_to(
+        self,
+        leader: int,
+        topic_id: bytes,
+        partitions: Sequence[TopicPartition],
+        encoded: dict[TopicPartition, _Batch],
+    ) -> KafkaError | None:
+        data = [PartitionProduceData(index=one.partition, records=encoded[one].content) for one in partitions]
+        topic_data = TopicProduceData(name=self._topic, topic_id=topic_id, partition_data=data)
+        timeout_s = self._client.timeout_s
+        request = ProduceRequest(acks=self._acks, timeout_ms=int(timeout_s * 1000), topic_data=[topic_data])
+        try:
+            connection = await self._client.node(leader)
+            if self._acks == 0:
+                await connection.send_without_answer(request)
+                for partition in partitions:
+                    self._acknowledge(encoded.pop(partition))
+                return None
+            response = await connection.request(request, ProduceResponse, timeout_s=timeout_s)
+        except KafkaError as error:
+            return error
+        return self._take_answers(response, connection.peer, partitions, encoded)
+
+    def _take_answers(
+        self,
+        response: ProduceResponse,
+        peer: str,
+        partitions: Sequence[TopicPartition],
+        encoded: dict[TopicPartition, _Batch],
+    ) -> KafkaError | None:
+        answers = [answer for topic in response.responses for answer in topic.partition_responses]
+        if {answer.index for answer in answers} != {one.partition for one in partitions}:
+            return KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
+        problem: KafkaError | None = None
+        for answer in answers:
+            partition = TopicPartition(self._topic, answer.index)
+            # It is there already: an earlier try reached the leader (brokers before 4 say so).
+            if answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._acknowledge(encoded.pop(partition))
+                continue
+            words = [one.batch_index_error_message for one in answer.record_errors]
+            message = answer.error_message or next(filter(None, words), None)
+            try:
+                check(
+                    answer.error_code,
+                    message,
+                    f"{encoded[partition].records_count} records for {partition}",
+                )
+            except KafkaError as error:
+                problem = error
+        return problem
+
+    def _acknowledge(self, batch: _Batch) -> None:
+        self.acknowledged += batch.records_count
+
+
+def partition_for(key: bytes, partitions_count: int) -> int:
+    """Where Kafka's own producer puts a key, so that ours agree with it."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions_count
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit MurmurHash2 with Kafka's seed, unsigned."""
+    mask, factor = 0xFFFFFFFF, 0x5BD1E995
+    value = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for position in range(0, whole, 4):
+        word = int.from_bytes(data[position : position + 4], "little") * factor & mask
+        word = (word ^ word >> 24) * factor & mask
+        value = (value * factor & mask) ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * factor & mask
+    value = (value ^ value >> 13) * factor & mask
+    return value ^ value >> 15

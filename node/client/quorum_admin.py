@@ -1,0 +1,115 @@
+"""The metadata quorum: who decides, who follows, and how far each is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from logstore.topic_partition import ZERO_UUID, uuid_to_text
+from node.client.cluster_admin import ListenerAddress
+from node.client.cluster_client import Client, check, only
+from node.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionDataRequest,
+    PartitionDataResponse,
+    ReplicaState,
+    TopicDataRequest,
+)
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+
+
+class QuorumMember(NamedTuple):
+    """A voter or observer; -1 for a time or an offset that is unknown, zeros for a directory that is."""
+
+    node_id: int
+    is_voter: bool
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class QuorumView(NamedTuple):
+    """The quorum as its leader sees it."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    members: Sequence[QuorumMember]
+    listeners: Mapping[int, Sequence[ListenerAddress]]
+
+    @property
+    def voter_ids(self) -> list[int]:
+        return [one.node_id for one in self.members if one.is_voter]
+
+
+async def describe_quorum(client: Client) -> QuorumView:
+    """Ask for the state of the metadata quorum."""
+    request = DescribeQuorumRequest(
+        topics=[TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest()])]
+    )
+
+    async def attempt() -> QuorumView:
+        connection = await client.any_node()
+        response = await connection.request(request, DescribeQuorumResponse, timeout_s=client.timeout_s)
+        check(response.error_code, response.error_message, "the metadata quorum")
+        topic = only(response.topics, "the metadata quorum")
+        partition = only(topic.partitions, "the metadata quorum")
+        check(partition.error_code, partition.error_message, "the metadata quorum")
+        listeners = {
+            node.node_id: [ListenerAddress(one.name, one.host, one.port) for one in node.listeners]
+            for node in response.nodes
+        }
+        return _view(partition, listeners)
+
+    return await client.retry(attempt)
+
+
+def _view(partition: PartitionDataResponse, listeners: Mapping[int, Sequence[ListenerAddress]]) -> QuorumView:
+    members = [_member(one, is_voter=True) for one in partition.current_voters]
+    members += [_member(one, is_voter=False) for one in partition.observers]
+    return QuorumView(
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        sorted(members, key=lambda one: (not one.is_voter, one.node_id)),
+        listeners,
+    )
+
+
+def _member(state: ReplicaState, *, is_voter: bool) -> QuorumMember:
+    return QuorumMember(
+        state.replica_id,
+        is_voter,
+        state.replica_directory_id,
+        state.log_end_offset,
+        state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
+    )
+
+
+def quorum_as_json(view: QuorumView) -> dict[str, Any]:
+    """As programs read it: null for what is not known."""
+
+    def row(one: QuorumMember) -> dict[str, Any]:
+        return {
+            "node": one.node_id,
+            "directory_id": None if one.directory_id == ZERO_UUID else uuid_to_text(one.directory_id),
+            "log_end_offset": known(one.log_end_offset),
+            "last_fetch_ms": known(one.last_fetch_ms),
+            "last_caught_up_ms": known(one.last_caught_up_ms),
+            "listeners": [at._asdict() for at in view.listeners.get(one.node_id, ())],
+        }
+
+    return {
+        "leader": view.leader_id if view.leader_id >= 0 else None,
+        "leader_epoch": view.leader_epoch,
+        "high_watermark": view.high_watermark,
+        "voters": [row(one) for one in view.members if one.is_voter],
+        "observers": [row(one) for one in view.members if not one.is_voter],
+    }
+
+
+def known(number: int) -> int | None:
+    """What is told as -1 is not known."""
+    return number if number >= 0 else None

@@ -1,0 +1,97 @@
+"""How far the partitions are that move: by the bytes that their new replicas have of what the leader has."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from logstore.topic_partition import TopicPartition
+from node.client import cluster_admin
+from node.client.cluster_client import Client
+from node.client.log_dirs import BrokerLogDirs, describe_log_dirs
+from node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
+
+
+class ReplicaProgress(NamedTuple):
+    """A replica that is being made; None for what its broker or the leader's does not tell."""
+
+    broker_id: int
+    copied_bytes: int | None
+    total_bytes: int | None
+
+
+class MoveProgress(NamedTuple):
+    """A partition on the move. The leader still takes records, so its size may grow meanwhile."""
+
+    partition: TopicPartition
+    leader: int
+    replicas: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+    copies: Sequence[ReplicaProgress]
+
+    @property
+    def bytes_left(self) -> int | None:
+        """What is still to be copied, to all new replicas together."""
+        left = 0
+        for one in self.copies:
+            if one.copied_bytes is None or one.total_bytes is None:
+                return None
+            left += max(0, one.total_bytes - one.copied_bytes)
+        return left
+
+    @property
+    def percent(self) -> float | None:
+        """How much of it is copied; None while that is unknown."""
+        left = self.bytes_left
+        if left is None:
+            return None
+        total = sum(one.total_bytes or 0 for one in self.copies)
+        return 100.0 if total == 0 else round(100.0 * (total - left) / total, 1)
+
+
+def progress_of(
+    moves: Mapping[TopicPartition, OngoingPartitionReassignment],
+    leaders: Mapping[TopicPartition, int],
+    log_dirs: Sequence[BrokerLogDirs],
+) -> list[MoveProgress]:
+    """What the sizes of the replicas say. A log begins where its leader's does, so bytes compare."""
+    sizes = {
+        (broker.broker_id, replica.partition): replica.size_bytes
+        for broker in log_dirs
+        for log_dir in broker.log_dirs
+        for replica in log_dir.replicas
+        if not replica.is_future
+    }
+    answered = {one.broker_id for one in log_dirs if one.error is None}
+
+    def size(broker_id: int, partition: TopicPartition) -> int | None:
+        # A broker that answers and has no such log has not begun.
+        return sizes.get((broker_id, partition), 0 if broker_id in answered else None)
+
+    found: list[MoveProgress] = []
+    for partition, move in sorted(moves.items()):
+        leader = leaders.get(partition, -1)
+        total = size(leader, partition) if leader >= 0 else None
+        copies = [ReplicaProgress(one, size(one, partition), total) for one in move.adding_replicas]
+        found.append(
+            MoveProgress(
+                partition, leader, move.replicas, move.adding_replicas, move.removing_replicas, copies
+            )
+        )
+    return found
+
+
+async def moves_in_progress(client: Client) -> list[MoveProgress]:
+    """All partitions on the move, each with how far it is."""
+    moves = await cluster_admin.list_moves(client)
+    if not moves:
+        return []
+    await client.refresh(sorted({one.topic for one in moves}))
+    leaders = {
+        one: client.topics[one.topic].leaders.get(one.partition, -1)
+        for one in moves
+        if one.topic in client.topics
+    }
+    holders = {broker for one in moves.values() for broker in one.adding_replicas}
+    holders |= {leader for leader in leaders.values() if leader >= 0}
+    log_dirs = await describe_log_dirs(client, broker_ids=sorted(holders), partitions=sorted(moves))
+    return progress_of(moves, leaders, log_dirs)

@@ -1,0 +1,250 @@
+"""Records on their way: batches that callers wait for, and the order in which a partition sends them.
+
+A lane is the way into one partition. One of its batches is under way at a time, so order is kept, and with
+a producer id and sequence numbers a batch that is sent again is not stored twice (KIP-98). A batch that is
+refused for a record in it is sent again in halves: the others of the batch may be other people's.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final, NamedTuple
+
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import HEADER_SIZE, increment_sequence
+from logstore.topic_partition import TopicPartition
+from node.client.batch_builder import BatchBuilder
+from node.client.producer import RECORD_OVERHEAD_BYTES, ProducerRecord
+
+NO_OFFSET: Final = -1
+# What is wrong with one record refuses its whole batch.
+_OF_A_RECORD: Final = frozenset(
+    {
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    }
+)
+# The leader does not know what was sent before, as after its log was lost.
+_OF_THE_SEQUENCE: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+class ProducerIdentity(NamedTuple):
+    """Under which a lane sends: what makes its sequence numbers its own."""
+
+    producer_id: int
+    epoch: int
+
+
+class PendingBatch:
+    """Records of one partition that leave together; `done` when each has its outcome."""
+
+    __slots__ = (
+        "deadline_s",
+        "done",
+        "log_append_time_ms",
+        "outcomes",
+        "partition",
+        "records",
+        "size_bytes",
+        "timestamps",
+        "undecided",
+    )
+
+    def __init__(self, partition: TopicPartition, deadline_s: float) -> None:
+        self.partition = partition
+        self.deadline_s = deadline_s
+        self.records: list[ProducerRecord] = []
+        self.timestamps: list[int] = []
+        self.size_bytes = HEADER_SIZE
+        self.outcomes: list[int | KafkaError] = []  # the offset of each, or why it has none
+        self.undecided = 0
+        self.log_append_time_ms = -1
+        self.done = asyncio.Event()
+
+    def append(self, record: ProducerRecord, timestamp: int) -> int:
+        """The place of the record within the batch."""
+        self.records.append(record)
+        self.timestamps.append(timestamp)
+        self.outcomes.append(NO_OFFSET)
+        self.size_bytes += record_size(record)
+        self.undecided += 1
+        return len(self.records) - 1
+
+    def timestamp_of(self, place: int) -> int:
+        """What the log says when the record was made, or when it came, as the topic is set."""
+        return self.timestamps[place] if self.log_append_time_ms < 0 else self.log_append_time_ms
+
+
+def record_size(record: ProducerRecord) -> int:
+    """About what a record adds to a batch, and never less."""
+    size_bytes = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    if record.headers:
+        size_bytes += sum(4 * len(name) + len(value or b"") + 10 for name, value in record.headers)
+    return size_bytes
+
+
+class Delivery(NamedTuple):
+    """Where to look for the outcome of one record."""
+
+    batch: PendingBatch
+    place: int
+
+    @property
+    def outcome(self) -> int | KafkaError:
+        """The offset, or why there is none; once `batch.done` is set."""
+        return self.batch.outcomes[self.place]
+
+    @property
+    def timestamp(self) -> int:
+        return self.batch.timestamp_of(self.place)
+
+
+class _Piece(NamedTuple):
+    """Some records of a batch that are sent as one batch of the log."""
+
+    batch: PendingBatch
+    first: int
+    end: int
+
+    @property
+    def records_count(self) -> int:
+        return self.end - self.first
+
+    def halves(self) -> tuple["_Piece", "_Piece"]:
+        middle = (self.first + self.end) // 2
+        return self._replace(end=middle), self._replace(first=middle)
+
+
+class Lane:
+    """The way into one partition."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.identity: ProducerIdentity | None = None
+        self.is_busy = False  # somebody sends for it, or waits to send again
+        self.needs_own_identity = False  # after a failure: the shared one's numbers are not known any more
+        self.content: bytearray | None = None  # the piece under way, encoded
+        self.tries = 0
+        self._sequence = 0
+        self._open: PendingBatch | None = None  # takes more records; the last of `_pieces`
+        self._pieces: deque[_Piece | PendingBatch] = deque()
+        self._under_way: _Piece | None = None
+        self._was_uncertain = False  # a try may have reached the log, though no answer came
+
+    @property
+    def has_work(self) -> bool:
+        return self._under_way is not None or bool(self._pieces)
+
+    @property
+    def deadline_s(self) -> float:
+        """Of the records that are next."""
+        piece = self._under_way or self._pieces[0]
+        return piece.deadline_s if isinstance(piece, PendingBatch) else piece.batch.deadline_s
+
+    def batch_for(self, size_bytes: int, max_bytes: int, deadline_s: float) -> PendingBatch:
+        """The batch that takes a record of this size."""
+        batch = self._open
+        if batch is None or batch.size_bytes + size_bytes > max_bytes:
+            batch = self._open = PendingBatch(self.partition, deadline_s)
+            self._pieces.append(batch)
+        return batch
+
+    def encode(self) -> bytearray:
+        """The batch to send now; the same again until its outcome is told."""
+        assert self.identity is not None and self.has_work
+        if self.content is None:
+            piece = self._next_piece()
+            builder = BatchBuilder()
+            batch = piece.batch
+            for place in range(piece.first, piece.end):
+                record = batch.records[place]
+                builder.append(record.key, record.value, batch.timestamps[place], record.headers)
+            self.content = builder.build(
+                compression=Compression.NONE,
+                producer_id=self.identity.producer_id,
+                producer_epoch=self.identity.epoch,
+                base_sequence=self._sequence,
+            )
+        self.tries += 1
+        return self.content
+
+    def _next_piece(self) -> _Piece:
+        if self._under_way is None:
+            piece = self._pieces.popleft()
+            if isinstance(piece, PendingBatch):
+                if piece is self._open:
+                    self._open = None
+                piece = _Piece(piece, 0, len(piece.records))
+            self._under_way = piece
+            self.tries = 0
+        return self._under_way
+
+    # ---- outcomes --------------------------------------------------------------------------------
+
+    def stored(self, base_offset: int, log_append_time_ms: int) -> int:
+        """The piece under way is in the log. How many bytes of records are off the hands."""
+        piece = self._take()
+        batch = piece.batch
+        self._sequence = increment_sequence(self._sequence, piece.records_count)
+        batch.log_append_time_ms = log_append_time_ms
+        if base_offset >= 0:  # a duplicate that the leader remembers no place of has none
+            batch.outcomes[piece.first : piece.end] = range(base_offset, base_offset + piece.records_count)
+        return _decided(piece)
+
+    def failed(self, error: KafkaError, *, is_answer: bool, can_wait: bool) -> int | None:
+        """The piece under way was not stored, or nobody knows (`is_answer` False: no word of the leader).
+
+        None when it shall be sent again after a pause, else how many bytes of records are off the hands.
+        """
+        if error.code in _OF_A_RECORD and not self._was_uncertain and self._split():
+            return 0
+        if error.code in _OF_THE_SEQUENCE and not self._was_uncertain and can_wait:
+            self._begin_anew()
+            return None
+        if error.code.retriable and can_wait:
+            self._was_uncertain = self._was_uncertain or not is_answer
+            return None
+        is_certain = is_answer and not self._was_uncertain
+        if self._under_way is None:  # it had not left yet
+            self._next_piece()
+        piece = self._take()
+        if not is_certain:
+            self._begin_anew()
+        piece.batch.outcomes[piece.first : piece.end] = [error] * piece.records_count
+        return _decided(piece)
+
+    def _split(self) -> bool:
+        piece = self._under_way
+        if piece is None or piece.records_count < 2:
+            return False
+        self._take()
+        self._pieces.extendleft(reversed(piece.halves()))
+        return True
+
+    def _take(self) -> _Piece:
+        piece = self._under_way
+        assert piece is not None, "an outcome of nothing"
+        self._under_way = self.content = None
+        self._was_uncertain = False
+        return piece
+
+    def _begin_anew(self) -> None:
+        self.identity, self.needs_own_identity, self._sequence, self.content = None, True, 0, None
+
+
+def _decided(piece: _Piece) -> int:
+    batch = piece.batch
+    batch.undecided -= piece.records_count
+    if batch.undecided:
+        return 0
+    batch.done.set()
+    return batch.size_bytes - HEADER_SIZE  # what its records added; nobody counted the header

@@ -1,0 +1,347 @@
+"""Records of many callers at once, to any topics: the producer behind the REST API.
+
+While a request to a leader is under way, what comes for its partitions is gathered; the next request takes
+all of it. So a lone record leaves at once, and many callers share batches. Each record has an outcome of its
+own: `add` gives a Delivery, and its batch tells when it is known. Records without a key stay with a partition
+for some kilobytes, as with Kafka's own producer (KIP-794).
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client import topic_admin
+from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, Topic, check
+from node.client.producer import ALL_REPLICAS, MAX_BATCH_BYTES, ProducerRecord, partition_for
+from node.client.record_batches import Delivery, Lane, ProducerIdentity, record_size
+from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from node.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+DELIVERY_TIMEOUT_S: Final = 60.0  # a leader that died has a successor long before
+MAX_PENDING_BYTES: Final = 32 * 1024 * 1024  # Kafka's buffer.memory
+MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024  # of one request; far below socket.request.max.bytes
+STICKY_BYTES: Final = 16 * 1024  # Kafka's batch.size
+GONE_TRIES: Final = 5  # two seconds: a node that has just started may not know a topic yet
+TOPIC_AGE_S: Final = 30.0  # partitions and limits may change; Kafka's metadata.max.age is longer
+MAX_TOPICS: Final = 1000  # known at a time
+MAX_LANES: Final = 10_000  # partitions with a producer state; beyond that the idle ones are forgotten
+
+
+class TopicInfo(NamedTuple):
+    """What there is to know before a record is added."""
+
+    topic: Topic
+    max_batch_bytes: int
+    asked_s: float
+
+
+class _Sticky:
+    """Where records without a key go now: to one partition for a while, then to the next that is led."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._turn = chance.randrange(1 << 30)
+        self._bytes = STICKY_BYTES
+        self._partition = -1
+
+    def partition(self, topic: Topic, size_bytes: int) -> int:
+        if self._bytes >= STICKY_BYTES:
+            led = [number for number, leader in sorted(topic.leaders.items()) if leader >= 0]
+            choices = led or sorted(topic.leaders)
+            self._turn += 1
+            self._bytes, self._partition = 0, choices[self._turn % len(choices)]
+        self._bytes += size_bytes
+        return self._partition
+
+
+class RecordSender:
+    """`start`, then `add` from any task of the loop, and `stop`."""
+
+    def __init__(self, client: Client, chance: random.Random | None = None) -> None:
+        self._client = client
+        self._chance = chance or random.Random()
+        self._topics: dict[str, TopicInfo] = {}
+        self._sticky: dict[str, _Sticky] = {}
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self._ready: dict[TopicPartition, Lane] = {}  # with work, and nobody at it
+        self._busy: set[int] = set()  # leaders with a request under way
+        self._shared_identity: ProducerIdentity | None = None
+        self._identifying = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._pending_bytes = 0
+        self._tasks = asyncio.TaskGroup()
+        self._dispatcher: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to send. `start` and `stop` are called by one task."""
+        await self._tasks.__aenter__()
+        self._dispatcher = self._tasks.create_task(self._dispatch())
+
+    async def stop(self) -> None:
+        """End at once; who still waits for an outcome is not told any."""
+        try:
+            await self._tasks.__aexit__(_Stopped, _Stopped(), None)
+        except* _Stopped:
+            pass
+
+    # ---- what callers ask ------------------------------------------------------------------------
+
+    async def topic(self, name: str) -> TopicInfo:
+        """What is known of a topic, not older than TOPIC_AGE_S; KafkaError if there is none."""
+        known = self._topics.get(name)
+        now_s = time.monotonic()
+        if known is not None and now_s - known.asked_s < TOPIC_AGE_S:
+            return known
+        topic = await self._client.topic_as_it_is(name)
+        info = TopicInfo(topic, await topic_admin.max_batch_bytes(self._client, name, MAX_BATCH_BYTES), now_s)
+        if len(self._topics) >= MAX_TOPICS:
+            del self._topics[next(iter(self._topics))]
+        self._topics[name] = info
+        return info
+
+    async def room(self) -> None:
+        """Wait while too much is under way already."""
+        while self._pending_bytes >= MAX_PENDING_BYTES:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def add(self, info: TopicInfo, record: ProducerRecord) -> Delivery:
+        """Send a record; UNKNOWN_TOPIC_OR_PARTITION for a partition that is not there."""
+        size_bytes = record_size(record)
+        partition = TopicPartition(info.topic.name, self._partition_of(info.topic, record, size_bytes))
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._new_lane(partition)
+        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_S
+        batch = lane.batch_for(size_bytes, info.max_batch_bytes, deadline_s)
+        timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
+        place = batch.append(record, timestamp)
+        self._pending_bytes += size_bytes
+        if not lane.is_busy:
+            self._ready[partition] = lane
+            self._wake.set()
+        return Delivery(batch, place)
+
+    def _partition_of(self, topic: Topic, record: ProducerRecord, size_bytes: int) -> int:
+        if record.partition is not None:
+            if record.partition not in topic.leaders:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic.name} has {len(topic.leaders)} partitions, none of them"
+                    f" {record.partition}",
+                )
+            return record.partition
+        if record.key is not None:
+            return partition_for(record.key, len(topic.leaders))
+        sticky = self._sticky.get(topic.name)
+        if sticky is None:
+            if len(self._sticky) >= MAX_TOPICS:
+                del self._sticky[next(iter(self._sticky))]
+            sticky = self._sticky[topic.name] = _Sticky(self._chance)
+        return sticky.partition(topic, size_bytes)
+
+    def _new_lane(self, partition: TopicPartition) -> Lane:
+        if len(self._lanes) >= MAX_LANES:
+            # Their sequence numbers are forgotten, so they may not go on under the shared producer id.
+            self._lanes = {one: lane for one, lane in self._lanes.items() if lane.has_work}
+            self._shared_identity = None
+        lane = self._lanes[partition] = Lane(partition)
+        return lane
+
+    # ---- sending ---------------------------------------------------------------------------------
+
+    async def _dispatch(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            by_leader: dict[int, list[Lane]] = {}
+            for partition, lane in self._ready.items():
+                topic = self._client.topics.get(partition.topic)
+                leader = -1 if topic is None else topic.leaders.get(partition.partition, -1)
+                if leader not in self._busy:
+                    by_leader.setdefault(leader, []).append(lane)
+            for leader, lanes in by_leader.items():
+                self._take(lanes)
+                if leader < 0:
+                    self._tasks.create_task(self._find_leaders(lanes))
+                else:
+                    self._busy.add(leader)
+                    self._tasks.create_task(self._send(leader, lanes))
+
+    def _take(self, lanes: list[Lane]) -> None:
+        for lane in lanes:
+            lane.is_busy = True
+            del self._ready[lane.partition]
+
+    def _give_back(self, lanes: Sequence[Lane]) -> None:
+        for lane in lanes:
+            lane.is_busy = False
+            if lane.has_work:
+                self._ready[lane.partition] = lane
+        self._wake.set()
+
+    async def _find_leaders(self, lanes: list[Lane]) -> None:
+        names = sorted({lane.partition.topic for lane in lanes})
+        error = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the partition has no leader now")
+        gone: set[str | None] = set()
+        try:
+            response = await self._client.refresh(names)
+            gone = {one.name for one in response.topics if one.error_code == _GONE}
+        except KafkaError as failure:
+            error = failure
+        missing = [lane for lane in lanes if not self._has_leader(lane.partition)]
+        self._give_back([lane for lane in lanes if self._has_leader(lane.partition)])
+        for lane in missing:
+            lane.tries += 1
+            # Nothing was sent that could have been stored.
+            if lane.partition.topic in gone and lane.tries > GONE_TRIES:
+                self._topics.pop(lane.partition.topic, None)
+                lost = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {lane.partition.topic}")
+                self._fail(lane, lost, is_answer=True, can_wait=False)
+            else:
+                self._fail(lane, error, is_answer=True)
+        await self._again(missing)
+
+    def _has_leader(self, partition: TopicPartition) -> bool:
+        topic = self._client.topics.get(partition.topic)
+        return topic is not None and topic.leaders.get(partition.partition, -1) >= 0
+
+    async def _send(self, leader: int, lanes: list[Lane]) -> None:
+        """One request to one leader, with the next batch of each lane as far as they fit."""
+        taken: list[Lane] = []
+        try:
+            await self._identify(lanes)
+            topics = self._take_content(lanes, taken)
+            answers = await self._ask(leader, topics) if topics else {}
+            failing = [lane for lane in taken if not self._settle(lane, answers.get(lane.partition))]
+        except KafkaError as error:
+            # Before something was taken, nothing was sent.
+            failing = [lane for lane in taken or lanes if not self._fail(lane, error, is_answer=not taken)]
+        finally:
+            self._busy.discard(leader)
+        again = set(failing)
+        self._give_back([lane for lane in lanes if lane not in again])
+        for lane in failing:
+            self._client.forget(lane.partition.topic)
+        await self._again(failing)
+
+    def _take_content(self, lanes: Sequence[Lane], taken: list[Lane]) -> list[TopicProduceData]:
+        """What goes into a request, and whose it is; a lane whose leader is not known any more waits."""
+        size_bytes = 0
+        by_topic: dict[str, list[PartitionProduceData]] = {}
+        for lane in lanes:
+            if size_bytes > MAX_REQUEST_BYTES:
+                break
+            if self._has_leader(lane.partition):
+                content = lane.encode()
+                size_bytes += len(content)
+                one = PartitionProduceData(index=lane.partition.partition, records=content)
+                by_topic.setdefault(lane.partition.topic, []).append(one)
+                taken.append(lane)
+        known = self._client.topics
+        return [
+            TopicProduceData(name=name, topic_id=known[name].topic_id, partition_data=data)
+            for name, data in by_topic.items()
+        ]
+
+    async def _again(self, lanes: Sequence[Lane]) -> None:
+        """Give lanes back after a pause that grows with their tries."""
+        if lanes:
+            tries = min(lane.tries for lane in lanes)
+            await asyncio.sleep(min(RETRY_PAUSE_S * 2 ** min(max(tries - 1, 0), 5), MAX_RETRY_PAUSE_S))
+            self._give_back(lanes)
+
+    async def _identify(self, lanes: Sequence[Lane]) -> None:
+        """Give a producer id to each lane that has none."""
+        for lane in lanes:
+            if lane.identity is None:
+                if lane.needs_own_identity:
+                    lane.identity = await self._new_identity()
+                    continue
+                async with self._identifying:
+                    if self._shared_identity is None:
+                        self._shared_identity = await self._new_identity()
+                lane.identity = self._shared_identity
+
+    async def _new_identity(self) -> ProducerIdentity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+
+        async def attempt() -> ProducerIdentity:
+            connection = await self._client.any_node()
+            response = await connection.request(request, InitProducerIdResponse)
+            check(response.error_code, None, "a producer id")
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+        return await self._client.retry(attempt)
+
+    async def _ask(
+        self, leader: int, topics: Sequence[TopicProduceData]
+    ) -> dict[TopicPartition, PartitionProduceResponse]:
+        client = self._client
+        request = ProduceRequest(
+            acks=ALL_REPLICAS, timeout_ms=int(client.timeout_s * 1000), topic_data=topics
+        )
+        connection = await client.node(leader)
+        response = await connection.request(request, ProduceResponse, timeout_s=client.timeout_s)
+        names = {topic.topic_id: topic.name for topic in topics}
+        return {
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+
+    # ---- outcomes --------------------------------------------------------------------------------
+
+    def _settle(self, lane: Lane, answer: PartitionProduceResponse | None) -> bool:
+        """Take a leader's answer; False when the lane has to try again."""
+        if answer is None:
+            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the leader of {lane.partition} did not answer")
+            return self._fail(lane, error, is_answer=False)
+        if answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._free(lane.stored(answer.base_offset, answer.log_append_time_ms))
+            return True
+        words = [one.batch_index_error_message for one in answer.record_errors]
+        try:
+            check(
+                answer.error_code,
+                answer.error_message or next(filter(None, words), None),
+                f"a record for {lane.partition}",
+            )
+        except KafkaError as error:
+            # The leader appended it, and did not see it on enough replicas in time.
+            is_certain = error.code not in _MAY_BE_STORED
+            return self._fail(lane, error, is_answer=is_certain)
+        raise AssertionError("an error code that is none")
+
+    def _fail(self, lane: Lane, error: KafkaError, *, is_answer: bool, can_wait: bool = True) -> bool:
+        can_wait = can_wait and time.monotonic() < lane.deadline_s
+        size_bytes = lane.failed(error, is_answer=is_answer, can_wait=can_wait)
+        if size_bytes is None:
+            return False
+        self._free(size_bytes)
+        return True
+
+    def _free(self, size_bytes: int) -> None:
+        self._pending_bytes -= size_bytes
+        if self._pending_bytes < MAX_PENDING_BYTES:
+            self._has_room.set()
+
+
+_GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_MAY_BE_STORED: Final = frozenset(
+    {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.UNKNOWN_SERVER_ERROR}
+)
+
+
+class _Stopped(Exception):
+    """Ends the task group from within."""

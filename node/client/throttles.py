@@ -1,0 +1,169 @@
+"""How fast replicas may be copied (KIP-73): rates of brokers, and the topics for which they hold.
+
+A rate without a topic that it holds for throttles nothing, and neither does a topic without a rate.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from node.client import topic_admin
+from node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
+from node.client.cluster_client import Client, check
+from node.client.refusal import Refused
+from node.client.topic_admin import ConfigResource, config_of_topic
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+RATES: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+EVERY_REPLICA: Final = "*"
+UNLIMITED: Final = 2**63 - 1
+TOPICS_OF_A_REQUEST: Final = 500
+
+
+class BrokerThrottle(NamedTuple):
+    """Bytes a second by the names of `RATES`; only limits are there.
+
+    What a broker sends to followers, what it fetches itself, what it copies among its directories.
+    """
+
+    broker_id: int
+    rates: Mapping[str, int]
+
+
+class TopicThrottle(NamedTuple):
+    """The replicas of a topic that are throttled, as PARTITION:BROKER, or * for all."""
+
+    topic: str
+    leader_replicas: Sequence[str]
+    follower_replicas: Sequence[str]
+
+
+class Throttles(NamedTuple):
+    """What is throttled; brokers without a limit and topics without a replica are left out."""
+
+    brokers: Sequence[BrokerThrottle]
+    topics: Sequence[TopicThrottle]
+
+
+async def get_throttles(client: Client) -> Throttles:
+    """Ask all brokers that are up, and all topics."""
+    broker_ids = await _living(client)
+    brokers = []
+    for broker_id in broker_ids:
+        values = await _values(client, [_config_of_broker(broker_id)], RATES)
+        brokers.append(BrokerThrottle(broker_id, _limits(values.get(str(broker_id), {}))))
+    names = [topic.name or "" for topic in await topic_admin.describe_topics(client, None)]
+    topics = []
+    for begin in range(0, len(names), TOPICS_OF_A_REQUEST):
+        resources = [config_of_topic(name) for name in names[begin : begin + TOPICS_OF_A_REQUEST]]
+        values = await _values(client, resources, [LEADER_REPLICAS, FOLLOWER_REPLICAS])
+        topics += [
+            TopicThrottle(name, _replicas(lists, LEADER_REPLICAS), _replicas(lists, FOLLOWER_REPLICAS))
+            for name, lists in sorted(values.items())
+        ]
+    return Throttles(
+        [one for one in brokers if one.rates],
+        [one for one in topics if one.leader_replicas or one.follower_replicas],
+    )
+
+
+async def set_throttles(
+    client: Client,
+    *,
+    rates: Mapping[str, int],
+    broker_ids: Sequence[int] | None,
+    topics: Sequence[str],
+) -> None:
+    """Limit these brokers (None: all that are up), and have the limits hold for all replicas of these topics.
+
+    A rate of `RATES` that is not given stays as it is. UNKNOWN_TOPIC_OR_PARTITION for a topic that is not
+    there; nothing is changed then.
+    """
+    living = await _living(client)
+    for broker_id in broker_ids or ():
+        if broker_id not in living:
+            raise Refused(f"There is no broker {broker_id} that is up.")
+    await topic_admin.describe_topics(client, list(topics))
+    # Topics first: a rate that holds for nothing does no harm, and a topic without a rate neither.
+    for name in topics:
+        await _alter(
+            client,
+            config_of_topic(name),
+            {LEADER_REPLICAS: EVERY_REPLICA, FOLLOWER_REPLICAS: EVERY_REPLICA},
+            (),
+        )
+    settings = {name: str(rates[name]) for name in RATES if name in rates}
+    for broker_id in living if broker_ids is None else sorted(set(broker_ids)):
+        await _alter(client, _config_of_broker(broker_id), settings, ())
+
+
+async def clear_throttles(client: Client) -> Throttles:
+    """Take away every limit, as after a reassignment; what there was."""
+    found = await get_throttles(client)
+    for broker in found.brokers:
+        await _alter(client, _config_of_broker(broker.broker_id), {}, tuple(broker.rates))
+    for topic in found.topics:
+        await _alter(client, config_of_topic(topic.topic), {}, (LEADER_REPLICAS, FOLLOWER_REPLICAS))
+    return found
+
+
+async def _living(client: Client) -> list[int]:
+    return sorted(one.broker_id for one in (await describe_cluster(client)).brokers if not one.is_fenced)
+
+
+def _config_of_broker(broker_id: int) -> ConfigResource:
+    return ConfigResource(BROKER_RESOURCE, "broker", str(broker_id))
+
+
+async def _alter(
+    client: Client, of: ConfigResource, settings: Mapping[str, str], resets: Sequence[str]
+) -> None:
+    if settings or resets:
+        await client.retry(
+            lambda: topic_admin.alter_configs(client, of, settings=settings, resets=resets, only_check=False)
+        )
+
+
+async def _values(
+    client: Client, resources: Iterable[ConfigResource], names: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """These settings of each resource; a broker is asked itself, as nobody else knows what it has."""
+    wanted = list(resources)
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(
+                resource_type=one.kind, resource_name=one.name, configuration_keys=list(names)
+            )
+            for one in wanted
+        ]
+    )
+    is_broker = wanted[0].kind == BROKER_RESOURCE
+
+    async def attempt() -> dict[str, dict[str, str]]:
+        connection = await (client.node(int(wanted[0].name)) if is_broker else client.any_node())
+        response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
+        for result in response.results:
+            check(result.error_code, result.error_message, result.resource_name)
+        return {
+            result.resource_name: {one.name: one.value or "" for one in result.configs}
+            for result in response.results
+        }
+
+    return await client.retry(attempt)
+
+
+def _limits(values: Mapping[str, str]) -> dict[str, int]:
+    rates = {name: int(text) for name, text in values.items() if text.isdecimal()}
+    return {name: rate for name, rate in rates.items() if rate < UNLIMITED}
+
+
+def _replicas(values: Mapping[str, str], name: str) -> list[str]:
+    return [one for one in values.get(name, "").split(",") if one]

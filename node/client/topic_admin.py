@@ -1,0 +1,274 @@
+"""Topics and their settings: what `ottla topic` asks of a cluster."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import Client, check, only
+from node.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from node.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from node.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from node.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from node.wire.messages.metadata import MetadataResponseTopic
+
+SEEN_WITHIN_S: Final = 2.0  # metadata reach all nodes that live within milliseconds
+SEEN_PAUSE_S: Final = 0.005
+LATEST: Final = -1
+EARLIEST: Final = -2
+BROKER: Final = 4  # a kind of resource; the defaults of all brokers stand under an empty name
+SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
+# Where the value of a setting comes from, as DescribeConfigs numbers it.
+SOURCES: Final = {
+    1: "topic",
+    2: "broker",
+    3: "cluster",
+    4: "static",
+    5: "default",
+    6: "logger",
+    8: "group",
+}
+
+
+class ConfigResource(NamedTuple):
+    """What has settings: a topic or a group."""
+
+    kind: int
+    noun: str  # also the source of the settings that were given to this very one
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.noun} {self.name}"
+
+
+def config_of_topic(name: str) -> ConfigResource:
+    return ConfigResource(2, "topic", name)
+
+
+def config_of_group(name: str) -> ConfigResource:
+    return ConfigResource(32, "group", name)
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """What a look-up found; offset -1 for nothing."""
+
+    offset: int
+    timestamp: int
+
+
+async def create_topic(
+    client: Client,
+    name: str,
+    *,
+    partitions: int,
+    replicas: int,
+    configs: Mapping[str, str | None],
+    only_check: bool,
+    assignments: Mapping[int, Sequence[int]] | None = None,
+) -> CreatableTopicResult:
+    """Make a topic (-1: the cluster's own default); what was made.
+
+    `assignments` are the brokers of each partition; then partitions and replicas are both -1.
+    """
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in (assignments or {}).items()
+        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=_ms(client), validate_only=only_check)
+
+    async def attempt() -> CreatableTopicResult:
+        connection = await client.controller()
+        response = await connection.request(request, CreateTopicsResponse, timeout_s=client.timeout_s)
+        made = only(response.topics, f"topic {name}")
+        check(made.error_code, made.error_message, f"topic {name}")
+        return made
+
+    return await client.retry(attempt)
+
+
+async def delete_topic(client: Client, name: str) -> None:
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_ms(client)
+    )
+
+    async def attempt() -> None:
+        connection = await client.controller()
+        response = await connection.request(request, DeleteTopicsResponse, timeout_s=client.timeout_s)
+        deleted = only(response.responses, f"topic {name}")
+        check(deleted.error_code, deleted.error_message, f"topic {name}")
+
+    await client.retry(attempt)
+
+
+async def add_partitions(client: Client, name: str, count: int, *, only_check: bool) -> None:
+    """Grow a topic to `count` partitions."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=_ms(client), validate_only=only_check)
+
+    async def attempt() -> None:
+        connection = await client.controller()
+        response = await connection.request(request, CreatePartitionsResponse, timeout_s=client.timeout_s)
+        grown = only(response.results, f"topic {name}")
+        check(grown.error_code, grown.error_message, f"topic {name}")
+
+    await client.retry(attempt)
+
+
+async def until_seen(client: Client, name: str, *, is_there: bool) -> None:
+    """Wait until the node that is asked has heard from the controller that a topic was made or deleted.
+
+    A node that is far behind is not waited for.
+    """
+    deadline = time.monotonic() + SEEN_WITHIN_S
+    pause_s = SEEN_PAUSE_S
+    while time.monotonic() < deadline:
+        [topic] = (await client.refresh([name])).topics
+        if (topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) is is_there:
+            return
+        await asyncio.sleep(pause_s)
+        pause_s *= 2
+
+
+async def describe_topics(
+    client: Client, names: Sequence[str] | None, *, with_operations: bool = False
+) -> list[MetadataResponseTopic]:
+    """Metadata of these topics (None: all), sorted by name; one that is not there is an error."""
+    response = await client.refresh(names, with_operations=with_operations)
+    for topic in response.topics:
+        if topic.error_code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
+            check(topic.error_code, None, f"topic {topic.name}")
+    return sorted(response.topics, key=lambda topic: topic.name or "")
+
+
+async def describe_configs(
+    client: Client, of: ConfigResource, *, with_documentation: bool = False
+) -> list[DescribeConfigsResourceResult]:
+    resource = DescribeConfigsResource(resource_type=of.kind, resource_name=of.name, configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource], include_documentation=with_documentation)
+    connection = await client.any_node()
+    response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
+    described = only(response.results, str(of))
+    check(described.error_code, described.error_message, str(of))
+    return sorted(described.configs, key=lambda config: config.name)
+
+
+async def max_batch_bytes(client: Client, name: str, most: int) -> int:
+    """What a batch for a topic may weigh: `most`, or less where the topic says so."""
+    try:
+        configs = await describe_configs(client, config_of_topic(name))
+    except KafkaError:
+        return most
+    found = next((one.value for one in configs if one.name == "max.message.bytes"), None)
+    return most if found is None or not found.isdigit() else min(most, int(found))
+
+
+async def alter_configs(
+    client: Client,
+    of: ConfigResource,
+    *,
+    settings: Mapping[str, str],
+    resets: Sequence[str],
+    only_check: bool,
+) -> None:
+    """Set some settings and give others back to their defaults; all or nothing."""
+    changes = [AlterableConfig(name=key, config_operation=SET, value=text) for key, text in settings.items()]
+    changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in resets]
+    resource = AlterConfigsResource(resource_type=of.kind, resource_name=of.name, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
+    # What is one broker's own that broker judges, as with Apache Kafka.
+    is_of_broker = of.kind == BROKER and of.name != ""
+    connection = await (client.node(int(of.name)) if is_of_broker else client.controller())
+    response = await connection.request(request, IncrementalAlterConfigsResponse, timeout_s=client.timeout_s)
+    altered = only(response.responses, str(of))
+    check(altered.error_code, altered.error_message, str(of))
+
+
+async def list_offsets(
+    client: Client, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """For each partition the offset at a timestamp in ms, or at LATEST or EARLIEST."""
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    missing = dict(partitions)
+
+    async def attempt() -> None:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in missing:
+            by_leader.setdefault(await client.leader_id(partition), []).append(partition)
+        for leader, mine in by_leader.items():
+            wanted = {partition: missing[partition] for partition in mine}
+            answers = await list_offsets_of(client, leader, wanted, isolation_level=isolation_level)
+            for partition, answer in answers.items():
+                if answer.error_code:
+                    client.forget(partition.topic)
+                check(answer.error_code, None, str(partition))
+                found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp)
+                missing.pop(partition, None)
+        if missing:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server gave no offset of {next(iter(missing))}")
+
+    await client.retry(attempt)
+    return found
+
+
+async def list_offsets_of(
+    client: Client, leader: int, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
+) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
+    """What one node answers for these partitions and timestamps; the errors inside are the caller's."""
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for (name, number), timestamp in partitions.items():
+        wanted = ListOffsetsPartition(partition_index=number, timestamp=timestamp)
+        by_topic.setdefault(name, []).append(wanted)
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation_level,
+        topics=[ListOffsetsTopic(name=name, partitions=wanted) for name, wanted in by_topic.items()],
+        timeout_ms=_ms(client),
+    )
+    connection = await client.node(leader)
+    response = await connection.request(request, ListOffsetsResponse, timeout_s=client.timeout_s)
+    return {
+        TopicPartition(topic.name, answer.partition_index): answer
+        for topic in response.topics
+        for answer in topic.partitions
+    }
+
+
+def _ms(client: Client) -> int:
+    return int(client.timeout_s * 1000)

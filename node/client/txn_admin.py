@@ -1,0 +1,252 @@
+"""Transactions, and the producers that a log knows: what `ottla txn` asks of a cluster."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import Client, check, only
+from node.wire.api_keys import ApiKey
+from node.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ProducerState,
+    TopicRequest,
+)
+from node.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from node.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from node.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+ONGOING: Final = "Ongoing"
+DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # markers are on their way
+PARTITIONS_OF_A_REQUEST: Final = 500
+# ListTransactions: since when it knows each filter. An older server would pass over it and list everything.
+_DURATION_VERSION, _PATTERN_VERSION = 1, 2
+# The coordinator makes nothing of it: who fences a producer begins no transaction.
+_FENCING_TIMEOUT_MS: Final = 1
+
+
+class ListedTransaction(NamedTuple):
+    """A transactional id as the broker that coordinates it lists it."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    coordinator_id: int
+
+
+class TransactionView(NamedTuple):
+    """A transactional id; the partitions are those of what is open or has no marker yet."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    partitions: Sequence[TopicPartition]
+    coordinator: str
+
+
+class ProducerView(NamedTuple):
+    """What a log knows of a producer; `start_offset` is that of its open transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    start_offset: int | None
+
+
+async def list_transactions(
+    client: Client,
+    *,
+    states: Sequence[str] = (),
+    producer_ids: Sequence[int] = (),
+    longer_than_ms: int | None = None,
+    pattern: str | None = None,
+) -> list[ListedTransaction]:
+    """The transactional ids of all brokers by name; of each filter that is given only what it lets pass."""
+    request = ListTransactionsRequest(
+        state_filters=states,
+        producer_id_filters=producer_ids,
+        duration_filter=-1 if longer_than_ms is None else longer_than_ms,
+        transactional_id_pattern=pattern,
+    )
+    least = (
+        _PATTERN_VERSION if pattern is not None else _DURATION_VERSION if longer_than_ms is not None else 0
+    )
+
+    async def attempt() -> list[ListedTransaction]:
+        cluster = await client.refresh([])
+        found: list[ListedTransaction] = []
+        for broker_id in sorted(broker.node_id for broker in cluster.brokers):
+            connection = await client.node(broker_id)
+            if connection.versions.get(ApiKey.LIST_TRANSACTIONS, (0, 0))[1] < least:
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"broker {broker_id} has no such filter")
+            response = await connection.request(request, ListTransactionsResponse, timeout_s=client.timeout_s)
+            check(response.error_code, None, f"the transactions of broker {broker_id}")
+            found += [
+                ListedTransaction(one.transactional_id, one.transaction_state, one.producer_id, broker_id)
+                for one in response.transaction_states
+            ]
+        return sorted(found)
+
+    return await client.retry(attempt)
+
+
+async def describe_transaction(client: Client, transactional_id: str) -> TransactionView:
+    """A transactional id; TRANSACTIONAL_ID_NOT_FOUND if its coordinator does not know it."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    async def attempt() -> TransactionView:
+        connection = await client.transaction_coordinator(transactional_id)
+        response = await connection.request(request, DescribeTransactionsResponse, timeout_s=client.timeout_s)
+        one = only(response.transaction_states, f"transactional id {transactional_id}")
+        check(one.error_code, None, f"transactional id {transactional_id}")
+        partitions = [TopicPartition(data.topic, number) for data in one.topics for number in data.partitions]
+        return TransactionView(
+            transactional_id,
+            one.transaction_state,
+            one.producer_id,
+            one.producer_epoch,
+            one.transaction_timeout_ms,
+            None if one.transaction_start_time_ms < 0 else one.transaction_start_time_ms,
+            sorted(partitions),
+            connection.peer,
+        )
+
+    return await client.retry(attempt)
+
+
+async def fence(client: Client, transactional_id: str) -> None:
+    """Take the place of the producer: what it has open is aborted, and it is told so."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS
+    )
+
+    async def attempt() -> None:
+        connection = await client.transaction_coordinator(transactional_id)
+        response = await connection.request(request, InitProducerIdResponse, timeout_s=client.timeout_s)
+        # CONCURRENT_TRANSACTIONS while the markers are on their way: asked again until it is done.
+        check(response.error_code, None, f"transactional id {transactional_id}")
+
+    await client.retry(attempt)
+
+
+# ---- at the leaders ------------------------------------------------------------------------------
+
+
+async def describe_producers(
+    client: Client, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+) -> dict[TopicPartition, list[ProducerView]]:
+    """The producers that each log knows, by their id: as its leader has it, or this broker."""
+    missing = dict.fromkeys(sorted(partitions))
+    found: dict[TopicPartition, list[ProducerView]] = {}
+
+    async def attempt() -> None:
+        by_broker: dict[int, list[TopicPartition]] = {}
+        for partition in missing:
+            node_id = await client.leader_id(partition) if broker_id is None else broker_id
+            by_broker.setdefault(node_id, []).append(partition)
+        for node_id, mine in by_broker.items():
+            for begin in range(0, len(mine), PARTITIONS_OF_A_REQUEST):
+                some = mine[begin : begin + PARTITIONS_OF_A_REQUEST]
+                for partition, producers in (await _describe_producers(client, node_id, some)).items():
+                    found[partition] = producers
+                    missing.pop(partition, None)
+        if missing:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server told nothing of {next(iter(missing))}")
+
+    await client.retry(attempt)
+    return dict(sorted(found.items()))
+
+
+async def _describe_producers(
+    client: Client, node_id: int, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, list[ProducerView]]:
+    topics = [
+        TopicRequest(name=name, partition_indexes=numbers) for name, numbers in _by_topic(partitions).items()
+    ]
+    connection = await client.node(node_id)
+    response = await connection.request(
+        DescribeProducersRequest(topics=topics), DescribeProducersResponse, timeout_s=client.timeout_s
+    )
+    found: dict[TopicPartition, list[ProducerView]] = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            if one.error_code:
+                client.forget(topic.name)
+            check(one.error_code, one.error_message, f"{topic.name}-{one.partition_index}")
+            producers = sorted(_producer_view_of(each) for each in one.active_producers)
+            found[TopicPartition(topic.name, one.partition_index)] = producers
+    return found
+
+
+def _producer_view_of(state: ProducerState) -> ProducerView:
+    return ProducerView(
+        state.producer_id,
+        state.producer_epoch,
+        state.last_sequence,
+        state.last_timestamp,
+        state.coordinator_epoch,
+        None if state.current_txn_start_offset < 0 else state.current_txn_start_offset,
+    )
+
+
+async def write_abort_marker(client: Client, partition: TopicPartition, producer: ProducerView) -> None:
+    """End, by an abort, what a producer has open in this one log; no coordinator hears of it."""
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
+        # -1 where the log has no marker of this producer yet: 0, then, which is of every coordinator's past.
+        coordinator_epoch=max(0, producer.coordinator_epoch),
+        transaction_version=0,
+    )
+
+    async def attempt() -> None:
+        connection = await client.node(await client.leader_id(partition))
+        response = await connection.request(
+            WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, timeout_s=client.timeout_s
+        )
+        written = only(response.markers, f"the marker of producer {producer.producer_id}")
+        for topic in written.topics:
+            for one in topic.partitions:
+                if one.error_code:
+                    client.forget(topic.name)
+                check(one.error_code, None, str(partition))
+
+    await client.retry(attempt)
+
+
+async def partitions_to_search(client: Client, broker_id: int | None) -> list[TopicPartition]:
+    """All partitions, those of internal topics too; or those of which this broker has a replica."""
+    response = await client.refresh(None)
+    if broker_id is not None:
+        await client.node(broker_id)  # on one that there is not nothing hangs, which is no answer
+    return [
+        TopicPartition(topic.name, one.partition_index)
+        for topic in response.topics
+        if topic.name is not None
+        for one in topic.partitions
+        if broker_id is None or broker_id in one.replica_nodes
+    ]
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for name, number in partitions:
+        topics.setdefault(name, []).append(number)
+    return topics

@@ -1,0 +1,73 @@
+"""Transactions and producers as programs read them, from the command line and over REST."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logstore.topic_partition import TopicPartition
+from node.client.hanging_transactions import OpenTransaction
+from node.client.txn_admin import DECIDED, ONGOING, ListedTransaction, ProducerView, TransactionView
+
+# Of each partition the first offset of what its leader has open; None for nothing, and not there if deleted.
+StartOffsets = Mapping[TopicPartition, int | None]
+NO_TIMEOUT_MS = 2**31 - 1  # of two-phase commit: the client alone ends it
+
+
+def transactions_as_json(transactions: Sequence[ListedTransaction]) -> list[dict[str, Any]]:
+    return [
+        {"id": one.transactional_id, "state": one.state, "producer": one[2], "coordinator": one[3]}
+        for one in transactions
+    ]
+
+
+def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int) -> dict[str, Any]:
+    age_ms = open_for_ms(view, now_ms)
+    return {
+        "id": view.transactional_id,
+        "state": view.state,
+        "producer": view.producer_id,
+        "epoch": view.producer_epoch,
+        "timeout_ms": None if view.timeout_ms == NO_TIMEOUT_MS else view.timeout_ms,
+        "began_ms": view.start_ms,
+        "open_for_ms": age_ms,
+        "coordinator": view.coordinator,
+        "partitions": [
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "open_from": starts.get(one),
+                "deleted": one not in starts,
+            }
+            for one in view.partitions
+        ],
+    }
+
+
+def open_for_ms(view: TransactionView, now_ms: int) -> int | None:
+    """The age of what is not ended everywhere, by this machine's clock; of what is, None."""
+    if view.state not in (ONGOING, *DECIDED) or view.start_ms is None:
+        return None
+    return max(now_ms - view.start_ms, 0)
+
+
+def producers_as_json(producers: Mapping[TopicPartition, Sequence[ProducerView]]) -> list[dict[str, Any]]:
+    return [producer_as_json(partition, one) for partition, views in producers.items() for one in views]
+
+
+def producer_as_json(partition: TopicPartition, one: ProducerView) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "producer": one.producer_id,
+        "epoch": one.producer_epoch,
+        "last_sequence": one.last_sequence,
+        "last_record_ms": one.last_timestamp_ms if one.last_timestamp_ms >= 0 else None,
+        "coordinator_epoch": one.coordinator_epoch,
+        "open_from": one.start_offset,
+    }
+
+
+def hanging_as_json(found: Sequence[OpenTransaction], now_ms: int) -> list[dict[str, Any]]:
+    return [
+        producer_as_json(partition, one) | {"silent_for_ms": now_ms - one.last_timestamp_ms}
+        for partition, one in found
+    ]

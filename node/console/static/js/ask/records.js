@@ -1,0 +1,72 @@
+// Records of a topic: some of them, those that come, one that goes.
+
+import { get, path, post, query } from "../api.js";
+import { follow } from "../event_stream.js";
+import { fromBase64 } from "../record_bytes.js";
+import { cluster } from "./cluster.js";
+
+const MAX_PAGES = 25; // some 4 MB each
+
+async function where(topic, partition) {
+  const all = (await cluster()) + path`/topics/${topic}`;
+  return (partition === null ? all : all + path`/partitions/${partition}`) + "/records";
+}
+
+/**
+ * A page of them: {records, cursor, isEnd}. `wish`: partition or null, `offset` (earliest, an offset, -N before
+ * the end, a cursor) or `timestamp` in ms, count, filter.
+ */
+export async function records(topic, { partition, ...wish }, signal) {
+  const told = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
+  return { records: told.data.map(record), cursor: told.cursor, isEnd: told.is_end };
+}
+
+/** Page after page to the end, of which `keep(records)` says what is held. isEnd is false where there was too much. */
+export async function recordsToTheEnd(topic, wish, keep, signal) {
+  let page = await records(topic, wish, signal);
+  let kept = keep(page.records);
+  for (let pages = 1; !page.isEnd && pages < MAX_PAGES; pages++) {
+    page = await records(topic, { ...wish, offset: page.cursor }, signal);
+    kept = keep([...kept, ...page.records]);
+  }
+  return { ...page, records: kept };
+}
+
+/** `got(record)` for each that comes, `missed(places)` for what was deleted unread; `wish.offset` is kept up to date. */
+export async function tail(topic, wish, got, missed, signal) {
+  const { partition, filter } = wish;
+  const asked = query({ offset: wish.offset, filter, format: "BINARY" });
+  await follow(
+    (await where(topic, partition)) + asked,
+    (event, data, id) => {
+      if (id !== null) wish.offset = id; // a cursor: who is cut off resumes there
+      if (data === null) return;
+      const told = JSON.parse(data);
+      if (event === "error") throw new Error(told.message);
+      if (event === "gap") missed(told);
+      if (event === "record") got(record(told));
+    },
+    signal,
+  );
+}
+
+function record(one) {
+  return {
+    partition: one.partition_id,
+    offset: one.offset,
+    timestamp: one.timestamp_ms,
+    key: fromBase64(one.key?.data),
+    value: fromBase64(one.value?.data),
+    headers: one.headers.map((header) => ({ name: header.name, value: fromBase64(header.value) })),
+  };
+}
+
+/** `key` and `value`: {type, data} or null; headers: [{name, value in base64}]. Where it went. */
+export async function produce(topic, { partition, key, value, headers }) {
+  return post(await where(topic, null), {
+    partition_id: partition ?? undefined,
+    headers: headers.length ? headers : undefined,
+    key: key ?? undefined,
+    value: value ?? undefined,
+  });
+}

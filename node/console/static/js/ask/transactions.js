@@ -1,0 +1,15 @@
+// Transactions: who has what open, and how it is ended.
+
+import { get, path, post, query } from "../api.js";
+
+export const transactions = async (signal) => (await get("/v1/transactions", signal)).transactions;
+export const transaction = (id, signal) => get(path`/v1/transactions/${id}`, signal);
+export const abortTransaction = (id) => post("/v1/transactions/abort", { transactional_id: id });
+
+/** What logs have open, silent for so long, and no coordinator knows of. */
+export async function hanging(longerThanMs, signal) {
+  return (await get("/v1/transactions/hanging" + query({ longer_than_ms: longerThanMs }), signal)).hanging;
+}
+
+export const abortInLog = (topic, partition, startOffset) =>
+  post("/v1/transactions/abort", { topic, partition, start_offset: startOffset });

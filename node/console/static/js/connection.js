@@ -1,0 +1,25 @@
+// Whether the node answers; one place knows, the page tells it in one sentence.
+
+const RETRY_MS = 2_000;
+const state = { isUp: true, since: Date.now(), watchers: [] };
+
+export function report(isUp) {
+  if (isUp) state.since = Date.now();
+  if (isUp === state.isUp) return;
+  state.isUp = isUp;
+  for (const watcher of state.watchers) watcher();
+}
+
+/** How long to wait with the next question: a node that is down is asked often, for one that is back is news. */
+export function pause(everyMs) {
+  return state.isUp ? everyMs : Math.min(everyMs, RETRY_MS);
+}
+
+/** Draw the sentence into `place`, and take it away again. */
+export function tellIn(place) {
+  state.watchers.push(() => {
+    const time = new Date(state.since).toLocaleTimeString();
+    const sentence = `The node at ${location.host} does not answer since ${time}. What stands here is from then; it is asked again every two seconds.`;
+    place.textContent = state.isUp ? "" : sentence;
+  });
+}

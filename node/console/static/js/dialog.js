@@ -1,0 +1,70 @@
+// Dialogs: one question before what cannot be taken back, and forms that need their own place.
+
+import { h } from "./dom.js";
+
+/**
+ * Ask once; `what` says what happens, `act` does it and may throw. Cancel has the focus, so an Enter too many
+ * does nothing. Resolves to whether it was done.
+ */
+export function ask({ title, what, action, act }) {
+  return new Promise((resolve) => {
+    const problem = h("p", { class: "problem", role: "alert" });
+    let isDone = false;
+    const go = h(
+      "button",
+      {
+        type: "button",
+        class: "danger",
+        onclick: async () => {
+          problem.textContent = "";
+          go.disabled = true;
+          try {
+            await act();
+            isDone = true;
+            close();
+          } catch (error) {
+            problem.append(h("span", {}, error.message));
+            go.disabled = false;
+          }
+        },
+      },
+      action,
+    );
+    const close = open(
+      title,
+      () => resolve(isDone),
+      [what].flat().map((line) => h("p", {}, line)),
+      problem,
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "button", autofocus: true, onclick: () => close() }, "Cancel"),
+        go,
+      ),
+    );
+  });
+}
+
+/** Show something in a dialog with a close button; returns what closes it. */
+export function open(title, onclose, ...children) {
+  const before = document.activeElement;
+  const id = "dialog-title";
+  const dialog = h(
+    "dialog",
+    {
+      "aria-labelledby": id,
+      onclose: () => {
+        dialog.remove();
+        if (before?.isConnected) before.focus();
+        onclose?.();
+      },
+    },
+    h("h2", { id }, title),
+    children,
+  );
+  document.body.append(dialog);
+  // A page that is left takes its questions along.
+  addEventListener("hashchange", () => dialog.close(), { once: true });
+  dialog.showModal();
+  return () => dialog.close();
+}

@@ -1,0 +1,71 @@
+// Fields with labels, and forms that say what was refused beside their button.
+
+import { h } from "./dom.js";
+
+let fields = 0;
+
+/** A labelled control; `hint` stands below it and is read with it. */
+export function field(label, control, hint) {
+  fields += 1;
+  control.id = `field-${fields}`;
+  if (hint) control.setAttribute("aria-describedby", `${control.id}-hint`);
+  return h(
+    "div",
+    { class: "field" },
+    h("label", { for: control.id }, label),
+    control,
+    hint && h("p", { class: "hint", id: `${control.id}-hint` }, hint),
+  );
+}
+
+export function input(name, more = {}) {
+  return h("input", { name, type: "text", autocomplete: "off", spellcheck: "false", ...more });
+}
+
+export function choice(name, pairs, chosen, more = {}) {
+  return h(
+    "select",
+    { name, ...more },
+    pairs.map(([value, word]) => h("option", { value, selected: String(value) === String(chosen) }, word)),
+  );
+}
+
+export function area(name, more = {}) {
+  return h("textarea", { name, rows: 5, spellcheck: "false", ...more });
+}
+
+/** A form; `act(values, form)` may throw, and what it throws is told in the form. `values` are texts by name. */
+export function form({ label, action, act, danger = false, others = [] }, ...children) {
+  const problem = h("p", { class: "problem", role: "alert" });
+  const go = h("button", { type: "submit", class: danger ? "danger" : "main" }, action);
+  const onsubmit = async (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    go.disabled = true;
+    try {
+      await act(Object.fromEntries(new FormData(made)), made);
+    } catch (error) {
+      problem.append(h("span", {}, error.message));
+    } finally {
+      go.disabled = false;
+    }
+  };
+  const made = h(
+    "form",
+    { "aria-label": label, onsubmit, novalidate: true },
+    h("div", { class: "fields" }, children),
+    problem,
+    h("div", { class: "actions" }, go, others),
+  );
+  return made;
+}
+
+/** A whole number out of a field, or an error that names the field. */
+export function whole(value, label, { least = 0, optional = false } = {}) {
+  const trimmed = String(value ?? "").trim();
+  if (optional && trimmed === "") return null;
+  if (!/^-?\d{1,18}$/.test(trimmed) || Number(trimmed) < least) {
+    throw new Error(`${label} is to be a whole number of at least ${least}.`);
+  }
+  return Number(trimmed);
+}

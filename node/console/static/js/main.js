@@ -1,0 +1,110 @@
+// Begins the console: the bar, the pages by their addresses, the colours.
+
+import { whoAmI } from "./ask/cluster.js";
+import { tellIn } from "./connection.js";
+import { h } from "./dom.js";
+import { note } from "./parts.js";
+import { repeat } from "./repeat.js";
+import { match } from "./router.js";
+import { ROUTES } from "./routes.js";
+import { View } from "./view.js";
+
+const PAGES = [
+  ["#/", "Overview"],
+  ["#/topics", "Topics"],
+  ["#/groups", "Groups"],
+  ["#/transactions", "Transactions"],
+  ["#/brokers", "Brokers"],
+  ["#/reassignments", "Reassignments"],
+  ["#/quorum", "Quorum"],
+];
+
+const main = document.getElementById("main");
+const pages = document.getElementById("pages");
+const menu = document.getElementById("menu");
+let view = null;
+
+function showPage() {
+  view?.end.abort();
+  view = new View(main);
+  const found = match(ROUTES, location.hash);
+  if (found) found.page(view, found.found);
+  else
+    view.show(
+      "No such page",
+      h("h1", {}, "No such page"),
+      note("", "Nothing of this console has that address."),
+    );
+  const here = "#/" + location.hash.replace(/^#\/?/, "").split("/")[0];
+  for (const link of pages.children) {
+    if (link.getAttribute("href") === here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  setMenu(false);
+}
+
+function setMenu(isOpen) {
+  menu.setAttribute("aria-expanded", String(isOpen));
+  document.body.classList.toggle("menu-open", isOpen);
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  try {
+    localStorage.setItem("ottla.theme", theme);
+  } catch {
+    // It holds until the page is loaded again.
+  }
+  nameTheme();
+}
+
+function isDark() {
+  return (
+    (document.documentElement.dataset.theme ??
+      (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark"
+  );
+}
+
+function nameTheme() {
+  document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
+  document.getElementById("theme").setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
+}
+
+/** Which cluster and node this is; asked on every page, so that a node that went is noticed on every page. */
+function tellWhere() {
+  const where = document.getElementById("where");
+  repeat(
+    5_000,
+    async () => {
+      try {
+        const told = await whoAmI();
+        where.title = `Ottla ${told.version}`;
+        where.replaceChildren(
+          h("span", {}, `node ${told.node_id}`),
+          h("span", { class: "cluster" }, `cluster ${told.cluster_id}`),
+        );
+      } catch {
+        // The page tells it.
+      }
+    },
+    new AbortController().signal,
+  );
+}
+
+pages.append(...PAGES.map(([href, word]) => h("a", { href }, word)));
+menu.onclick = () => setMenu(menu.getAttribute("aria-expanded") !== "true");
+document.getElementById("theme").onclick = () => setTheme(isDark() ? "light" : "dark");
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
+document.querySelector(".skip").onclick = (event) => {
+  event.preventDefault(); // an address of its own would be another page
+  main.focus();
+};
+tellIn(document.getElementById("down"));
+nameTheme();
+tellWhere();
+addEventListener("hashchange", () => {
+  showPage();
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+showPage();

@@ -1,0 +1,113 @@
+// Set a group's offsets anew: what becomes of each partition is shown first, then asked once.
+
+import { resetOffsets } from "../ask/groups.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { choice, field, form, input, whole } from "../form.js";
+import { count, many } from "../format.js";
+import { groupHead } from "../group_head.js";
+import { button, say, section } from "../parts.js";
+import { table } from "../table.js";
+
+const TARGETS = [
+  ["earliest", "the oldest record"],
+  ["latest", "the end"],
+  ["offset", "an offset"],
+  ["shift", "forward or back by"],
+  ["datetime", "a time"],
+  ["duration", "so long ago"],
+];
+
+export function groupResetPage(view, { group }) {
+  const plan = h("div", { "aria-live": "polite" });
+  const to = choice("to", TARGETS, "earliest");
+  const fields = {
+    offset: field("Offset", input("offset", { inputmode: "numeric" })),
+    shift: field("Records", input("shift"), "As -100 or 100."),
+    datetime: field(
+      "Time",
+      input("datetime", { type: "datetime-local", step: "1" }),
+      "Of this computer's time zone.",
+    ),
+    duration: field("Minutes ago", input("duration", { inputmode: "decimal" })),
+  };
+  const adapt = () =>
+    Object.entries(fields).forEach(([name, one]) => {
+      one.hidden = to.value !== name;
+    });
+  to.onchange = adapt;
+  adapt();
+  const made = form(
+    {
+      label: "Reset offsets",
+      action: "Show what would change",
+      act: async (values) => {
+        plan.replaceChildren();
+        const wish = wishOf(values);
+        const { changes } = await resetOffsets(group, { ...wish, dry_run: true });
+        plan.append(drawPlan(group, wish, changes, plan));
+      },
+    },
+    field("To", to),
+    Object.values(fields),
+    field("Topic", input("topic"), "Empty: all that the group has committed."),
+    field("Partitions", input("partitions"), "As 0,1,2. Empty: all of the topic."),
+  );
+  view.show(`Reset ${group}`, groupHead(group, "reset"), made, plan);
+}
+
+function drawPlan(group, wish, changes, plan) {
+  const apply = async () => {
+    const isDone = await ask({
+      title: `Reset the offsets of ${group}?`,
+      what: `${many(changes.length, "partition")} get the offsets that are shown. The members that come next read from there: again what lies behind, or not at all what is skipped.`,
+      action: "Reset the offsets",
+      act: () => resetOffsets(group, { ...wish, dry_run: false }),
+    });
+    if (!isDone) return;
+    say(`The offsets of ${group} are reset.`);
+    plan.replaceChildren();
+  };
+  return section(
+    "What would change",
+    table({
+      caption: "What would change",
+      rows: changes,
+      empty: "Nothing would change.",
+      columns: [
+        { title: "Topic", head: true, cell: (one) => one.topic },
+        { title: "Partition", cell: (one) => String(one.partition) },
+        { title: "Committed", number: true, cell: (one) => count(one.offset) },
+        { title: "New offset", number: true, cell: (one) => count(one.new_offset) },
+        { title: "Remark", cell: (one) => one.warning ?? "" },
+      ],
+    }),
+    changes.length > 0 &&
+      h("div", { class: "actions" }, button("Reset the offsets…", apply, { class: "danger" })),
+  );
+}
+
+/** The body of the request, without `dry_run`. */
+function wishOf(values) {
+  const wish = { to: values.to };
+  if (values.to === "offset") wish.value = whole(values.offset, "Offset");
+  if (values.to === "shift") wish.value = whole(values.shift, "Records", { least: -Number.MAX_SAFE_INTEGER });
+  if (values.to === "datetime") {
+    wish.value = new Date(values.datetime).getTime();
+    if (Number.isNaN(wish.value)) throw new Error("Time is to be a day and a time of it.");
+  }
+  if (values.to === "duration") {
+    wish.value = Math.round(Number(values.duration) * 60_000);
+    if (!(wish.value > 0)) throw new Error("Minutes ago is to be a number above zero.");
+  }
+  const topic = values.topic.trim();
+  if (topic) {
+    const partitions = values.partitions
+      .split(",")
+      .map((one) => one.trim())
+      .filter(Boolean)
+      .map((one) => whole(one, "Partitions"));
+    wish.topics = [{ topic, partitions: partitions.length ? partitions : undefined }];
+  }
+  return wish;
+}

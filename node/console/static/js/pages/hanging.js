@@ -1,0 +1,73 @@
+// Transactions that a log has open and of which no coordinator knows: nobody will end them.
+
+import { abortInLog, hanging } from "../ask/transactions.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { field, form, input, whole } from "../form.js";
+import { count, duration } from "../format.js";
+import { topicHref } from "../hrefs.js";
+import { button, link, say } from "../parts.js";
+import { table } from "../table.js";
+
+export function hangingPage(view) {
+  let longerThanMs = 20 * 60_000; // as Apache Kafka's own tool: no coordinator waits for so long
+  const list = view.live({
+    every: 30_000,
+    ask: (signal) => hanging(longerThanMs, signal),
+    draw: (all) => draw(all, list),
+  });
+  const search = form(
+    {
+      label: "Search",
+      action: "Search",
+      act: ({ minutes }) => {
+        longerThanMs = whole(minutes, "Minutes") * 60_000;
+        list.refresh();
+      },
+    },
+    field("Silent for minutes", input("minutes", { value: "20", inputmode: "numeric" })),
+  );
+  view.show(
+    "Hanging transactions",
+    h("p", { class: "trail" }, link("#/transactions", "Transactions")),
+    h("h1", {}, "Hanging transactions"),
+    h(
+      "p",
+      { class: "hint" },
+      "A log has them open, and no coordinator knows of them. Consumers that read committed data wait at them.",
+    ),
+    search,
+    list,
+  );
+}
+
+function draw(all, list) {
+  const abort = async (one) => {
+    const isDone = await ask({
+      title: `Abort what ${one.topic}, partition ${one.partition}, has open from ${one.open_from}?`,
+      what: "A marker is written into this one log. If its producer still lives, its transaction is torn: committed in other partitions, aborted in this one.",
+      action: "Write the marker",
+      act: () => abortInLog(one.topic, one.partition, one.open_from),
+    });
+    if (isDone) say("The marker is written.");
+    list.refresh();
+  };
+  return table({
+    caption: "Hanging transactions",
+    rows: all,
+    key: (one) => `${one.topic}:${one.partition}:${one.open_from}`,
+    empty: "None hangs.",
+    columns: [
+      { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
+      { title: "Partition", cell: (one) => String(one.partition) },
+      { title: "Open from offset", number: true, cell: (one) => count(one.open_from) },
+      { title: "Producer", number: true, cell: (one) => String(one.producer) },
+      { title: "Silent for", number: true, cell: (one) => duration(one.silent_for_ms) },
+      {
+        title: "Change",
+        cell: (one) =>
+          button("Abort…", () => abort(one), { "aria-label": `Abort at offset ${one.open_from}` }),
+      },
+    ],
+  });
+}

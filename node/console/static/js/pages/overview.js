@@ -1,0 +1,109 @@
+// The cluster at a glance: is it well, who is there, how much goes through.
+
+import { health, quorum } from "../ask/cluster.js";
+import { h } from "../dom.js";
+import { count, many } from "../format.js";
+import { topicHref } from "../hrefs.js";
+import { badge, facts, link, note, section } from "../parts.js";
+import { rateCharts, watchRates } from "../rates.js";
+import { brokerTable } from "./brokers.js";
+
+const TROUBLES = [
+  [
+    "leaderless",
+    "without a leader",
+    "bad",
+    "Nothing can be written to them or read from them until one of their replicas in sync is back.",
+  ],
+  [
+    "offline",
+    "with an offline replica",
+    "warn",
+    "One of their replicas is on a broker or a disk that is down.",
+  ],
+  ["under_min_isr", "under min.insync.replicas", "bad", "Producers with acks=all are refused."],
+  ["under_replicated", "under-replicated", "warn", "A replica is behind or its broker is down."],
+  [
+    "unclean",
+    "without a replica in sync",
+    "bad",
+    "Only an unclean election could give them a leader now, and it would lose records.",
+  ],
+];
+
+export function overviewPage(view) {
+  const both = async (signal) => {
+    const [told, voters] = await Promise.all([health(signal), quorum(signal).catch(() => null)]);
+    return { told, voters };
+  };
+  view.show(
+    "Overview",
+    h("h1", {}, "Overview"),
+    view.live({ every: 3_000, ask: both, draw }),
+    section("Through this node", view.live({ every: 2_000, ask: watchRates, draw: rateCharts })),
+  );
+}
+
+function draw({ told, voters }) {
+  const troubles = TROUBLES.filter(([name]) => (told[name]?.count ?? 0) > 0);
+  const running = told.brokers.filter((one) => one.state === "active").length;
+  return [
+    h(
+      "div",
+      {
+        class: `verdict ${told.is_healthy ? "good" : troubles.some(([, , kind]) => kind === "bad") ? "bad" : "warn"}`,
+        role: "status",
+      },
+      h("strong", {}, told.is_healthy ? "All is well." : sentence(told, troubles, running)),
+      h("span", {}, `${count(running)} of ${many(told.brokers.length, "broker")} running`),
+    ),
+    facts([
+      ["Brokers", `${count(running)} of ${count(told.brokers.length)}`],
+      [
+        "Controller",
+        told.controller_id === null || told.controller_id < 0
+          ? badge("bad", "none")
+          : `node ${told.controller_id}`,
+      ],
+      ["Voters", voters ? count(voters.voters.length) : "–"],
+      ["Partitions", count(told.partitions)],
+    ]),
+    facts([
+      ...TROUBLES.map(([name, words, kind]) => [
+        words[0].toUpperCase() + words.slice(1),
+        amount(told[name]?.count ?? 0, kind),
+      ]),
+    ]),
+    troubles.map(([name, words, kind, meaning]) => trouble(told[name], words, kind, meaning)),
+    section("Brokers", brokerTable(told)),
+  ];
+}
+
+function sentence(told, troubles, running) {
+  if (troubles.length > 0)
+    return (
+      troubles.map(([name, words]) => `${many(told[name].count, "partition")} ${words}`).join(", ") + "."
+    );
+  return running < told.brokers.length
+    ? `${many(told.brokers.length - running, "broker is", "brokers are")} not running.`
+    : "Something is not well.";
+}
+
+function amount(value, kind) {
+  return value === 0 ? "0" : badge(kind, count(value));
+}
+
+function trouble({ count: all, partitions }, words, kind, meaning) {
+  const rest = all - partitions.length;
+  return note(
+    kind,
+    h("strong", {}, `${many(all, "partition")} ${words}. `),
+    meaning,
+    " ",
+    partitions
+      .slice(0, 20)
+      .map((one, i) => [i > 0 && ", ", link(topicHref(one.topic), `${one.topic}-${one.partition}`)]),
+    rest + Math.max(0, partitions.length - 20) > 0 &&
+      ` and ${count(rest + Math.max(0, partitions.length - 20))} more`,
+  );
+}

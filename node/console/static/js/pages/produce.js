@@ -1,0 +1,87 @@
+// One record into a topic, by hand.
+
+import { produce } from "../ask/records.js";
+import { h } from "../dom.js";
+import { area, choice, field, form, input, whole } from "../form.js";
+import { count } from "../format.js";
+import { topicHref } from "../hrefs.js";
+import { button, link, note, say, section } from "../parts.js";
+import { toBase64 } from "../record_bytes.js";
+import { topicHead } from "../topic_head.js";
+
+const TYPES = [
+  ["STRING", "text"],
+  ["JSON", "JSON"],
+  ["BINARY", "base64"],
+  ["NULL", "null"],
+];
+
+export function producePage(view, { topic }) {
+  const headers = h("div", { class: "pairs" });
+  const sent = h("div", { "aria-live": "polite" });
+  const addHeader = () => {
+    const name = input("header-name", { "aria-label": "Header name", placeholder: "name" });
+    const row = h(
+      "div",
+      { class: "pair" },
+      name,
+      input("header-value", { "aria-label": "Header value", placeholder: "value" }),
+      button("Remove", () => row.remove(), { "aria-label": "Remove this header" }),
+    );
+    headers.append(row);
+    name.focus();
+  };
+  const made = form(
+    {
+      label: "New record",
+      action: "Produce",
+      act: async (values) => {
+        const told = await produce(topic, {
+          partition: whole(values.partition, "Partition", { optional: true }),
+          key: typed(values["key-type"], values.key, "Key"),
+          value: typed(values["value-type"], values.value, "Value"),
+          headers: headersIn(headers),
+        });
+        const where = `Partition ${told.partition_id}, offset ${count(told.offset)}`;
+        sent.replaceChildren(
+          note("good", `${where}: it is in the log. `, link(topicHref(topic, "records"), "Look at it")),
+        );
+        say(`Produced to ${topic}. ${where}.`);
+      },
+    },
+    field("Partition", input("partition", { inputmode: "numeric" }), "Empty: by the key, or any."),
+    field("Key is", choice("key-type", TYPES, "NULL")),
+    field("Key", area("key", { rows: 2 })),
+    field("Value is", choice("value-type", TYPES, "STRING")),
+    field("Value", area("value", { rows: 6 })),
+    section("Headers", headers, button("Add a header", addHeader)),
+  );
+  view.show(`Produce to ${topic}`, topicHead(topic, "produce"), made, sent);
+}
+
+/** A JSON value goes as the text that was typed: parsed and written anew its large numbers would be rounded. */
+function typed(type, text, label) {
+  if (type === "NULL") return null;
+  if (type === "BINARY") {
+    if (!/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(text)) throw new Error(`${label} is no base64.`);
+    return { type, data: text.replace(/\s/g, "") };
+  }
+  if (type === "JSON" && !isJson(text)) throw new Error(`${label} is no JSON.`);
+  return { type: "STRING", data: text };
+}
+
+function isJson(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function headersIn(place) {
+  return [...place.querySelectorAll(".pair")].map((row) => {
+    const [name, value] = row.querySelectorAll("input");
+    return { name: name.value, value: toBase64(new TextEncoder().encode(value.value)) };
+  });
+}

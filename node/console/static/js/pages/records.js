@@ -1,0 +1,144 @@
+// The records of a topic: from where one likes, filtered, and live as they come.
+
+import { records, recordsToTheEnd } from "../ask/records.js";
+import { partitions } from "../ask/topics.js";
+import { h } from "../dom.js";
+import { choice, field, form, input } from "../form.js";
+import { count, many } from "../format.js";
+import { followRecords } from "../live_tail.js";
+import { morph } from "../morph.js";
+import { button, note } from "../parts.js";
+import { recordTable } from "../record_table.js";
+import { newestOf, pageOf, wishOf } from "../record_wish.js";
+import { topicHead } from "../topic_head.js";
+
+const MAX_KEPT = 500; // of a live tail; older ones leave the page
+const FROM = [
+  ["latest", "newest"],
+  ["earliest", "oldest"],
+  ["offset", "offset"],
+  ["time", "time"],
+];
+
+export function recordsPage(view, { topic }) {
+  const found = h("div", { class: "live" });
+  const state = {};
+  let following = null;
+
+  const partition = choice("partition", [["", "all"]], "");
+  const from = choice("from", FROM, "latest");
+  const place = field("Offset", input("place", { inputmode: "numeric" }));
+  const at = field(
+    "Time",
+    input("at", { type: "datetime-local", step: "0.001" }),
+    "Of this computer's zone.",
+  );
+  const adapt = () => {
+    place.hidden = from.value !== "offset";
+    at.hidden = from.value !== "time";
+  };
+  from.onchange = adapt;
+  adapt();
+
+  const live = button("Live tail", () => (following ? stop() : start()), { "aria-pressed": "false" });
+  const made = form(
+    { label: "Which records", action: "Read", others: [live], act: (values) => readPage(wishOf(values)) },
+    field("Partition", partition),
+    field("From", from),
+    place,
+    at,
+    field(
+      "Filter",
+      input("filter", { type: "search", placeholder: "text in key or value" }),
+      "Or a field of JSON, as $.user.id=42.",
+    ),
+    field("How many", input("count", { value: "50", inputmode: "numeric" })),
+  );
+
+  async function readPage(wish) {
+    stop();
+    state.all = false;
+    const page = pageOf(
+      wish,
+      wish.newest === null
+        ? await records(topic, wish.asked, view.signal)
+        : await recordsToTheEnd(topic, wish.asked, (all) => newestOf(all, wish.newest), view.signal),
+    );
+    const more =
+      page.cursor &&
+      button("Read on", () =>
+        readPage({ ...wish, asked: { ...wish.asked, offset: page.cursor, timestamp: null } }),
+      );
+    draw(
+      page.records,
+      `${many(page.records.length, "record")}${page.words}`,
+      more,
+    );
+  }
+
+  function start() {
+    const { partition: one, filter } = wishOf(Object.fromEntries(new FormData(made))).asked;
+    const kept = [];
+    let skipped = 0;
+    const mine = new AbortController();
+    let isDue = false;
+    const drawKept = () =>
+      draw(
+        kept,
+        `Live, newest first: ${many(kept.length, "record")} so far.` +
+          (skipped ? ` ${count(skipped)} were deleted before they were read.` : ""),
+      );
+    // Once for all that came since the browser painted last: thousands come a second.
+    const drawSoon = () => {
+      if (isDue) return;
+      isDue = true;
+      requestAnimationFrame(() => {
+        isDue = false;
+        if (!mine.signal.aborted) drawKept();
+      });
+    };
+    following = mine;
+    live.setAttribute("aria-pressed", "true");
+    live.textContent = "Stop";
+    drawKept();
+    followRecords(topic, { partition: one, filter, offset: null }, mine.signal, {
+      got: (record) => {
+        kept.unshift(record);
+        kept.length = Math.min(kept.length, MAX_KEPT);
+        drawSoon();
+      },
+      missed: (places) => {
+        skipped += places.reduce((sum, gap) => sum + gap.to_offset - gap.from_offset, 0);
+        drawSoon();
+      },
+      failed: (problem) => {
+        stop();
+        found.prepend(note("bad", problem.message));
+      },
+    });
+  }
+
+  function stop() {
+    following?.abort();
+    following = null;
+    live.setAttribute("aria-pressed", "false");
+    live.textContent = "Live tail";
+  }
+
+  function draw(all, words, more) {
+    const again = () => draw(all, words, more);
+    morph(found, [
+      h("p", { class: "hint", role: "status" }, words),
+      recordTable(topic, all, state, again),
+      more && h("p", {}, more),
+    ]);
+  }
+
+  view.signal.addEventListener("abort", stop);
+  view.show(`Records of ${topic}`, topicHead(topic, "records"), made, found);
+  partitions(topic, view.signal).then(
+    (all) => partition.append(...all.map((one) => h("option", { value: one.partition }, one.partition))),
+    () => {}, // all of them can be read without
+  );
+  made.requestSubmit();
+}

@@ -1,0 +1,104 @@
+// A topic's partitions: who leads them, who has them, what is in them.
+
+import { addPartitions, partitions } from "../ask/topics.js";
+import { electPreferred } from "../ask/cluster.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { field, form, input, whole } from "../form.js";
+import { bytes, count, many } from "../format.js";
+import { brokerHref } from "../hrefs.js";
+import { tellMoves } from "../leader_moves.js";
+import { badge, button, facts, link, say, section } from "../parts.js";
+import { table } from "../table.js";
+import { topicHead } from "../topic_head.js";
+
+export function topicPage(view, { topic }) {
+  const list = view.live({
+    every: 3_000,
+    ask: (signal) => partitions(topic, signal),
+    draw: (all) => draw(topic, all, list),
+  });
+  const more = form(
+    {
+      label: "More partitions",
+      action: "Add partitions…",
+      act: async (values) => {
+        const wanted = whole(values.count, "Partitions", { least: 1 });
+        const isDone = await ask({
+          title: `Let ${topic} have ${many(wanted, "partition")}?`,
+          what: "Partitions cannot be taken away again, and keys will lie in other partitions than before.",
+          action: "Add the partitions",
+          act: () => addPartitions(topic, wanted),
+        });
+        if (isDone) {
+          say(`${topic} has ${many(wanted, "partition")}.`);
+          list.refresh();
+        }
+      },
+    },
+    field("Partitions altogether", input("count", { inputmode: "numeric" })),
+  );
+  view.show(topic, topicHead(topic, ""), list, section("More partitions", more));
+}
+
+function draw(topic, all, list) {
+  const sum = (name) => all.reduce((whole, one) => whole + (one[name] ?? 0), 0);
+  const records = all.reduce(
+    (whole, one) => whole + Math.max(0, (one.log_end_offset ?? 0) - (one.log_start_offset ?? 0)),
+    0,
+  );
+  const others = all.filter((one) => one.leader !== null && one.leader !== one.replicas[0]);
+  return [
+    facts([
+      ["Partitions", count(all.length)],
+      ["Offsets in use", count(records)],
+      ["Size on leaders", bytes(sum("size_bytes"))],
+      ["In sync", inSync(all)],
+    ]),
+    others.length > 0 &&
+      h(
+        "p",
+        {},
+        `${many(others.length, "partition is", "partitions are")} not led by the replica that stands first. `,
+        button("Elect preferred leaders", async () => {
+          await tellMoves(() => electPreferred(others.map((one) => ({ topic, partition: one.partition }))));
+          list.refresh();
+        }),
+      ),
+    table({
+      caption: `Partitions of ${topic}`,
+      rows: all,
+      key: (one) => one.partition,
+      empty: "It has no partitions.",
+      state: (list.state ??= {}),
+      again: list.draw,
+      columns: [
+        { title: "Partition", head: true, cell: (one) => String(one.partition) },
+        {
+          title: "Leader",
+          cell: (one) =>
+            one.leader === null ? badge("bad", "none") : link(brokerHref(one.leader), String(one.leader)),
+        },
+        { title: "Replicas", cell: (one) => one.replicas.join(", ") },
+        { title: "In sync", cell: isrCell },
+        { title: "First offset", number: true, cell: (one) => count(one.log_start_offset) },
+        { title: "End offset", number: true, cell: (one) => count(one.log_end_offset) },
+        { title: "Size", number: true, cell: (one) => bytes(one.size_bytes) },
+      ],
+    }),
+  ];
+}
+
+function isrCell(one) {
+  const missing = one.replicas.filter((replica) => !one.isr.includes(replica));
+  return missing.length === 0
+    ? one.isr.join(", ")
+    : [one.isr.join(", ") || "none", " ", badge("warn", `${missing.join(", ")} behind`)];
+}
+
+function inSync(all) {
+  const behind = all.filter((one) => one.isr.length < one.replicas.length).length;
+  return behind === 0
+    ? badge("good", "all replicas")
+    : badge("warn", `${many(behind, "partition")} under-replicated`);
+}

@@ -1,0 +1,61 @@
+// One transactional id: what it has open, since when, and its end by force.
+
+import { abortTransaction, transaction } from "../ask/transactions.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { count, duration, time } from "../format.js";
+import { topicHref } from "../hrefs.js";
+import { badge, button, facts, link, say, section } from "../parts.js";
+import { transactionState } from "../states.js";
+import { table } from "../table.js";
+
+export function transactionPage(view, { id }) {
+  const place = view.live({ every: 3_000, ask: (signal) => transaction(id, signal), draw });
+  const abort = async () => {
+    const isDone = await ask({
+      title: `Abort the transaction of ${id}?`,
+      what: "What it has written is never shown to consumers that read committed data, and its producer is fenced: it gets an error at its next step.",
+      action: "Abort it",
+      act: () => abortTransaction(id),
+    });
+    if (isDone) say(`The transaction of ${id} is aborted.`);
+    place.refresh();
+  };
+  view.show(
+    id,
+    h("p", { class: "trail" }, link("#/transactions", "Transactions")),
+    h("div", { class: "head" }, h("h1", {}, id), button("Abort…", abort, { class: "danger-quiet" })),
+    place,
+  );
+}
+
+function draw(told) {
+  return [
+    facts([
+      ["State", transactionState(told.state)],
+      ["Open for", duration(told.open_for_ms)],
+      ["Began", time(told.began_ms)],
+      ["Time limit", told.timeout_ms === null ? "none" : duration(told.timeout_ms)],
+      ["Producer", `${told.producer}, epoch ${told.epoch}`],
+      ["Coordinator", told.coordinator],
+    ]),
+    section(
+      "Partitions",
+      table({
+        caption: "Partitions of the transaction",
+        rows: told.partitions,
+        key: (one) => `${one.topic}:${one.partition}`,
+        empty: "It has written nothing.",
+        columns: [
+          { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
+          { title: "Partition", cell: (one) => String(one.partition) },
+          {
+            title: "Open from offset",
+            number: true,
+            cell: (one) => (one.deleted ? badge("plain", "deleted") : count(one.open_from)),
+          },
+        ],
+      }),
+    ),
+  ];
+}

@@ -1,0 +1,113 @@
+// Records as rows; each can be opened to see its headers and all its bytes.
+
+import { open } from "./dialog.js";
+import { h } from "./dom.js";
+import { bytes, count, many, time } from "./format.js";
+import { morph } from "./morph.js";
+import { button } from "./parts.js";
+import { preview, read, ways } from "./record_bytes.js";
+import { table } from "./table.js";
+
+const WAYS = { json: "JSON", text: "Text", hex: "Hex" };
+
+/** `state` and `again` as of `table`. */
+export function recordTable(topic, records, state, again) {
+  return table({
+    caption: `Records of ${topic}`,
+    rows: records,
+    key: (one) => `${one.partition}:${one.offset}`,
+    empty: "No records there.",
+    state,
+    again,
+    columns: [
+      { title: "Offset", head: true, number: true, cell: (one) => count(one.offset) },
+      { title: "Partition", cell: (one) => String(one.partition) },
+      { title: "Time", cell: (one) => h("time", {}, time(one.timestamp)) },
+      { title: "Key", cell: (one) => short(one.key) },
+      {
+        title: "Value",
+        cell: (one) => [
+          short(one.value),
+          one.headers.length > 0 && h("span", { class: "hint" }, ` +${many(one.headers.length, "header")}`),
+        ],
+      },
+      { title: "All of it", cell: (one) => details(one) },
+    ],
+  });
+}
+
+function short(content) {
+  if (content === null) return h("em", {}, "null");
+  if (content.length === 0) return h("em", {}, "empty");
+  return h("code", { class: "preview" }, preview(content));
+}
+
+function details(one) {
+  const name = `offset ${one.offset} of partition ${one.partition}`;
+  return button("Show", () => openRecord(one, name), { "aria-label": `Show ${name}` });
+}
+
+function openRecord(one, name) {
+  const close = open(
+    `Record at ${name}`,
+    null,
+    h(
+      "dl",
+      { class: "facts" },
+      [
+        ["Time", time(one.timestamp)],
+        ["Key", one.key === null ? "null" : bytes(one.key.length)],
+        ["Value", one.value === null ? "null" : bytes(one.value.length)],
+      ].map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value))),
+    ),
+    one.headers.length > 0 && [h("h3", {}, "Headers"), headerTable(one.headers)],
+    content("Key", one.key),
+    content("Value", one.value),
+    h(
+      "div",
+      { class: "actions" },
+      button("Close", () => close(), { autofocus: true }),
+    ),
+  );
+}
+
+function headerTable(headers) {
+  return table({
+    caption: "Headers",
+    rows: headers,
+    empty: "",
+    columns: [
+      { title: "Name", head: true, cell: (one) => one.name },
+      { title: "Value", cell: (one) => short(one.value) },
+    ],
+  });
+}
+
+/** The whole of it, in the way that suits it best, with buttons for the others. */
+function content(title, all) {
+  if (all === null) return null;
+  const place = h("div", {});
+  const possible = ways(all);
+  const show = (way) =>
+    morph(place, [
+      h(
+        "div",
+        { class: "head" },
+        h("h3", {}, title),
+        h(
+          "div",
+          { class: "choices", role: "group", "aria-label": `${title} as` },
+          possible.map((one) => button(WAYS[one], () => show(one), { "aria-pressed": String(one === way) })),
+        ),
+      ),
+      all.length === 0
+        ? h("p", { class: "hint" }, "It is empty.")
+        : h(
+            "pre",
+            { class: "bytes", tabindex: "0", "aria-label": `${title} as ${WAYS[way]}` },
+            read(all, way),
+          ),
+    ]);
+  show(possible[0]);
+  return place;
+}

@@ -1,0 +1,48 @@
+// Which records somebody wants, from what stands in the form, and the page that comes of it.
+
+import { whole } from "./form.js";
+
+const MAX_COUNT = 10_000; // the node's
+// The newest are found from the end backwards; a filter looks through so many of each partition.
+const FILTERED = 2_000;
+
+/** {asked, newest}: what the node is asked, and how many of the newest are wanted, or null. An error names its field. */
+export function wishOf(values) {
+  const count = whole(values.count, "How many", { least: 1 });
+  if (count > MAX_COUNT) throw new Error(`How many is to be at most ${MAX_COUNT}.`);
+  const asked = {
+    partition: values.partition === "" ? null : Number(values.partition),
+    filter: values.filter,
+    count,
+  };
+  if (values.from === "latest") {
+    return {
+      asked: { ...asked, offset: -(values.filter ? FILTERED : count), count: MAX_COUNT },
+      newest: count,
+    };
+  }
+  if (values.from === "offset") asked.offset = whole(values.place, "Offset");
+  else if (values.from === "time") asked.timestamp = moment(values.at);
+  else asked.offset = "earliest";
+  return { asked, newest: null };
+}
+
+function moment(text) {
+  const ms = new Date(text).getTime();
+  if (Number.isNaN(ms)) throw new Error("Time is to be a day and a time of it.");
+  return ms;
+}
+
+/** So many of these, the newest first. */
+export function newestOf(records, newest) {
+  return [...records]
+    .sort((one, other) => other.timestamp - one.timestamp || other.offset - one.offset)
+    .slice(0, newest);
+}
+
+/** What of an answer is shown: {records, cursor or null, words about them}. */
+export function pageOf({ newest }, { records, cursor, isEnd }) {
+  if (newest === null) return { records, cursor: isEnd ? null : cursor, words: "" };
+  const words = isEnd ? ", the newest first" : ", the newest first of what could be read; there are newer ones";
+  return { records, cursor: null, words };
+}

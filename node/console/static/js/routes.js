@@ -1,0 +1,37 @@
+// The addresses of the console and their pages.
+
+import { brokerPage } from "./pages/broker.js";
+import { brokersPage } from "./pages/brokers.js";
+import { groupPage } from "./pages/group.js";
+import { groupResetPage } from "./pages/group_reset.js";
+import { groupsPage } from "./pages/groups.js";
+import { overviewPage } from "./pages/overview.js";
+import { producePage } from "./pages/produce.js";
+import { quorumPage } from "./pages/quorum.js";
+import { reassignmentsPage } from "./pages/reassignments.js";
+import { recordsPage } from "./pages/records.js";
+import { topicConfigsPage } from "./pages/topic_configs.js";
+import { topicPage } from "./pages/topic.js";
+import { topicsPage } from "./pages/topics.js";
+import { hangingPage } from "./pages/hanging.js";
+import { transactionPage } from "./pages/transaction.js";
+import { transactionsPage } from "./pages/transactions.js";
+
+export const ROUTES = [
+  ["", overviewPage],
+  ["topics", topicsPage],
+  ["topics/:topic", topicPage],
+  ["topics/:topic/records", recordsPage],
+  ["topics/:topic/produce", producePage],
+  ["topics/:topic/configs", topicConfigsPage],
+  ["groups", groupsPage],
+  ["groups/:group", groupPage],
+  ["groups/:group/reset", groupResetPage],
+  ["transactions", transactionsPage],
+  ["transactions/hanging", hangingPage],
+  ["transactions/id/:id", transactionPage],
+  ["brokers", brokersPage],
+  ["brokers/:broker", brokerPage],
+  ["reassignments", reassignmentsPage],
+  ["quorum", quorumPage],
+];

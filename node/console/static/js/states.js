@@ -1,0 +1,19 @@
+// States as words with a mark: which of them an operator may leave alone.
+
+import { words } from "./format.js";
+import { badge } from "./parts.js";
+
+const GROUP = { stable: "good", empty: "plain", dead: "bad" };
+const TRANSACTION = { ongoing: "warn", empty: "plain", "complete commit": "good", "complete abort": "plain" };
+
+export function groupState(state) {
+  return marked(GROUP, state);
+}
+
+export function transactionState(state) {
+  return marked(TRANSACTION, state);
+}
+
+function marked(kinds, state) {
+  return badge(kinds[words(state).toLowerCase()] ?? "warn", words(state));
+}

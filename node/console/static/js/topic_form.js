@@ -1,0 +1,75 @@
+// The form for a new topic.
+
+import { open } from "./dialog.js";
+import { h } from "./dom.js";
+import { area, field, form, input, whole } from "./form.js";
+import { topicHref } from "./hrefs.js";
+import { button, say } from "./parts.js";
+
+/** `create(name, partitions, replicas, configs, onlyCheck)` asks the node. */
+export function openTopicForm(create, refresh) {
+  const run = (onlyCheck) => async (values) => {
+    const name = values.name.trim();
+    await create(
+      name,
+      whole(values.partitions, "Partitions", { least: 1, optional: true }),
+      whole(values.replicas, "Replicas", { least: 1, optional: true }),
+      parseConfigs(values.configs),
+      onlyCheck,
+    );
+    if (onlyCheck) {
+      verdict.textContent = `Topic ${name} could be created so.`;
+      return;
+    }
+    close();
+    say(`Topic ${name} is created.`);
+    refresh();
+    location.hash = topicHref(name);
+  };
+  const verdict = h("p", { class: "hint", role: "status" });
+  const check = button("Only check", async () => {
+    const problem = made.querySelector(".problem");
+    problem.textContent = "";
+    verdict.textContent = "";
+    try {
+      await run(true)(Object.fromEntries(new FormData(made)));
+    } catch (error) {
+      problem.append(h("span", {}, error.message));
+    }
+  });
+  const made = form(
+    {
+      label: "New topic",
+      action: "Create",
+      act: run(false),
+      others: [check, button("Cancel", () => close())],
+    },
+    field("Name", input("name", { autofocus: true, maxlength: 249 })),
+    field(
+      "Partitions",
+      input("partitions", { inputmode: "numeric" }),
+      "Empty: the cluster's num.partitions.",
+    ),
+    field(
+      "Replicas",
+      input("replicas", { inputmode: "numeric" }),
+      "Empty: the cluster's default.replication.factor.",
+    ),
+    field("Configs", area("configs", { rows: 3 }), "name=value, one a line, as retention.ms=86400000"),
+  );
+  const close = open("Create a topic", null, made, verdict);
+}
+
+/** name=value lines into an object; an error names the line. */
+export function parseConfigs(text) {
+  const found = {};
+  for (const line of text
+    .split("\n")
+    .map((one) => one.trim())
+    .filter(Boolean)) {
+    const at = line.indexOf("=");
+    if (at < 1) throw new Error(`“${line}” is not name=value.`);
+    found[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+  }
+  return found;
+}

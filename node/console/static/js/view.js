@@ -1,0 +1,55 @@
+// What a page draws with: it lives until another page is shown, and takes its questions along when it goes.
+
+import { NoAnswer } from "./api.js";
+import { h, visible } from "./dom.js";
+import { morph } from "./morph.js";
+import { note } from "./parts.js";
+import { repeat } from "./repeat.js";
+
+export class View {
+  constructor(place) {
+    this.place = place;
+    this.end = new AbortController();
+    this.signal = this.end.signal;
+  }
+
+  /** The page, its title first. */
+  show(title, ...children) {
+    document.title = `${visible(title)} · Ottla`;
+    this.place.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  }
+
+  /**
+   * A place that asks (`ask(signal)`) every so often and draws the answer. It has `refresh()`, to ask at once, and
+   * `draw()`, to draw the last answer again. Refusals stand above what was drawn last.
+   */
+  live({ every = 5_000, ask, draw }) {
+    const place = h(
+      "div",
+      { class: "live", "data-own": "", "aria-busy": "true" },
+      h("p", { class: "waiting" }, "Asking the node…"),
+    );
+    let answer;
+    let hasAnswer = false;
+    let problem = null;
+    place.draw = () => {
+      if (hasAnswer || problem)
+        morph(place, [problem && note("bad", problem.message), hasAnswer && draw(answer)]);
+    };
+    const work = async () => {
+      try {
+        answer = await ask(this.signal);
+        hasAnswer = true;
+        problem = null;
+      } catch (error) {
+        if (this.signal.aborted || error instanceof NoAnswer) return; // told for the whole page
+        problem = error;
+      }
+      if (this.signal.aborted) return;
+      place.removeAttribute("aria-busy");
+      place.draw();
+    };
+    place.refresh = repeat(every, work, this.signal);
+    return place;
+  }
+}

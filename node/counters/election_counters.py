@@ -1,0 +1,30 @@
+"""How often partitions got another leader, as the metadata tell the controller's node."""
+
+from collections.abc import Callable
+
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import MetadataImage
+
+
+class ElectionCounters:
+    """While this node was the controller, so that a sum over nodes is right; a listener of its metadata."""
+
+    __slots__ = ("_is_controller", "elections", "unclean")
+
+    def __init__(self, is_controller: Callable[[], bool] = lambda: True) -> None:
+        self._is_controller = is_controller
+        self.elections = 0
+        self.unclean = 0  # of them, those that chose a replica outside the ISR: records were lost
+
+    def note(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Count what is new in `changes`, topics that were just made aside."""
+        if not self._is_controller():
+            return
+        for before, after in changes.topics:
+            if before is None or after is None or before.topic_id != after.topic_id:
+                continue
+            for old, new in zip(before.partitions, after.partitions, strict=False):
+                if new is old or new.leader == old.leader or not new.has_leader:
+                    continue
+                self.elections += 1
+                self.unclean += new.leader not in old.isr

@@ -1,0 +1,18 @@
+"""doctor: what is wrong with a node or a cluster, a sentence for each, from facts that were collected before.
+
+The judgements are pure; the facts come through the doors. The map, bottom-up; a module imports only from
+lines above its own:
+
+finding          what is found: how bad, about what, in a sentence
+endpoint_facts   what is known of an address after it was tried
+endpoint_findings  listeners and advertised addresses
+quorum_findings  the metadata quorum
+disk_findings    log directories
+clock_findings   clocks that differ or jumped
+version_findings  versions that do not fit, old clients
+limit_findings   open files
+try_endpoint     an address is resolved, connected to and asked (door)
+look_at_disk     a log directory is looked at, and a sync is measured (door)
+ask_cluster      what the nodes say of themselves and of each other (door)
+diagnosis        collects and judges
+"""

@@ -1,0 +1,244 @@
+"""What the nodes of a cluster say of themselves and of each other: over Kafka's protocol, and over REST.
+
+Whatever cannot be asked leaves a gap in the facts, never an error.
+"""
+
+import asyncio
+import http.client
+import ipaddress
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
+from node.client.cluster_client import Client
+from node.client.quorum_admin import QuorumView, describe_quorum
+from node.doctor.clock_findings import ClockFacts
+from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
+from node.doctor.limit_findings import LimitFacts
+from node.doctor.quorum_findings import QuorumFacts
+from node.doctor.try_endpoint import try_endpoint
+from node.doctor.version_findings import ClientFacts
+from node.net.peer_client import PeerClient
+from node.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
+from node.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+
+CLIENT_ID: Final = "ottla-doctor"
+MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
+
+
+class ClusterFacts(NamedTuple):
+    """All that was told."""
+
+    bootstrap: Sequence[EndpointFacts]
+    advertised: Sequence[AdvertisedFacts]
+    fenced: Sequence[int]
+    quorum: QuorumFacts | None  # None: nobody could be asked
+    clocks: Sequence[ClockFacts]
+    limits: Sequence[LimitFacts]
+    clients: Sequence[ClientFacts]
+    unasked: Sequence[int]  # nodes whose clock and limits are unknown: no REST API was reached
+
+
+async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> ClusterFacts:
+    """Ask everybody that is found from these addresses."""
+    tried = [await try_endpoint(host, port, timeout_s=timeout_s) for host, port in bootstrap]
+    tried = [await _with_cluster_id(one, timeout_s) for one in tried]
+    speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
+    if not speaking:
+        return ClusterFacts(tried, (), (), None, (), (), (), ())
+    client = Client(speaking, timeout_s=timeout_s)
+    try:
+        brokers = await _brokers(client)
+        quorum, failure = await _quorum(client)
+    finally:
+        await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
+    is_local = all(_is_loopback(address) for one in tried for address in one.addresses)
+    living = [one for one in brokers if not one.is_fenced]
+    advertised = [await _advertised(one, is_local, timeout_s) for one in living]
+    ids = {one.name: one.cluster_id for one in tried if one.cluster_id is not None}
+    ids |= {
+        one.endpoint.name: one.endpoint.cluster_id
+        for one in advertised
+        if one.endpoint.cluster_id is not None
+    }
+    told = [await _told(one, timeout_s) for one in advertised]
+    nodes = {one.node_id: facts for one, facts in zip(advertised, told, strict=True) if facts is not None}
+    return ClusterFacts(
+        tried,
+        advertised,
+        [one.broker_id for one in brokers if one.is_fenced],
+        QuorumFacts(quorum, failure, _leaders_now_ms(quorum), ids),
+        [clock for node_id, facts in nodes.items() if (clock := _clock(node_id, facts)) is not None],
+        [limit for node_id, facts in nodes.items() if (limit := _limit(node_id, facts)) is not None],
+        [client for node_id, facts in nodes.items() for client in _clients(node_id, facts)],
+        [one.node_id for one in advertised if one.node_id not in nodes],
+    )
+
+
+async def _brokers(client: Client) -> Sequence[DescribeClusterBroker]:
+    try:
+        return (await describe_cluster(client)).brokers
+    except KafkaError:
+        return ()
+
+
+async def _quorum(client: Client) -> tuple[QuorumView | None, str | None]:
+    try:
+        return await describe_quorum(client), None
+    except KafkaError as error:
+        return None, error.detail or error.code.name
+
+
+def _leaders_now_ms(view: QuorumView | None) -> int:
+    """The newest time that the leader told: its own, as it is never behind itself."""
+    told = [max(one.last_fetch_ms, one.last_caught_up_ms) for one in view.members] if view is not None else []
+    return max(told, default=-1) if max(told, default=-1) >= 0 else int(time.time() * 1000)
+
+
+# ---- one node ------------------------------------------------------------------------------------
+
+
+async def _with_cluster_id(at: EndpointFacts, timeout_s: float) -> EndpointFacts:
+    """The same with the cluster that the node there is of."""
+    if at.speaks is not Speaks.KAFKA:
+        return at
+    try:
+        node = await PeerClient.connect(at.host, at.port, client_id=CLIENT_ID, timeout_s=timeout_s)
+    except KafkaError:
+        return at
+    try:
+        answer = await node.request(DescribeClusterRequest(), DescribeClusterResponse, timeout_s=timeout_s)
+    except KafkaError:
+        return at
+    finally:
+        node.abort()
+    return at._replace(cluster_id=answer.cluster_id or None)
+
+
+async def _advertised(broker: DescribeClusterBroker, is_local: bool, timeout_s: float) -> AdvertisedFacts:
+    endpoint = await try_endpoint(broker.host, broker.port, timeout_s=timeout_s)
+    endpoint = await _with_cluster_id(endpoint, timeout_s)
+    is_itself = await _is_node(endpoint, broker.broker_id, timeout_s)
+    return AdvertisedFacts(broker.broker_id, endpoint, is_local, is_itself)
+
+
+async def _is_node(at: EndpointFacts, node_id: int, timeout_s: float) -> bool | None:
+    """Whether this node answers there: any other refuses to tell its settings."""
+    found = await _settings(at, node_id, timeout_s)
+    return found if found is None or isinstance(found, bool) else True
+
+
+async def _settings(at: EndpointFacts, node_id: int, timeout_s: float) -> Mapping[str, str] | bool | None:
+    """Where the REST API of this node is, by its settings; False if it is another one, None if unknown."""
+    if at.speaks is not Speaks.KAFKA:
+        return None
+    resource = DescribeConfigsResource(
+        resource_type=BROKER_RESOURCE,
+        resource_name=str(node_id),
+        configuration_keys=[REST_LISTENERS, ADVERTISED_REST_LISTENER],
+    )
+    try:
+        node = await PeerClient.connect(at.host, at.port, client_id=CLIENT_ID, timeout_s=timeout_s)
+    except KafkaError:
+        return None
+    try:
+        answer = await node.request(
+            DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=timeout_s
+        )
+    except KafkaError:
+        return None
+    finally:
+        node.abort()
+    if len(answer.results) != 1:
+        return None
+    if answer.results[0].error_code:
+        return False if answer.results[0].error_code == ErrorCode.INVALID_REQUEST else None
+    return {one.name: one.value or "" for one in answer.results[0].configs}
+
+
+# ---- over REST -----------------------------------------------------------------------------------
+
+
+class _Told(NamedTuple):
+    """What GET /v1/node gave, and the doctor's clock around it."""
+
+    asked_ms: float
+    answered_ms: float
+    body: Mapping[str, Any]
+
+
+async def _told(node: AdvertisedFacts, timeout_s: float) -> _Told | None:
+    settings = await _settings(node.endpoint, node.node_id, timeout_s)
+    if settings is None or isinstance(settings, bool):
+        return None
+    listed = settings.get(ADVERTISED_REST_LISTENER) or settings.get(REST_LISTENERS, "").partition(",")[0]
+    authority = listed.partition("://")[2].rstrip("/")
+    host, _, port = authority.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        return None
+    host = host.strip("[]")
+    if host in ("", "0.0.0.0", "::"):
+        host = node.endpoint.host
+    return await asyncio.to_thread(_get, host, int(port), timeout_s)
+
+
+def _get(host: str, port: int, timeout_s: float) -> _Told | None:
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    try:
+        connection.connect()
+        asked_ms = time.time() * 1000
+        connection.request("GET", "/v1/node")
+        answer = connection.getresponse()
+        body = json.loads(answer.read(MAX_NODE_BYTES))
+        answered_ms = time.time() * 1000
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return _Told(asked_ms, answered_ms, body) if answer.status == 200 and isinstance(body, dict) else None
+
+
+def _clock(node_id: int, told: _Told) -> ClockFacts | None:
+    now_ms, jumped_ms = told.body.get("now_ms"), told.body.get("clock_jumped_ms")
+    if not isinstance(now_ms, int) or not isinstance(jumped_ms, int):
+        return None
+    middle = (told.asked_ms + told.answered_ms) / 2
+    return ClockFacts(
+        node_id, round(now_ms - middle), round((told.answered_ms - told.asked_ms) / 2) + 1, jumped_ms
+    )
+
+
+def _limit(node_id: int, told: _Told) -> LimitFacts | None:
+    limit, open_files = told.body.get("open_files_limit"), told.body.get("open_files")
+    if not isinstance(limit, int) or not isinstance(open_files, int):
+        return None
+    return LimitFacts(f"Node {node_id}", limit, open_files)
+
+
+def _clients(node_id: int, told: _Told) -> list[ClientFacts]:
+    found = told.body.get("refused_requests")
+    if not isinstance(found, list):
+        return []
+    return [
+        ClientFacts(
+            node_id, str(one.get("software") or "of no name"), f"{one.get('api')} {one.get('version')}"
+        )
+        for one in found
+        if isinstance(one, dict)
+    ]
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback

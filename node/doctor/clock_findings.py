@@ -1,0 +1,41 @@
+"""Clocks: whether those of the nodes agree, and whether one of them jumped."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from node.doctor.finding import Finding, problem
+
+# Timestamps of records, retention and the age of lag are by these clocks; NTP keeps them within milliseconds.
+MAX_SKEW_MS: Final = 1_000
+MAX_JUMP_MS: Final = 1_000
+
+
+class ClockFacts(NamedTuple):
+    """The clock of a node: how far ahead of the doctor's it is, and how far it was set since the start."""
+
+    node_id: int
+    ahead_ms: int
+    uncertainty_ms: int
+    jumped_ms: int  # against the monotonic clock
+
+
+def of_clocks(clocks: Iterable[ClockFacts]) -> Iterator[Finding]:
+    """Clocks that differ by more than could be the way there, and those that jumped."""
+    clocks = sorted(clocks)
+    if len(clocks) > 1:
+        first, last = min(clocks, key=lambda one: one.ahead_ms), max(clocks, key=lambda one: one.ahead_ms)
+        skew_ms = last.ahead_ms - first.ahead_ms
+        if skew_ms - first.uncertainty_ms - last.uncertainty_ms > MAX_SKEW_MS:
+            yield problem(
+                "clock",
+                f"The clock of node {last.node_id} is {skew_ms / 1000:.1f} s ahead of that of node"
+                f" {first.node_id}: let NTP set both.",
+            )
+    for one in clocks:
+        if abs(one.jumped_ms) > MAX_JUMP_MS:
+            yield problem(
+                "clock",
+                f"The clock of node {one.node_id} was set {abs(one.jumped_ms) / 1000:.1f} s"
+                f" {'forward' if one.jumped_ms > 0 else 'back'} since the node started, or its machine slept:"
+                " times of records before and after do not compare.",
+            )

@@ -1,0 +1,100 @@
+"""Collects the facts and has them judged: of a cluster, or of a node on its own machine."""
+
+import asyncio
+import resource
+from collections.abc import Sequence
+from typing import Final
+
+from logstore.schema import schema_of
+from logstore.topic_partition import uuid_to_text
+from node.config import BrokerConfig
+from node.doctor import (
+    clock_findings,
+    disk_findings,
+    endpoint_findings,
+    limit_findings,
+    quorum_findings,
+    version_findings,
+)
+from node.doctor.ask_cluster import ask_cluster
+from node.doctor.disk_findings import Expected
+from node.doctor.endpoint_facts import EndpointFacts, ListenerFacts, Speaks
+from node.doctor.finding import Finding, note, problem
+from node.doctor.limit_findings import LimitFacts
+from node.doctor.look_at_disk import look_at_disk
+from node.doctor.try_endpoint import has_address, try_endpoint
+from node.doctor.version_findings import NEEDED, VersionFacts
+from node.listener_settings import Listener
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+
+MAX_FILES: Final = 1_048_576  # what a node asks for, if the kernel lets it
+
+
+async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> list[Finding]:
+    """What is wrong with the cluster behind these addresses, as far as it shows from here."""
+    facts = await ask_cluster(bootstrap, timeout_s=timeout_s)
+    found = list(endpoint_findings.of_bootstrap(facts.bootstrap))
+    found += endpoint_findings.of_advertised(facts.advertised)
+    found += [
+        problem("broker", f"Broker {node_id} is registered and fenced: it is down, starts, or hangs.")
+        for node_id in facts.fenced
+    ]
+    if facts.quorum is not None:
+        found += quorum_findings.of_quorum(facts.quorum)
+    endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}
+    served = [_versions(one) for one in endpoints.values() if one.speaks is Speaks.KAFKA]
+    found += version_findings.of_versions(served, _ours())
+    found += version_findings.of_clients(facts.clients)
+    found += clock_findings.of_clocks(facts.clocks)
+    found += limit_findings.of_limits(facts.limits)
+    if facts.unasked:
+        nodes = ", ".join(map(str, facts.unasked))
+        found.append(
+            note(
+                "clock",
+                f"Clocks and open files of nodes {nodes} are unknown: their REST API was not reached.",
+            )
+        )
+    return found
+
+
+async def diagnose_node(config: BrokerConfig, *, timeout_s: float) -> list[Finding]:
+    """What would keep a node of this configuration from running on this machine, or keeps it from working."""
+    disks = [await asyncio.to_thread(look_at_disk, path) for path in config.log_dirs]
+    is_running = any(one.locked_by is not None for one in disks)
+    listeners = [await _listener(one, is_running, timeout_s) for one in config.listeners]
+    is_serving = any(one.endpoint.speaks in (Speaks.KAFKA, Speaks.TLS) for one in listeners)
+    cluster_id = None if config.cluster_id is None else uuid_to_text(config.cluster_id)
+    found = list(endpoint_findings.of_listeners(listeners))
+    for one in config.advertised_listeners:
+        at = await try_endpoint(one.host, one.port, timeout_s=timeout_s)
+        if at.speaks is Speaks.UNRESOLVED:
+            sentence = f"advertised.listeners names {one.host}, which does not resolve here ({at.reason})."
+            found.append(problem("address", sentence))
+    found += disk_findings.of_disks(disks, Expected(cluster_id, config.node_id, is_serving))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = MAX_FILES if hard == resource.RLIM_INFINITY else hard
+    if not is_running:
+        found += limit_findings.of_limits([LimitFacts(f"Node {config.node_id}, started here,", limit, None)])
+    found += [note("setting", warning) for warning in config.warnings]
+    return found
+
+
+async def _listener(one: Listener, is_running: bool, timeout_s: float) -> ListenerFacts:
+    host = one.host if one.host not in ("", "0.0.0.0", "::") else "localhost"
+    endpoint = await try_endpoint(host, one.port, timeout_s=timeout_s)
+    return ListenerFacts(one.name, one.security_protocol, endpoint, is_running, await has_address(one.host))
+
+
+def _versions(at: EndpointFacts) -> VersionFacts:
+    known = {key.value: key.api_name for key in ApiKey}
+    return VersionFacts(
+        at.name, {known.get(key, str(key)): versions for key, versions in at.versions.items()}
+    )
+
+
+def _ours() -> dict[str, tuple[int, int]]:
+    by_name = {key.api_name: key for key in ApiKey}
+    schemas = {name: schema_of(codec.request_class(by_name[name])) for name in NEEDED}
+    return {name: (schema.min_version, schema.max_version) for name, schema in schemas.items()}

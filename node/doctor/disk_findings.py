@@ -1,0 +1,117 @@
+"""Log directories: room, rights, owner, lock, and how long a sync takes."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from node.doctor.finding import Finding, note, problem
+
+# Less room than this is full soon: a segment is as large by default, and retention works in whole ones.
+LEAST_FREE_BYTES: Final = 1024**3
+LEAST_FREE_SHARE: Final = 0.05
+# Each change of metadata waits for a sync of a majority of the voters. An SSD takes a few ms.
+SLOW_SYNC_MS: Final = 50.0
+
+
+class DiskFacts(NamedTuple):
+    """A log directory of this machine; None for what could not be found out."""
+
+    path: str
+    error: str | None = None  # of the operating system, where it cannot be looked at
+    exists: bool = True
+    is_directory: bool = True
+    is_read_only: bool = False
+    is_writable: bool = True
+    owner: str | None = None
+    user: str | None = None  # whom the doctor runs as; the node would be the same
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    free_inodes: int | None = None
+    sync_ms: float | None = None
+    cluster_id: str | None = None  # of its meta.properties
+    node_id: int | None = None
+    meta_error: str | None = None
+    locked_by: str | None = None  # a process, if one holds the lock
+
+
+class Expected(NamedTuple):
+    """Whose the directories should be, as the configuration says; None where it says nothing."""
+
+    cluster_id: str | None
+    node_id: int
+    is_serving: bool  # whether a node answers at the listeners of the configuration
+
+
+def of_disks(disks: Iterable[DiskFacts], expected: Expected) -> Iterator[Finding]:
+    """What is wrong with each, and among them."""
+    disks = list(disks)
+    for one in disks:
+        yield from _of_disk(one, expected)
+    ids = {one.cluster_id for one in disks if one.cluster_id is not None}
+    if len(ids) > 1 and expected.cluster_id is None:
+        yield problem("disk", f"The log directories belong to {len(ids)} clusters: {', '.join(sorted(ids))}.")
+
+
+def _of_disk(one: DiskFacts, expected: Expected) -> Iterator[Finding]:
+    name = f"The log directory {one.path}"
+    if one.error is not None:
+        yield problem("disk", f"{name} cannot be looked at: {one.error}.")
+        return
+    if not one.exists:
+        if not one.is_writable:
+            yield problem("disk", f"{name} is not there and cannot be made by {one.user}.")
+        return  # the node makes it
+    if not one.is_directory:
+        yield problem("disk", f"{name} is no directory: choose another log.dirs.")
+        return
+    if one.is_read_only:
+        yield problem("disk", f"{name} is on a file system that is mounted read-only.")
+    elif not one.is_writable:
+        yield problem(
+            "disk", f"{name} belongs to {one.owner} and cannot be written by {one.user}: correct its owner."
+        )
+    elif one.owner != one.user and one.owner is not None:
+        yield note("disk", f"{name} belongs to {one.owner}, and the doctor runs as {one.user}.")
+    yield from _of_room(name, one)
+    if one.sync_ms is not None and one.sync_ms > SLOW_SYNC_MS:
+        yield problem(
+            "disk",
+            f"{name} takes {one.sync_ms:.0f} ms to sync 4 KiB: metadata change no faster than that, and"
+            " elections suffer; use another disk for metadata.log.dir.",
+        )
+    yield from _of_owner(name, one, expected)
+
+
+def _of_room(name: str, one: DiskFacts) -> Iterator[Finding]:
+    if one.usable_bytes is not None and one.total_bytes:
+        least = min(LEAST_FREE_BYTES, int(one.total_bytes * LEAST_FREE_SHARE))
+        if one.usable_bytes < least:
+            yield problem(
+                "disk",
+                f"{name} has {one.usable_bytes // 1024**2} MiB free of {one.total_bytes // 1024**2}: a disk"
+                " that is full goes offline; shorten retention, move partitions, or give it more.",
+            )
+    if one.free_inodes == 0:
+        yield problem("disk", f"The file system of {one.path} has no inode left: no new segment can begin.")
+
+
+def _of_owner(name: str, one: DiskFacts, expected: Expected) -> Iterator[Finding]:
+    if one.meta_error is not None:
+        yield problem("disk", f"{one.meta_error.rstrip('.')}.")
+    if one.cluster_id is not None and expected.cluster_id not in (None, one.cluster_id):
+        yield problem(
+            "disk",
+            f"{name} belongs to cluster {one.cluster_id}, the configuration to {expected.cluster_id}: correct"
+            " log.dirs or cluster.id.",
+        )
+    if one.node_id is not None and one.node_id != expected.node_id:
+        yield problem(
+            "disk",
+            f"{name} belongs to node {one.node_id}, the configuration is of node {expected.node_id}: correct"
+            " log.dirs or node.id.",
+        )
+    if one.locked_by is not None and not expected.is_serving:
+        yield problem(
+            "disk",
+            f"{name} is held by {one.locked_by}, and no node answers at the listeners: that process starts,"
+            " hangs, or is of another configuration.",
+        )

@@ -1,0 +1,94 @@
+"""Listeners and advertised addresses: what is wrong with each."""
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+
+from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
+from node.doctor.finding import Finding, note, problem
+
+
+def of_bootstrap(endpoints: Iterable[EndpointFacts]) -> Iterator[Finding]:
+    """The addresses that were given."""
+    for one in endpoints:
+        sentence = _trouble(one)
+        if sentence is not None:
+            yield problem("listener", f"{one.name} {sentence}")
+
+
+def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
+    """The listeners of a configuration: of a node that runs they answer, else they are free."""
+    for one in listeners:
+        name, at = f"The listener {one.name}", one.endpoint
+        if not one.is_own_address:
+            yield problem("listener", f"{name} cannot be opened: this machine has no address {at.host}.")
+        elif one.is_node_running:
+            # A TLS listener is well when TLS answers.
+            wanted = Speaks.TLS if one.security_protocol == "SSL" else Speaks.KAFKA
+            sentence = None if at.speaks is wanted else _trouble(at)
+            if sentence is not None:
+                yield problem("listener", f"{name} at {at.name} {sentence}")
+        elif at.speaks not in (Speaks.REFUSED, Speaks.UNREACHABLE, Speaks.UNRESOLVED):
+            yield problem(
+                "listener",
+                f"{name} cannot be opened: another process has port {at.port}, and speaks {at.speaks.value};"
+                " stop it or choose another port.",
+            )
+
+
+def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
+    """What clients are told to connect to."""
+    known: dict[str, int] = {}
+    for one in sorted(nodes):
+        at = one.endpoint
+        name = f"Node {one.node_id} advertises {at.name}"
+        if at.name in known:
+            yield problem(
+                "address",
+                f"{name}, which node {known[at.name]} advertises too: correct advertised.listeners.",
+            )
+        known.setdefault(at.name, one.node_id)
+        if _is_loopback(at.addresses) and not one.is_asked_locally:
+            yield problem(
+                "address",
+                f"{name}, which is a loopback address: clients on other machines would connect to themselves;"
+                " set its advertised.listeners.",
+            )
+        elif one.is_itself is False:
+            yield problem(
+                "address", f"{name}, but another node answers there: correct its advertised.listeners."
+            )
+        elif (sentence := _trouble(at)) is not None:
+            yield problem("address", f"{name}, which {sentence}")
+        elif _is_loopback(at.addresses):
+            yield note("address", f"{name}, a loopback address: only clients of that machine reach it.")
+
+
+def _trouble(at: EndpointFacts) -> str | None:
+    """What is wrong with an address at which Kafka's protocol was expected; None if it answered so."""
+    match at.speaks:
+        case Speaks.KAFKA:
+            return None
+        case Speaks.TLS:
+            return (
+                "expects TLS, and was asked without: use a listener that is PLAINTEXT, or a client with TLS."
+            )
+        case Speaks.HTTP:
+            return "is a web server, not a Kafka listener: name the Kafka port."
+        case Speaks.OTHER:
+            return "answers with something that is not Kafka's protocol: another program listens there."
+        case Speaks.SILENT:
+            return (
+                "takes connections and does not answer: the node is starting or hangs, or it is no Kafka"
+                " listener for clients."
+            )
+        case Speaks.REFUSED:
+            return "refuses connections: no process listens there; start the node, or correct the port."
+        case Speaks.UNREACHABLE:
+            return f"cannot be reached ({at.reason}): check the network and its firewalls."
+        case Speaks.UNRESOLVED:
+            return f"has a name that does not resolve here ({at.reason}): correct it, or the DNS."
+
+
+def _is_loopback(addresses: Iterable[str]) -> bool:
+    found = [ipaddress.ip_address(one.partition("%")[0]) for one in addresses]
+    return bool(found) and all(one.is_loopback for one in found)

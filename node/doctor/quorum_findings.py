@@ -1,0 +1,96 @@
+"""The metadata quorum: a leader, a majority, voters that follow, and one cluster."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from node.client.quorum_admin import QuorumView
+from node.doctor.finding import Finding, note, problem
+
+# A voter fetches several times a second; one that was silent for so long is down, hangs or is cut off.
+SILENT_MS: Final = 10_000
+# Entries of metadata that are behind for longer than a moment.
+BEHIND_ENTRIES: Final = 10_000
+
+
+class QuorumFacts(NamedTuple):
+    """What was told of the quorum, or why nothing was; `cluster_ids` as each address told it."""
+
+    view: QuorumView | None
+    failure: str | None
+    now_ms: int  # by the clock of the quorum's leader, which is the one its times are of
+    cluster_ids: Mapping[str, str]  # by address
+
+
+def of_quorum(facts: QuorumFacts) -> Iterator[Finding]:
+    """What is wrong with it."""
+    yield from _of_cluster_ids(facts.cluster_ids)
+    view = facts.view
+    if view is None:
+        yield problem(
+            "quorum",
+            f"The metadata quorum does not answer ({facts.failure}): without a leader no topic, group or"
+            " leader changes; start more of its voters.",
+        )
+        return
+    if view.leader_id < 0:
+        yield problem(
+            "quorum", "The metadata quorum has no leader: start voters until more than half of them run."
+        )
+    yield from _of_voters(view, facts.now_ms)
+
+
+def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
+    voters = [one for one in view.members if one.is_voter]
+    end = max((one.log_end_offset for one in view.members), default=0)
+    silent = [
+        one
+        for one in voters
+        if one.node_id != view.leader_id and (one.last_fetch_ms < 0 or now_ms - one.last_fetch_ms > SILENT_MS)
+    ]
+    for one in silent:
+        since = (
+            "has never been heard"
+            if one.last_fetch_ms < 0
+            else f"was last heard {(now_ms - one.last_fetch_ms) / 1000:.0f} s ago"
+        )
+        yield problem(
+            "quorum", f"Voter {one.node_id} {since} by the leader {view.leader_id}: start it, or reach it."
+        )
+    for one in voters:
+        if one not in silent and end - one.log_end_offset > BEHIND_ENTRIES:
+            yield problem(
+                "quorum", f"Voter {one.node_id} is {end - one.log_end_offset} entries of metadata behind."
+            )
+    alive = len(voters) - len(silent)
+    if voters and alive <= len(voters) // 2:
+        yield problem(
+            "quorum",
+            f"Only {alive} of {len(voters)} voters follow, which is no majority: nothing can be decided.",
+        )
+    elif silent and alive == len(voters) // 2 + 1:
+        yield problem("quorum", f"Only {alive} of {len(voters)} voters follow: none more may fail.")
+    if voters and len(voters) % 2 == 0:
+        yield note(
+            "quorum",
+            f"There are {len(voters)} voters; one more would bear no fewer failures: have an odd number.",
+        )
+    directories: dict[int, set[bytes]] = defaultdict(set)
+    for one in voters:
+        directories[one.node_id].add(one.directory_id)
+    for node_id, found in sorted(directories.items()):
+        if len(found) > 1:
+            yield problem(
+                "quorum",
+                f"Voter {node_id} votes with {len(found)} disks: remove the one that is gone"
+                f" with `ottla quorum remove {node_id} --directory-id ID`.",
+            )
+
+
+def _of_cluster_ids(cluster_ids: Mapping[str, str]) -> Iterator[Finding]:
+    by_id: dict[str, list[str]] = defaultdict(list)
+    for address, cluster_id in sorted(cluster_ids.items()):
+        by_id[cluster_id].append(address)
+    if len(by_id) > 1:
+        told = "; ".join(f"{', '.join(found)} of {cluster_id}" for cluster_id, found in by_id.items())
+        yield problem("quorum", f"These nodes are of {len(by_id)} clusters: {told}.")

@@ -1,0 +1,124 @@
+"""An address is resolved, connected to, and asked for its versions: the oldest question of the protocol.
+
+Whatever answers is told apart by its first bytes. What stays silent is asked over TLS and HTTP, too, each on
+a connection of its own.
+"""
+
+import asyncio
+import socket
+import ssl
+from typing import Final
+
+from logstore.errors import KafkaError
+from node.doctor.endpoint_facts import EndpointFacts, Speaks
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+
+# ApiVersions, version 0, correlation id 1, from "ottla-doctor": no body, so it is the same for any server.
+_BODY: Final = b"\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0cottla-doctor"
+QUESTION: Final = len(_BODY).to_bytes(4, "big") + _BODY
+MAX_ANSWER_BYTES: Final = 64 * 1024  # ApiVersions has some 600
+FIRST_BYTES: Final = 8  # of an answer: its size and the correlation id; or of TLS or HTTP
+_TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert, handshake
+
+
+async def try_endpoint(host: str, port: int, *, timeout_s: float) -> EndpointFacts:
+    """What is found at this address; never an error."""
+    loop = asyncio.get_running_loop()
+    facts = EndpointFacts(host, port)
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return facts._replace(speaks=Speaks.UNRESOLVED, reason=reason)
+    facts = facts._replace(addresses=list(dict.fromkeys(str(one[4][0]) for one in found)))
+    try:
+        answer = await _exchange(host, port, QUESTION, timeout_s)
+    except ConnectionRefusedError:
+        return facts._replace(speaks=Speaks.REFUSED)
+    except TimeoutError:
+        return facts._replace(reason=f"no connection within {timeout_s:g} s")
+    except OSError as error:
+        # Where a name has several addresses, asyncio puts the errors of all into one text.
+        if "refused" in str(error).lower() or "Connect call failed" in str(error):
+            return facts._replace(speaks=Speaks.REFUSED)
+        return facts._replace(reason=error.strerror or str(error))
+    facts = _judged(facts, answer)
+    if facts.speaks is Speaks.SILENT:
+        if await _speaks_tls(host, port, timeout_s):
+            return facts._replace(speaks=Speaks.TLS)
+        try:
+            if (await _exchange(host, port, b"GET / HTTP/1.0\r\n\r\n", timeout_s)).startswith(b"HTTP/"):
+                return facts._replace(speaks=Speaks.HTTP)
+        except (OSError, TimeoutError):
+            pass
+    return facts
+
+
+def _judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
+    if not answer:
+        return facts._replace(speaks=Speaks.SILENT)
+    if answer[:2] in _TLS_RECORDS:
+        return facts._replace(speaks=Speaks.TLS)
+    if answer.startswith(b"HTTP/"):
+        return facts._replace(speaks=Speaks.HTTP)
+    try:
+        correlation_id, response = codec.decode_response(ApiKey.API_VERSIONS, 0, memoryview(answer[4:]))
+    except KafkaError:
+        return facts._replace(speaks=Speaks.OTHER)
+    if correlation_id != 1 or len(answer) != 4 + int.from_bytes(answer[:4], "big"):
+        return facts._replace(speaks=Speaks.OTHER)
+    versions = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    return facts._replace(speaks=Speaks.KAFKA, versions=versions)
+
+
+async def _exchange(host: str, port: int, question: bytes, timeout_s: float) -> bytes:
+    """What comes back: a whole answer of Kafka's, else the first bytes; nothing if nothing comes."""
+    async with asyncio.timeout(timeout_s):
+        reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(question)
+        async with asyncio.timeout(timeout_s):
+            first = await _read(reader, FIRST_BYTES)
+            size = int.from_bytes(first[:4], "big")
+            if len(first) < FIRST_BYTES or not FIRST_BYTES - 4 <= size <= MAX_ANSWER_BYTES:
+                return first
+            return first + await _read(reader, size + 4 - FIRST_BYTES)
+    except (OSError, TimeoutError):
+        return b""
+    finally:
+        writer.transport.abort()
+
+
+async def _read(reader: asyncio.StreamReader, count: int) -> bytes:
+    try:
+        return await reader.readexactly(count)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+
+
+async def _speaks_tls(host: str, port: int, timeout_s: float) -> bool:
+    """Whether a TLS handshake gets an answer; whose certificate it is does not matter here."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+        writer.transport.abort()
+        return True
+    except ssl.SSLError as error:
+        # An alert is an answer in TLS too, as to a client without a certificate.
+        return "ALERT" in (error.reason or "")
+    except (OSError, TimeoutError):
+        return False
+
+
+async def has_address(host: str) -> bool:
+    """Whether this machine could listen there."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host or None, 0, flags=socket.AI_PASSIVE)
+        with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
+            probe.bind(found[0][4])
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,75 @@
+"""Versions: what this client and a node have in common, nodes that differ, and old clients."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from node.doctor.finding import Finding, note, problem
+
+Range = tuple[int, int]
+
+
+class VersionFacts(NamedTuple):
+    """The versions of each API (by its name) that an address serves."""
+
+    address: str
+    versions: Mapping[str, Range]
+
+
+class ClientFacts(NamedTuple):
+    """A kind of client that a node has seen: what it calls itself, and whether something was refused to it.
+
+    `refused` names what it asked in a version that the node does not serve; librdkafka and Java's ask
+    ApiVersions first, so only clients that do not, or are too old or too new, get there.
+    """
+
+    node_id: int
+    software: str
+    refused: str | None
+
+
+# What a client cannot do without.
+NEEDED: Final = ("Metadata", "Produce", "Fetch", "ListOffsets", "FindCoordinator")
+
+
+def of_versions(nodes: Iterable[VersionFacts], ours: Mapping[str, Range]) -> Iterator[Finding]:
+    """APIs of which a node and this client share no version, and nodes that serve other ranges."""
+    nodes = list(nodes)
+    for one in nodes:
+        for api in NEEDED:
+            theirs = one.versions.get(api)
+            if theirs is None:
+                yield problem("version", f"{one.address} does not serve {api}: it is no broker for clients.")
+            elif not _overlap(theirs, ours[api]):
+                yield problem(
+                    "version",
+                    f"{one.address} serves {api} in versions {theirs[0]} to {theirs[1]}, this client speaks"
+                    f" {ours[api][0]} to {ours[api][1]}: upgrade {_older(theirs, ours[api])}.",
+                )
+    served: dict[tuple[tuple[str, Range], ...], list[str]] = defaultdict(list)
+    for one in nodes:
+        served[tuple(sorted(one.versions.items()))].append(one.address)
+    if len(served) > 1:
+        parts = " and ".join(", ".join(addresses) for addresses in served.values())
+        yield note(
+            "version", f"The nodes serve different versions ({parts}): an upgrade is under way, or stuck."
+        )
+
+
+def of_clients(clients: Iterable[ClientFacts]) -> Iterator[Finding]:
+    """Clients to which a node could not answer."""
+    for one in sorted(clients, key=lambda one: (one.node_id, one.software)):
+        if one.refused is not None:
+            yield problem(
+                "version",
+                f"A client ({one.software}) asked node {one.node_id} for {one.refused}, which it does not"
+                " serve: upgrade the client.",
+            )
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _older(theirs: Range, ours: Range) -> str:
+    return "the node" if theirs[1] < ours[0] else "this client"

@@ -1,0 +1,63 @@
+"""The loggers of this process under Kafka's words for levels: described, and changed while the node runs.
+
+A level holds for a logger and those below it (`node.replica` for `node.replica.isr`), until the process ends
+or it is taken back, as with Apache Kafka. Nodes that share a process share its loggers.
+"""
+
+import logging
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+
+ROOT: Final = "root"
+OURS: Final = ("groupcoord", "logstore", "metadata_raft", "node")
+TRACE: Final = 5  # below Python's DEBUG: nothing is logged there
+# Kafka's names, the most severe first.
+LEVELS: Final = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": TRACE,
+}
+
+
+def levels() -> dict[str, str]:
+    """The effective level of each logger, by name."""
+    names = {name for name in (*OURS, *list(logging.root.manager.loggerDict)) if _is_ours(name)}
+    return {
+        name: level_name(logging.getLogger(None if name == ROOT else name).getEffectiveLevel())
+        for name in sorted({ROOT, *names})
+    }
+
+
+def level_name(level: int) -> str:
+    """Kafka's word for a level of Python."""
+    return next((name for name, number in LEVELS.items() if level >= number), "TRACE")
+
+
+def check_change(name: str, level: str | None) -> None:
+    """INVALID_CONFIG or INVALID_REQUEST unless the level may be set, or with None be taken back."""
+    if name not in levels():
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name[:200]} does not exist!")
+    if level is None and name == ROOT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
+        )
+    if level is not None and level not in LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {level[:200]} as it is not a supported log level."
+            f" Valid log levels are {', '.join(sorted(LEVELS))}",
+        )
+
+
+def change(name: str, level: str | None) -> None:
+    """Set a level that `check_change` lets pass; None takes it back, and the logger above says."""
+    logger = logging.getLogger(None if name == ROOT else name)
+    logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in OURS

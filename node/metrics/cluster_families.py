@@ -1,0 +1,333 @@
+"""The controller, the quorum, and what kafka_exporter and kminion tell of topics and brokers.
+
+What is so of the cluster as a whole is told by one node, its controller; what is so of a partition by its
+leader. So sums over all nodes are right, which they are not with Apache Kafka's controllers.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from prometheus_client import Metric
+
+from logstore.latency import LatencyHistogram, quantile
+from logstore.topic_partition import uuid_to_text
+from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
+from node.counters.election_counters import ElectionCounters
+from node.metrics.family import NO_LABELS, Labels, Row, counter, gauge, histogram
+from node.metrics.readings import PartitionReading, QuorumReading
+
+CLUSTER_VERSION: Final = "4.3"  # whose protocol is spoken
+
+
+class ClusterCounts(NamedTuple):
+    """What a controller counts over all partitions."""
+
+    partitions: int
+    offline: int  # nobody leads them
+    imbalanced: int  # another leads than the first replica
+    under_replicated: int
+
+
+def count_cluster(image: MetadataImage) -> ClusterCounts:
+    """Look at every partition of an image, which nobody changes; some 0.5 us each."""
+    partitions = offline = imbalanced = under_replicated = 0
+    for topic in image.topics.by_name.values():
+        for one in topic.partitions:
+            partitions += 1
+            offline += not one.has_leader
+            imbalanced += bool(one.replicas) and one.leader != one.replicas[0]
+            under_replicated += len(one.isr) < len(one.replicas) - len(one.adding_replicas)
+    return ClusterCounts(partitions, offline, imbalanced, under_replicated)
+
+
+def controller_families(
+    image: MetadataImage, counts: ClusterCounts, elections: ElectionCounters, *, is_controller: bool
+) -> list[Metric]:
+    """kafka_controller_*: the active controller's numbers, zeros of all others."""
+    prefix = "kafka_controller_kafkacontroller"
+
+    def active(name: str, words: str, value: int) -> Metric:
+        return gauge(
+            f"{prefix}_{name}",
+            f"{words}, as the controller sees it; 0 elsewhere.",
+            value if is_controller else 0,
+        )
+
+    brokers = image.brokers.values()
+    return [
+        gauge(f"{prefix}_activecontrollercount", "1 if this node is the controller.", is_controller),
+        active("offlinepartitionscount", "Partitions without a leader", counts.offline),
+        active("globaltopiccount", "Topics", len(image.topics.by_name)),
+        active("globalpartitioncount", "Partitions", counts.partitions),
+        active(
+            "preferredreplicaimbalancecount", "Partitions not led by their first replica", counts.imbalanced
+        ),
+        active("activebrokercount", "Brokers that are not fenced", sum(not one.fenced for one in brokers)),
+        active("fencedbrokercount", "Brokers that are fenced", sum(one.fenced for one in brokers)),
+        counter(
+            "kafka_controller_controllerstats_uncleanleaderelections_total",
+            "Leaders chosen outside the ISR while this node was the controller.",
+            elections.unclean,
+        ),
+        counter(
+            "ottla_leader_elections_total",
+            "Partitions that got another leader while this node was the controller.",
+            elections.elections,
+        ),
+    ]
+
+
+class QuorumRates(NamedTuple):
+    """What changed since an earlier reading."""
+
+    appended_per_second: float
+
+
+def raft_families(
+    quorum: QuorumReading,
+    rates: QuorumRates,
+    commits: LatencyHistogram,
+    recent_commits: Sequence[int],
+    syncs: LatencyHistogram,
+    *,
+    now_ms: int,
+) -> list[Metric]:
+    """kafka_server_raftmetrics_* and kafka_server_brokermetadatametrics_*."""
+    prefix = "kafka_server_raftmetrics"
+    is_leader = quorum.state == "leader"
+    made, total = sum(recent_commits), sum(commits.counts)
+    values: Sequence[tuple[str, str, float]] = (
+        ("current_leader", "The node that leads the metadata quorum, -1 if none is known.", quorum.leader_id),
+        ("current_epoch", "The epoch of the metadata quorum.", quorum.epoch),
+        ("current_vote", "For whom this voter voted in that epoch, -1 for nobody.", quorum.voted_id),
+        ("high_watermark", "Offset behind the last committed metadata record.", quorum.high_watermark),
+        ("log_end_offset", "Offset behind the last metadata record of this node.", quorum.log_end_offset),
+        ("log_end_epoch", "The epoch of the last metadata record of this node.", quorum.epoch),
+        ("number_of_voters", "Voters of the metadata quorum.", quorum.voter_count),
+        ("number_of_observers", "Living brokers without a vote.", quorum.observer_count),
+        (
+            "append_records_rate",
+            "Metadata records a second that this node appended as the leader.",
+            rates.appended_per_second if is_leader else 0.0,
+        ),
+        (
+            "fetch_records_rate",
+            "Metadata records a second that this node had of the leader.",
+            0.0 if is_leader else rates.appended_per_second,
+        ),
+        (
+            "commit_latency_avg",
+            "Milliseconds until what this leader decided was on a majority of disks, on average.",
+            commits.sum_s / total * 1000 if total else 0.0,
+        ),
+        (
+            "commit_latency_max",
+            "Milliseconds that the slowest of these took in the last minutes, to the next bucket.",
+            quantile(recent_commits, 1.0) * 1000 if made else 0.0,
+        ),
+    )
+    return [
+        *(gauge(f"{prefix}_{name}", words, value) for name, words, value in values),
+        gauge(
+            f"{prefix}_current_state",
+            "1 with what this node is in the metadata quorum.",
+            [({"current_state": quorum.state}, 1)],
+        ),
+        gauge(
+            "kafka_server_brokermetadatametrics_last_applied_record_offset",
+            "The last metadata record that this broker acts on.",
+            quorum.applied_offset,
+        ),
+        gauge(
+            "kafka_server_brokermetadatametrics_last_applied_record_timestamp",
+            "When it was decided, in milliseconds since 1970.",
+            quorum.applied_timestamp_ms,
+        ),
+        gauge(
+            "kafka_server_brokermetadatametrics_last_applied_record_lag_ms",
+            "Milliseconds since then.",
+            max(0, now_ms - quorum.applied_timestamp_ms) if quorum.applied_timestamp_ms > 0 else 0,
+        ),
+        histogram(
+            "ottla_metadata_sync_duration_seconds", "Seconds of syncs of the metadata log.", [({}, syncs)]
+        ),
+        histogram(
+            "ottla_metadata_commit_duration_seconds",
+            "Seconds until what this leader decided was on a majority of disks.",
+            [({}, commits)],
+        ),
+    ]
+
+
+# ---- kafka_exporter ------------------------------------------------------------------------------
+
+
+def exporter_families(
+    image: MetadataImage, partitions: Sequence[PartitionReading], *, is_controller: bool, max_partitions: int
+) -> Iterator[Metric]:
+    """kafka_brokers, kafka_broker_info, kafka_topic_*: partitions by leaders, the rest by the controller."""
+    led = [
+        ({"topic": one.topic, "partition": str(one.partition)}, one) for one in partitions if one.is_leader
+    ]
+    lost = _leaderless(image, max_partitions) if is_controller else []
+    topics = islice(image.topics.by_name.values(), max_partitions) if is_controller else ()
+
+    def both(
+        name: str,
+        words: str,
+        of_led: Callable[[PartitionReading], int],
+        of_lost: Callable[[PartitionImage], int] | None,
+    ) -> Metric:
+        rows: list[Row] = [(labels, of_led(one)) for labels, one in led]
+        if of_lost is not None:
+            rows += [(labels, of_lost(one)) for labels, one in lost]
+        return gauge(f"kafka_topic_partition_{name}", words, rows)
+
+    yield gauge(
+        "kafka_brokers",
+        "Brokers of the cluster that are not fenced; told by the controller.",
+        [(NO_LABELS, sum(not one.fenced for one in image.brokers.values()))] if is_controller else [],
+    )
+    yield gauge(
+        "kafka_broker_info",
+        "1 for each broker; told by the controller.",
+        [
+            ({"id": str(one.broker_id), "address": _address(one)}, 1)
+            for one in image.brokers.values()
+            if is_controller
+        ],
+    )
+    yield gauge(
+        "kafka_topic_partitions",
+        "Partitions of a topic; told by the controller.",
+        [({"topic": topic.name}, len(topic.partitions)) for topic in topics],
+    )
+    yield both("current_offset", "The high watermark.", lambda one: one.high_watermark, None)
+    yield both("oldest_offset", "The first offset.", lambda one: one.log_start_offset, None)
+    yield both(
+        "leader", "The broker that leads, -1 for none.", lambda one: one.leader_id, lambda one: one.leader
+    )
+    yield both("replicas", "Replicas.", lambda one: one.replica_count, lambda one: len(one.replicas))
+    yield both(
+        "in_sync_replica", "Replicas in sync.", lambda one: one.in_sync_count, lambda one: len(one.isr)
+    )
+    yield both(
+        "leader_is_preferred",
+        "1 if its first replica leads.",
+        lambda one: one.is_preferred,
+        lambda one: 0,
+    )
+    yield both(
+        "under_replicated_partition",
+        "1 if replicas are not in sync.",
+        lambda one: one.is_under_replicated,
+        lambda one: len(one.isr) < len(one.replicas),
+    )
+
+
+def _leaderless(image: MetadataImage, most: int) -> list[tuple[Labels, PartitionImage]]:
+    lost = (
+        ({"topic": topic.name, "partition": str(one.partition)}, one)
+        for topic in image.topics.by_name.values()
+        for one in topic.partitions
+        if not one.has_leader
+    )
+    return list(islice(lost, most))
+
+
+def _address(broker: BrokerImage) -> str:
+    endpoint = next(iter(broker.listeners.values()), None)
+    return "" if endpoint is None else f"{endpoint.host}:{endpoint.port}"
+
+
+# ---- kminion -------------------------------------------------------------------------------------
+
+
+def kminion_families(
+    image: MetadataImage,
+    partitions: Sequence[PartitionReading],
+    cleanup_policy: Callable[[str], str],
+    *,
+    node_id: int,
+    controller_id: int,
+    is_controller: bool,
+    max_partitions: int,
+) -> Iterator[Metric]:
+    """kminion_kafka_* of the cluster, its brokers, topics and log directories."""
+    led = [one for one in partitions if one.is_leader]
+    low: dict[str, int] = defaultdict(int)
+    high: dict[str, int] = defaultdict(int)
+    size: dict[str, int] = defaultdict(int)
+    for one in led:
+        low[one.topic] += one.log_start_offset
+        high[one.topic] += one.high_watermark
+    for one in partitions:
+        size[one.topic] += one.size_bytes
+
+    def marks(name: str, words: str, value: Callable[[PartitionReading], int]) -> Metric:
+        return gauge(
+            f"kminion_kafka_topic_partition_{name}",
+            words,
+            [({"topic_name": one.topic, "partition_id": str(one.partition)}, value(one)) for one in led],
+        )
+
+    def by_topic(name: str, words: str, values: Mapping[str, int]) -> Metric:
+        return gauge(
+            f"kminion_kafka_topic_{name}", words, [({"topic_name": topic}, n) for topic, n in values.items()]
+        )
+
+    own = image.brokers.get(node_id)
+    topics = islice(image.topics.by_name.values(), max_partitions) if is_controller else ()
+    cluster = {
+        "broker_count": str(len(image.brokers)),
+        "cluster_id": uuid_to_text(image.cluster_id),
+        "cluster_version": CLUSTER_VERSION,
+        "controller_id": str(controller_id),
+    }
+    yield gauge(
+        "kminion_kafka_cluster_info",
+        "1 with what the cluster is; told by the controller.",
+        [(cluster, 1)] if is_controller else [],
+    )
+    yield gauge(
+        "kminion_kafka_broker_info",
+        "1 for each broker; told by the controller.",
+        [
+            ({**_kminion_broker(one), "is_controller": str(one.broker_id == controller_id).lower()}, 1)
+            for one in image.brokers.values()
+            if is_controller
+        ],
+    )
+    yield gauge(
+        "kminion_kafka_topic_info",
+        "1 for each topic; told by the controller.",
+        [
+            (
+                {
+                    "topic_name": topic.name,
+                    "partition_count": str(len(topic.partitions)),
+                    "replication_factor": str(len(topic.partitions[0].replicas)),
+                    "cleanup_policy": cleanup_policy(topic.name),
+                },
+                1,
+            )
+            for topic in topics
+        ],
+    )
+    yield marks("low_water_mark", "The first offset.", lambda one: one.log_start_offset)
+    yield marks("high_water_mark", "The high watermark.", lambda one: one.high_watermark)
+    yield by_topic("low_water_mark_sum", "First offsets of the partitions that this node leads.", low)
+    yield by_topic("high_water_mark_sum", "High watermarks of the partitions that this node leads.", high)
+    yield by_topic("log_dir_size_total_bytes", "Bytes of the replicas on this node.", size)
+    yield gauge(
+        "kminion_kafka_broker_log_dir_size_total_bytes",
+        "Bytes of all logs of this broker.",
+        [] if own is None else [(_kminion_broker(own), sum(size.values()))],
+    )
+
+
+def _kminion_broker(broker: BrokerImage) -> dict[str, str]:
+    host, _, port = _address(broker).rpartition(":")
+    return {"broker_id": str(broker.broker_id), "address": host, "port": port, "rack_id": broker.rack or ""}

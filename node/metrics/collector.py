@@ -1,0 +1,289 @@
+"""A scrape: the node is read in short turns of its loop, and families of samples are made of what was read.
+
+Every step has its time. A loop that does not answer is told of, with what can be read without it: a
+Prometheus that hears nothing would only say that the node is down.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import Metric
+
+from logstore.errors import KafkaError
+from logstore.latency import LatencyHistogram
+from logstore.volume import VolumeBytes, volume_bytes
+from metadata_raft.image import MetadataImage
+from node.clock import monotonic_s
+from node.config import BrokerConfig
+from node.counters.request_counters import RequestCounters
+from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
+from node.metrics import read_groups, read_node
+from node.metrics.cluster_families import (
+    ClusterCounts,
+    QuorumRates,
+    controller_families,
+    count_cluster,
+    exporter_families,
+    kminion_families,
+    raft_families,
+)
+from node.metrics.group_families import (
+    consumer_group_families,
+    coordinator_families,
+    kminion_group_families,
+)
+from node.metrics.loop_watch import LoopWatch
+from node.metrics.node_families import (
+    ProcessFamilies,
+    always,
+    loop_families,
+    memory_families,
+    scrape_families,
+)
+from node.metrics.readings import GroupReading, NodeReading, PartitionReading
+from node.metrics.replica_families import (
+    flush_families,
+    log_dir_families,
+    partition_families,
+    replica_manager_families,
+)
+from node.metrics.request_families import (
+    connection_families,
+    latencies_of,
+    request_families,
+    topic_families,
+)
+from node.metrics.windows import Window, counts_since
+from node.metrics_settings import KAFKA_EXPORTER, KMINION
+from node.net.peer_client import SOFTWARE_VERSION
+from node.runtime.metadata_publisher import log_config_of
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+    from node.rest_api.node_facts import NodeFacts
+
+# For the ends of logs that other nodes lead, and for a file system that hangs.
+LAG_TIMEOUT_S: Final = read_groups.LAG_TIMEOUT_S + 0.5
+VOLUME_TIMEOUT_S: Final = 0.5
+_FLUSHES: Final = "flushes"
+_COMMITS: Final = "commits"
+
+
+class NodeCollector:
+    """Makes scrapes of one node, one at a time, in the thread of the REST API."""
+
+    def __init__(self, facts: "NodeFacts") -> None:
+        self._facts = facts
+        self._watch = LoopWatch()
+        self._process = ProcessFamilies()
+        self._counts: Window[dict[str, list[int]]] = Window()  # of latencies, by what took long
+        self._offsets: Window[int] = Window(30.0)  # of the metadata log
+        self._busy: Window[float] = Window(30.0)  # CPU seconds of the loop
+        self._cluster: tuple[MetadataImage, ClusterCounts] | None = None
+        self._took: dict[str, float] = {}
+
+    async def collect(self) -> list[Metric]:
+        """All families, once."""
+        self._took = {}
+        facts = self._facts
+        if not facts.is_serving:
+            return [*always(SOFTWARE_VERSION, is_serving=False, is_responsive=True), *self._process.collect()]
+        try:
+            families = await self._collect_all()
+            is_responsive = True
+        except KafkaError:
+            families, is_responsive = self._without_loop(), False
+        return [
+            *always(SOFTWARE_VERSION, is_serving=facts.is_serving, is_responsive=is_responsive),
+            *families,
+            *self._process.collect(),
+        ]
+
+    async def _collect_all(self) -> list[Metric]:
+        config = self._facts.broker.config
+        began_s = monotonic_s()
+        node = await self._facts.ask(self._read_node)
+        partitions, left_out = await self._read_partitions()
+        groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max)
+        read_s = monotonic_s()
+        groups = await self._with_lag(groups)
+        lag_s = monotonic_s()
+        volumes = await self._volumes(node)
+        families: list[Metric] = []
+        for family in self._families(config, node, partitions, groups, volumes):
+            families.append(family)
+            await asyncio.sleep(0)  # the node's loop has the interpreter meanwhile
+        topics = self._topics().keys() - {DELETED_TOPICS}
+        self._took = {"node": read_s - began_s, "lag": lag_s - read_s, "families": monotonic_s() - lag_s}
+        left = {
+            "partition": left_out,
+            "group_offset": offsets_left_out,
+            "topic": max(0, len(topics) - config.ottla_metrics_topics_max),
+        }
+        return [*families, *scrape_families(self._took, left)]
+
+    def _without_loop(self) -> list[Metric]:
+        """What other threads may read at any time."""
+        requests, latencies, recent = self._requests()
+        return [
+            *topic_families(self._topics(), self._facts.broker.config.ottla_metrics_topics_max),
+            *request_families(requests, latencies, recent),
+            *loop_families(self._watch, self._idle_share()),
+        ]
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def _read_node(self, broker: "Broker") -> NodeReading:
+        self._watch.start()
+        return read_node.read_node(broker)
+
+    async def _read_partitions(self) -> tuple[list[PartitionReading], int]:
+        """All partitions of the node, by name, and how many of them are more than are told one by one."""
+        found = await self._facts.ask(read_node.partitions_of)
+        readings: list[PartitionReading] = []
+        for first in range(0, len(found), read_node.PARTITIONS_AT_ONCE):
+            some = found[first : first + read_node.PARTITIONS_AT_ONCE]
+            readings += await self._facts.ask(partial(read_node.read_partitions, partitions=some))
+        readings.sort(key=lambda one: one[:2])
+        return readings, max(0, len(readings) - self._facts.broker.config.ottla_metrics_partitions_max)
+
+    async def _read_groups(self, max_offsets: int) -> tuple[list[GroupReading], int]:
+        found = await self._facts.ask(read_groups.groups_of)
+        groups: list[GroupReading] = []
+        left_out = 0
+        for first in range(0, len(found), read_groups.GROUPS_AT_ONCE):
+            some = found[first : first + read_groups.GROUPS_AT_ONCE]
+            room = max_offsets - sum(len(one.committed) for one in groups)
+            more, missing = await self._facts.ask(
+                partial(read_groups.read_groups, found=some, max_offsets=room)
+            )
+            groups += more
+            left_out += missing
+        return groups, left_out
+
+    async def _with_lag(self, groups: Sequence[GroupReading]) -> list[GroupReading]:
+        """The groups with their lag; those whose leaders do not answer in time are told without."""
+        places = read_groups.places_of(groups)
+        if not places:
+            return list(groups)
+        try:
+            lags = await self._facts.run(
+                lambda broker: read_groups.measure(broker, places), timeout_s=LAG_TIMEOUT_S
+            )
+        except KafkaError:
+            return list(groups)
+        return [read_groups.with_lag(group, lags) for group in groups]
+
+    async def _volumes(self, node: NodeReading) -> dict[str, VolumeBytes]:
+        """What is free where; a file system that hangs is left out, and asked again by the next scrape."""
+        found: dict[str, VolumeBytes] = {}
+        for one in node.log_dirs:
+            if one.is_online:
+                try:
+                    async with asyncio.timeout(VOLUME_TIMEOUT_S):
+                        found[one.path] = await asyncio.to_thread(volume_bytes, Path(one.path))
+                except TimeoutError:
+                    continue
+        return found
+
+    # ---- families --------------------------------------------------------------------------------
+
+    def _families(
+        self,
+        config: BrokerConfig,
+        node: NodeReading,
+        partitions: Sequence[PartitionReading],
+        groups: Sequence[GroupReading],
+        volumes: Mapping[str, VolumeBytes],
+    ) -> Iterator[Metric]:
+        broker, now_s = self._facts.broker, monotonic_s()
+        image, is_controller = broker.metadata.image, node.is_controller
+        requests, latencies, recent = self._requests()
+        shown = partitions[: config.ottla_metrics_partitions_max]
+        voter = read_node.voter_of(broker.quorum)
+        most_groups = config.ottla_metrics_group_offsets_max
+        yield from topic_families(self._topics(), config.ottla_metrics_topics_max)
+        yield from request_families(requests, latencies, recent)
+        yield from connection_families(node.listeners)
+        yield from replica_manager_families(node, partitions)
+        yield from partition_families(shown)
+        yield from log_dir_families(node.log_dirs, partitions, volumes)
+        yield from flush_families(broker.maintenance.flush_times, recent[_FLUSHES])
+        yield from controller_families(
+            image, self._count(image), broker.elections, is_controller=is_controller
+        )
+        yield from raft_families(
+            node.quorum,
+            QuorumRates(self._appended_per_second(node.quorum.log_end_offset, now_s)),
+            broker.metadata.commit_times,
+            recent[_COMMITS],
+            LatencyHistogram() if voter is None else voter.sync_times,
+            now_ms=broker.clock.now_ms(),
+        )
+        yield from self._exporters(config, image, shown, groups[:most_groups], is_controller=is_controller)
+        yield from coordinator_families(groups, node)
+        yield from loop_families(self._watch, self._idle_share())
+        yield from memory_families(node, broker.receive_memory.limit_bytes)
+
+    def _exporters(
+        self,
+        config: BrokerConfig,
+        image: MetadataImage,
+        partitions: Sequence[PartitionReading],
+        groups: Sequence[GroupReading],
+        *,
+        is_controller: bool,
+    ) -> Iterator[Metric]:
+        most = config.ottla_metrics_partitions_max
+        if KAFKA_EXPORTER in config.ottla_metrics_exporters:
+            yield from exporter_families(image, partitions, is_controller=is_controller, max_partitions=most)
+            yield from consumer_group_families(groups)
+        if KMINION in config.ottla_metrics_exporters:
+            yield from kminion_families(
+                image,
+                partitions,
+                lambda topic: ",".join(log_config_of(config, image, topic).cleanup_policy),
+                node_id=config.node_id,
+                controller_id=self._facts.broker.metadata.controller_id,
+                is_controller=is_controller,
+                max_partitions=most,
+            )
+            yield from kminion_group_families(groups, config.node_id)
+
+    def _topics(self) -> dict[str, TopicCounters]:
+        # Copied in one step: the loop may add a topic meanwhile.
+        return dict(self._facts.broker.replica_manager.counters)
+
+    def _requests(
+        self,
+    ) -> tuple[list[RequestCounters], dict[str, LatencyHistogram], dict[str, list[int]]]:
+        """Counters by API, their latencies, and what the last minutes added to each histogram."""
+        broker, now_s = self._facts.broker, monotonic_s()
+        requests = list(broker.dispatcher.counters.by_version.values())
+        latencies = latencies_of(requests)
+        counts = {name: list(one.counts) for name, one in latencies.items()}
+        counts[_FLUSHES] = list(broker.maintenance.flush_times.counts)
+        counts[_COMMITS] = list(broker.metadata.commit_times.counts)
+        before = self._counts.oldest(now_s)
+        self._counts.add(now_s, counts)
+        return requests, latencies, counts_since(counts, None if before is None else before[1])
+
+    def _count(self, image: MetadataImage) -> ClusterCounts:
+        """Images do not change, so an image is counted once."""
+        if self._cluster is None or self._cluster[0] is not image:
+            self._cluster = image, count_cluster(image)
+        return self._cluster[1]
+
+    def _appended_per_second(self, end_offset: int, now_s: float) -> float:
+        before = self._offsets.oldest(now_s)
+        self._offsets.add(now_s, end_offset)
+        return 0.0 if before is None else max(0, end_offset - before[1]) / before[0]
+
+    def _idle_share(self) -> float:
+        now_s, cpu_s = monotonic_s(), self._watch.cpu_s()
+        before = self._busy.oldest(now_s)
+        self._busy.add(now_s, cpu_s)
+        return 1.0 if before is None else min(1.0, max(0.0, 1.0 - (cpu_s - before[1]) / before[0]))

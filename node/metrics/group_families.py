@@ -1,0 +1,140 @@
+"""Groups that this node coordinates, as kafka_exporter and kminion tell them; how many are in which state."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from prometheus_client import Metric
+
+from node.metrics.family import Row, gauge
+from node.metrics.readings import CommittedReading, GroupReading, NodeReading
+
+_NAMES: Final = {
+    "numgroupsstable": "Stable",
+    "numgroupspreparingrebalance": "PreparingRebalance",
+    "numgroupscompletingrebalance": "CompletingRebalance",
+    "numgroupsempty": "Empty",
+    "numgroupsdead": "Dead",
+}
+
+
+def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -> list[Metric]:
+    """How many groups, offsets and transactional ids this node coordinates, by state."""
+    classic = Counter(one.state for one in groups if one.protocol == "classic")
+    consumer = Counter(one.state for one in groups if one.protocol == "consumer")
+    prefix = "kafka_coordinator_group_groupmetadatamanager"
+    return [
+        gauge(f"{prefix}_numgroups", "Groups that this node coordinates.", len(groups)),
+        *(
+            gauge(f"{prefix}_{name}", f"Classic groups in {state}.", classic[state])
+            for name, state in _NAMES.items()
+        ),
+        gauge(
+            "kafka_server_group_coordinator_metrics_group_count",
+            "Groups by protocol.",
+            [({"protocol": "classic"}, classic.total()), ({"protocol": "consumer"}, consumer.total())],
+        ),
+        gauge(
+            "kafka_server_group_coordinator_metrics_consumer_group_count",
+            "Groups of the consumer protocol by state.",
+            [
+                ({"state": state.lower()}, consumer[state])
+                for state in ("Empty", "Assigning", "Reconciling", "Stable")
+            ],
+        ),
+        gauge(
+            "ottla_transactional_ids",
+            "Transactional ids coordinated here: all, with an open transaction, with markers to write.",
+            [
+                ({"state": "all"}, reading.transactional_ids),
+                ({"state": "ongoing"}, reading.open_transactions),
+                ({"state": "completing"}, reading.completing_transactions),
+            ],
+        ),
+    ]
+
+
+def consumer_group_families(groups: Sequence[GroupReading]) -> list[Metric]:
+    """kafka_consumergroup_*, and the lag in seconds beside it."""
+    prefix = "kafka_consumergroup"
+    offsets: list[Row] = []
+    offset_sums: list[Row] = []
+    lags: list[Row] = []
+    lag_sums: list[Row] = []
+    lag_seconds: list[Row] = []
+    for group in groups:
+        for topic, rows in _by_topic(group).items():
+            of_topic = {"consumergroup": group.group_id, "topic": topic}
+            offset_sums.append((of_topic, sum(one.offset for one in rows)))
+            known = [one.lag for one in rows if one.lag is not None]
+            if known:
+                lag_sums.append((of_topic, sum(known)))
+            for one in rows:
+                labels = {**of_topic, "partition": str(one.partition)}
+                offsets.append((labels, one.offset))
+                if one.lag is not None:
+                    lags.append((labels, one.lag))
+                if one.lag_ms is not None:
+                    lag_seconds.append((labels, one.lag_ms / 1000))
+    return [
+        gauge(
+            f"{prefix}_members",
+            "Members of a group.",
+            [({"consumergroup": one.group_id}, one.member_count) for one in groups],
+        ),
+        gauge(f"{prefix}_current_offset", "What a group has committed.", offsets),
+        gauge(
+            f"{prefix}_current_offset_sum", "What a group has committed in a topic, added up.", offset_sums
+        ),
+        gauge(f"{prefix}_lag", "Records that a group has not committed.", lags),
+        gauge(f"{prefix}_lag_sum", "Records of a topic that a group has not committed.", lag_sums),
+        gauge(
+            f"{prefix}_lag_seconds", "Age of the oldest record that a group has not committed.", lag_seconds
+        ),
+    ]
+
+
+def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list[Metric]:
+    """kminion_kafka_consumer_group_*."""
+    prefix = "kminion_kafka_consumer_group"
+    sums: list[Row] = []
+    topic_lags: list[Row] = []
+    lags: list[Row] = []
+    for group in groups:
+        for topic, rows in _by_topic(group).items():
+            of_topic = {"group_id": group.group_id, "topic_name": topic}
+            sums.append((of_topic, sum(one.offset for one in rows)))
+            known = [one for one in rows if one.lag is not None]
+            if known:
+                topic_lags.append((of_topic, sum(one.lag or 0 for one in known)))
+            lags += [({**of_topic, "partition_id": str(one.partition)}, one.lag or 0) for one in known]
+    return [
+        gauge(
+            f"{prefix}_info",
+            "1 for a stable group, else 0.",
+            [
+                (
+                    {
+                        "group_id": one.group_id,
+                        "member_count": str(one.member_count),
+                        "protocol": one.protocol_name,
+                        "protocol_type": one.protocol_type,
+                        "state": one.state,
+                        "coordinator_id": str(node_id),
+                    },
+                    one.state == "Stable",
+                )
+                for one in groups
+            ],
+        ),
+        gauge(f"{prefix}_topic_offset_sum", "What a group has committed in a topic, added up.", sums),
+        gauge(f"{prefix}_topic_lag", "Records of a topic that a group has not committed.", topic_lags),
+        gauge(f"{prefix}_topic_partition_lag", "Records that a group has not committed.", lags),
+    ]
+
+
+def _by_topic(group: GroupReading) -> dict[str, list[CommittedReading]]:
+    topics: dict[str, list[CommittedReading]] = defaultdict(list)
+    for one in group.committed:
+        topics[one.topic].append(one)
+    return topics

@@ -1,0 +1,106 @@
+"""What was read of a node at one moment: values that nobody changes, for another thread than its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class PartitionReading(NamedTuple):
+    """A replica on this node. What only a leader knows is 0 or False elsewhere."""
+
+    topic: str
+    partition: int
+    is_leader: bool
+    leader_id: int
+    replica_count: int
+    in_sync_count: int
+    is_preferred: bool
+    is_under_replicated: bool
+    is_under_min_isr: bool
+    is_at_min_isr: bool
+    is_reassigning: bool
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    size_bytes: int
+    segment_count: int
+    producer_id_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerReading:
+    """The connections of one listener."""
+
+    name: str
+    connections: int
+    accepted: int
+    software: Mapping[tuple[str, str], int]  # (name, version) of clients -> connections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirReading:
+    """A log directory; the path as configured."""
+
+    path: str
+    is_online: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumReading:
+    """The metadata quorum as this node knows it."""
+
+    is_voter: bool
+    state: str  # leader, follower, observer, unattached
+    leader_id: int
+    epoch: int
+    voted_id: int
+    high_watermark: int
+    log_end_offset: int
+    voter_count: int
+    observer_count: int
+    applied_offset: int
+    applied_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReading:
+    """What a short call on the node's loop tells."""
+
+    listeners: Sequence[ListenerReading]
+    log_dirs: Sequence[LogDirReading]
+    quorum: QuorumReading
+    is_controller: bool
+    offline_replicas: int
+    waiting: Mapping[str, int]  # requests that wait, by kind
+    receive_buffer_bytes: int
+    unsent_bytes: int
+    transactional_ids: int
+    open_transactions: int
+    completing_transactions: int
+    isr_expands: int
+    isr_shrinks: int
+    isr_update_failures: int
+
+
+class CommittedReading(NamedTuple):
+    """Where a group is in a partition, and how far behind; None for what is not known."""
+
+    topic: str
+    partition: int
+    offset: int
+    lag: int | None
+    lag_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReading:
+    """A group that this node coordinates."""
+
+    group_id: str
+    protocol: str  # classic or consumer
+    state: str
+    protocol_type: str
+    protocol_name: str
+    member_count: int
+    committed: Sequence[CommittedReading] = ()

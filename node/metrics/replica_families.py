@@ -1,0 +1,137 @@
+"""Partitions of this node, their logs, and its log directories, under the names of Kafka's gauges."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from prometheus_client import Metric
+
+from logstore.latency import LatencyHistogram
+from logstore.volume import VolumeBytes
+from node.metrics.family import Row, counter, gauge, histogram, summary_ms
+from node.metrics.readings import LogDirReading, NodeReading, PartitionReading
+
+
+def replica_manager_families(reading: NodeReading, partitions: Sequence[PartitionReading]) -> list[Metric]:
+    """kafka_server_replicamanager_*, over all partitions of this node."""
+    prefix = "kafka_server_replicamanager"
+
+    def count(name: str, words: str, is_one: Callable[[PartitionReading], bool]) -> Metric:
+        return gauge(f"{prefix}_{name}", words, sum(map(is_one, partitions)))
+
+    return [
+        gauge(f"{prefix}_partitioncount", "Replicas on this node.", len(partitions)),
+        count("leadercount", "Partitions that this node leads.", lambda one: one.is_leader),
+        count(
+            "underreplicatedpartitions",
+            "Led partitions with fewer replicas in sync than they have.",
+            lambda one: one.is_under_replicated,
+        ),
+        count(
+            "underminisrpartitioncount",
+            "Led partitions with fewer replicas in sync than min.insync.replicas.",
+            lambda one: one.is_under_min_isr,
+        ),
+        count(
+            "atminisrpartitioncount",
+            "Led partitions with as many replicas in sync as min.insync.replicas.",
+            lambda one: one.is_at_min_isr,
+        ),
+        count("reassigningpartitions", "Led partitions whose replicas move.", lambda one: one.is_reassigning),
+        gauge(
+            f"{prefix}_offlinereplicacount",
+            "Replicas of this node that its failed disks have.",
+            reading.offline_replicas,
+        ),
+        gauge(
+            f"{prefix}_produceridcount",
+            "Idempotent producers that the logs of this node remember.",
+            sum(one.producer_id_count for one in partitions),
+        ),
+        counter(f"{prefix}_isrexpands_total", "Times an ISR grew.", reading.isr_expands),
+        counter(f"{prefix}_isrshrinks_total", "Times an ISR shrank.", reading.isr_shrinks),
+        counter(
+            f"{prefix}_failedisrupdates_total",
+            "Changes of an ISR that the controller did not take.",
+            reading.isr_update_failures,
+        ),
+        gauge(
+            "kafka_server_delayedoperationpurgatory_purgatorysize",
+            "Requests that wait, by kind.",
+            [({"delayedOperation": kind}, number) for kind, number in sorted(reading.waiting.items())],
+        ),
+    ]
+
+
+def partition_families(partitions: Sequence[PartitionReading]) -> Iterator[Metric]:
+    """kafka_log_log_* of every replica here, kafka_cluster_partition_* of those that this node leads."""
+    named = [({"topic": one.topic, "partition": str(one.partition)}, one) for one in partitions]
+    led = [(labels, one) for labels, one in named if one.is_leader]
+
+    def log(name: str, words: str, value: Callable[[PartitionReading], int]) -> Metric:
+        return gauge(f"kafka_log_log_{name}", words, [(labels, value(one)) for labels, one in named])
+
+    def cluster(name: str, words: str, value: Callable[[PartitionReading], int]) -> Metric:
+        rows: list[Row] = [(labels, value(one)) for labels, one in led]
+        return gauge(f"kafka_cluster_partition_{name}", words, rows)
+
+    yield log("size", "Bytes of a log.", lambda one: one.size_bytes)
+    yield log("logstartoffset", "First offset of a log.", lambda one: one.log_start_offset)
+    yield log("logendoffset", "Offset behind the last record of a log.", lambda one: one.log_end_offset)
+    yield log("numlogsegments", "Segments of a log.", lambda one: one.segment_count)
+    yield cluster("replicascount", "Replicas of a led partition.", lambda one: one.replica_count)
+    yield cluster(
+        "insyncreplicascount", "Replicas in sync of a led partition.", lambda one: one.in_sync_count
+    )
+    yield cluster("underreplicated", "1 if replicas are not in sync.", lambda one: one.is_under_replicated)
+    yield cluster("underminisr", "1 if too few are in sync for acks=all.", lambda one: one.is_under_min_isr)
+    yield cluster("atminisr", "1 if one less in sync would be too few.", lambda one: one.is_at_min_isr)
+    yield cluster(
+        "laststableoffsetlag",
+        "Offsets between the last stable one and the high watermark.",
+        lambda one: one.high_watermark - one.last_stable_offset,
+    )
+
+
+def log_dir_families(
+    directories: Sequence[LogDirReading],
+    partitions: Sequence[PartitionReading],
+    volumes: Mapping[str, VolumeBytes],
+) -> list[Metric]:
+    """kafka_log_logmanager_*, and what is left on the disks."""
+    known = {path: one for path, one in volumes.items() if one.total >= 0}
+    return [
+        gauge(
+            "kafka_log_logmanager_offlinelogdirectorycount",
+            "Log directories that have failed.",
+            sum(not one.is_online for one in directories),
+        ),
+        gauge(
+            "kafka_log_logmanager_logdirectoryoffline",
+            "1 if this log directory has failed.",
+            [({"logDirectory": one.path}, not one.is_online) for one in directories],
+        ),
+        gauge(
+            "ottla_log_bytes", "Bytes of all logs of this node.", sum(one.size_bytes for one in partitions)
+        ),
+        gauge(
+            "ottla_log_directory_volume_bytes",
+            "Size of the file system of a log directory.",
+            [({"log_directory": path}, one.total) for path, one in known.items()],
+        ),
+        gauge(
+            "ottla_log_directory_free_bytes",
+            "What is free on the file system of a log directory.",
+            [({"log_directory": path}, one.usable) for path, one in known.items()],
+        ),
+    ]
+
+
+def flush_families(flushes: LatencyHistogram, recent: Sequence[int]) -> list[Metric]:
+    """kafka_log_logflushstats_*: how long a log takes to become durable."""
+    return [
+        summary_ms(
+            "kafka_log_logflushstats_logflushrateandtimems",
+            "Milliseconds of flushes of logs; quantiles of the last minutes.",
+            [({}, flushes, recent)],
+        ),
+        histogram("ottla_log_flush_duration_seconds", "Seconds of flushes of logs.", [({}, flushes)]),
+    ]

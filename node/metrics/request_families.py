@@ -1,0 +1,161 @@
+"""Requests, topics and connections, under the names that Strimzi's rules give to Kafka's meters."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from prometheus_client import Metric
+
+from logstore.errors import ErrorCode
+from logstore.latency import LatencyHistogram
+from node.counters.request_counters import RequestCounters
+from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
+from node.metrics.family import NO_LABELS, Row, counter, gauge, histogram, summary_ms
+from node.metrics.readings import ListenerReading
+
+FOLLOWERS: Final = "FetchFollower"
+CONSUMERS: Final = "FetchConsumer"
+FETCH: Final = "Fetch"
+
+# (name, attribute of TopicCounters, words); by topic and as a sum, as Kafka has both.
+_TOPIC_METERS: Final = (
+    ("messagesin", "messages_in", "Records appended by leaders"),
+    ("bytesin", "bytes_in", "Bytes of batches appended by leaders"),
+    ("bytesout", "bytes_out", "Bytes of batches sent to consumers"),
+    ("bytesrejected", "bytes_rejected", "Bytes of batches that were too large"),
+    ("totalproducerequests", "total_produce_requests", "Batches that leaders were sent"),
+    ("totalfetchrequests", "total_fetch_requests", "Partitions looked up for fetches"),
+    ("failedproducerequests", "failed_produce_requests", "Batches refused for unusual reasons"),
+    ("failedfetchrequests", "failed_fetch_requests", "Partitions not read for unusual reasons"),
+)
+_REPLICATION_METERS: Final = (
+    ("replicationbytesin", "replication_bytes_in", "Bytes of batches copied from leaders"),
+    ("replicationbytesout", "replication_bytes_out", "Bytes of batches sent to followers"),
+)
+
+
+def topic_families(topics: Mapping[str, TopicCounters], max_topics: int) -> list[Metric]:
+    """kafka_server_brokertopicmetrics_*: each for all topics together and for the first `max_topics`.
+
+    Those that were deleted are in the sum alone.
+    """
+    families = []
+    shown = list(islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics))
+    for name, attribute, words in (*_TOPIC_METERS, *_REPLICATION_METERS):
+        counts = {topic: getattr(counters, attribute) for topic, counters in topics.items()}
+        rows: list[Row] = [(NO_LABELS, sum(counts.values()))]
+        if (name, attribute, words) in _TOPIC_METERS:
+            rows += [({"topic": topic}, counts[topic]) for topic in shown]
+        families.append(counter(f"kafka_server_brokertopicmetrics_{name}_total", f"{words}.", rows))
+    return families
+
+
+def latencies_of(requests: Iterable[RequestCounters]) -> dict[str, LatencyHistogram]:
+    """Latencies by API, followers' fetches and consumers' apart and together."""
+    found = {one.name: one.latency for one in requests if one.requests}
+    if FETCH in found:
+        consumers, followers = found[FETCH], found.get(FOLLOWERS, LatencyHistogram())
+        both = LatencyHistogram()
+        both.counts = [a + b for a, b in zip(consumers.counts, followers.counts, strict=True)]
+        both.sum_s = consumers.sum_s + followers.sum_s
+        found |= {FETCH: both, CONSUMERS: consumers, FOLLOWERS: followers}
+    return found
+
+
+def request_counts(requests: Iterable[RequestCounters]) -> dict[tuple[str, int], int]:
+    """Requests by API and version; those of consumers beside those of followers and of both."""
+    counts = {(one.name, one.version): one.requests for one in requests if one.requests}
+    for (name, version), count in tuple(counts.items()):
+        if name == FETCH:
+            counts[CONSUMERS, version] = count - counts.get((FOLLOWERS, version), 0)
+    return counts
+
+
+def request_families(
+    requests: Sequence[RequestCounters],
+    latencies: Mapping[str, LatencyHistogram],
+    recent: Mapping[str, Sequence[int]],
+) -> list[Metric]:
+    """kafka_network_requestmetrics_*; the quantiles are those of `recent` counts by API."""
+    counts = request_counts(requests)
+    errors = {one.name: one.errors for one in requests if one.errors}
+    return [
+        counter(
+            "kafka_network_requestmetrics_requests_total",
+            "Requests by API and version.",
+            [
+                ({"request": name, "version": str(version)}, count)
+                for (name, version), count in sorted(counts.items())
+            ],
+        ),
+        counter(
+            "kafka_network_requestmetrics_errors_total",
+            "Errors in answers by API and code, of whole answers and of partitions in them.",
+            [
+                ({"request": name, "error": _error_name(code)}, count)
+                for name, by_code in sorted(errors.items())
+                for code, count in sorted(dict(by_code).items())
+            ],
+        ),
+        summary_ms(
+            "kafka_network_requestmetrics_totaltimems",
+            "Milliseconds from decoding until the answer is ready; quantiles of the last minutes.",
+            [
+                ({"request": name}, times, recent.get(name, times.counts))
+                for name, times in sorted(latencies.items())
+            ],
+        ),
+        histogram(
+            "ottla_request_duration_seconds",
+            "Seconds from a request's decoding until its answer is ready.",
+            [({"request": name}, times) for name, times in sorted(latencies.items())],
+        ),
+    ]
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def connection_families(listeners: Sequence[ListenerReading]) -> list[Metric]:
+    """kafka_server_socket_server_metrics_*: there is one network processor, the loop."""
+
+    def rows(values: Iterable[tuple[ListenerReading, int]]) -> list[Row]:
+        return [({"listener": one.name, "networkProcessor": "0"}, value) for one, value in values]
+
+    prefix = "kafka_server_socket_server_metrics"
+    open_now = rows((one, one.connections) for one in listeners)
+    return [
+        gauge(f"{prefix}_connection_count", "Open connections.", open_now),
+        gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", open_now),
+        counter(
+            f"{prefix}_connection_creation_total",
+            "Connections that came.",
+            rows((one, one.accepted) for one in listeners),
+        ),
+        counter(
+            f"{prefix}_connection_close_total",
+            "Connections that ended.",
+            rows((one, one.accepted - one.connections) for one in listeners),
+        ),
+        gauge(
+            f"{prefix}_connections_software",
+            "Open connections by what clients call themselves.",
+            [
+                (
+                    {
+                        "clientSoftwareName": name,
+                        "clientSoftwareVersion": version,
+                        "listener": one.name,
+                        "networkProcessor": "0",
+                    },
+                    count,
+                )
+                for one in listeners
+                for (name, version), count in sorted(one.software.items())
+            ],
+        ),
+    ]

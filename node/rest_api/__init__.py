@@ -1,0 +1,51 @@
+"""rest_api: the REST API of a node: Confluent's v3, and what operators ask beyond it.
+
+It runs in a thread of its own with its own event loop, and asks the cluster over the Kafka protocol, so that
+a request may go to any node. The map, bottom-up; a module imports only from lines above its own:
+
+json_schema     whether a JSON value is what a schema says
+rest_error      an answer that is an error, and Kafka's errors as such
+body_room       how much memory bodies have together
+node_facts      what only this process knows, asked across threads
+record_service  what the routes of records share: one producer, and the places of live tails
+client_pool     clients of the cluster, one for each request under way
+route           a line of the table of routes; what a handler is given, what it gives back
+resource        Confluent's words around data: kind, metadata, links
+request_guard   who may ask: the Host, the origin, the type of the body
+clusters        clusters
+configs         settings as resources: what those of topics and brokers share
+topics          topics
+topic_configs   the settings of topics
+replicas        replicas of a partition
+partitions      partitions and their offsets
+reassignments   reassignments under way
+brokers         brokers and their replicas
+broker_configs  the settings of brokers
+acls            what is said of ACLs without an authorizer
+console         the files of the web console
+topic_partitions  the partitions of a topic with offsets and sizes
+json_stream     documents out of a stream of bytes
+record_json     records as JSON, in both directions
+record_filter   which records a reader wants
+record_stream   documents in, reports out
+record_place    where reading begins and ends
+record_reader   records in rounds, and the place behind each
+read_records    a page of records, or a live tail
+produce_records  records into a topic: one, a stream, a batch
+consumer_groups  groups, their members and their lag
+readiness       whether a node may be sent clients
+operation_words  words that the operations share: partitions, bounded lists
+group_view      a group with its members and lag
+probes          /healthz and /readyz
+own_process     what only this process knows of itself (door)
+cluster_state   health overview, quorum, log directories
+leaders         drains, transfers, elections
+moves           reassignments, decommission, throttles
+transactions    transactions, and the producers of a log
+group_operations  resets, deletion and timeline of groups
+metrics_routes  what a Prometheus scrapes; rates of this node
+openapi         the OpenAPI document, made from the table
+all_routes      the table of all routes
+http_server     from HTTP to handlers and back
+server_thread   the sockets, the thread and the loop
+"""

@@ -1,0 +1,86 @@
+"""The table of all routes: an area of the API adds its `ROUTES` here."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
+
+import orjson
+
+from node.net.peer_client import SOFTWARE_VERSION
+from node.rest_api import (
+    acls,
+    broker_configs,
+    brokers,
+    cluster_state,
+    clusters,
+    console,
+    consumer_groups,
+    group_operations,
+    group_view,
+    leaders,
+    metrics_routes,
+    moves,
+    openapi,
+    own_process,
+    partitions,
+    probes,
+    produce_records,
+    read_records,
+    reassignments,
+    replicas,
+    topic_configs,
+    topic_partitions,
+    topics,
+    transactions,
+)
+from node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
+
+_AREAS: Final = (
+    clusters.ROUTES,
+    topics.ROUTES,
+    topic_configs.ROUTES,
+    partitions.ROUTES,
+    replicas.ROUTES,
+    reassignments.ROUTES,
+    brokers.ROUTES,
+    broker_configs.ROUTES,
+    acls.ROUTES,
+    consumer_groups.ROUTES,
+    group_view.ROUTES,
+    produce_records.ROUTES,
+    topic_partitions.ROUTES,
+    console.ROUTES,
+    probes.ROUTES,
+    own_process.ROUTES,
+    cluster_state.ROUTES,
+    leaders.ROUTES,
+    metrics_routes.ROUTES,
+    moves.ROUTES,
+    transactions.ROUTES,
+    group_operations.ROUTES,
+    read_records.ROUTES,
+)
+
+
+async def get_openapi(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(content=_document())
+
+
+@cache
+def _document() -> bytes:
+    return orjson.dumps(openapi.document(ALL_ROUTES, version=SOFTWARE_VERSION))
+
+
+ALL_ROUTES: Final[Sequence[Route]] = (
+    *(route for area in _AREAS for route in area),
+    Route(
+        method="GET",
+        path="/openapi.json",
+        handler=get_openapi,
+        operation_id="getOpenapi",
+        summary="This document.",
+        tag="About",
+        responses={200: Response(description="An OpenAPI 3.1 document.", schema={"type": "object"})},
+        uses_cluster=False,
+    ),
+)

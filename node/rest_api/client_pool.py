@@ -1,0 +1,65 @@
+"""Clients of the cluster for the requests under way: one each, so that nobody waits behind another's request.
+
+A Kafka connection answers in order: on a shared one a listing would wait for the creation of a topic. A
+client that comes back is used again with its connections.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from node.client.cluster_client import Client
+from node.rest_api.node_facts import NodeFacts
+from node.rest_api.rest_error import RestError
+
+MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node
+MAX_IDLE: Final = 8
+# As long as a request may take over all its retries; less than most HTTP clients wait.
+REQUEST_TIMEOUT_S: Final = 15.0
+TURN_TIMEOUT_S: Final = 15.0
+
+
+class ClientPool:
+    """Lends clients; `close` when nobody has one any more."""
+
+    def __init__(self, facts: NodeFacts) -> None:
+        self._facts = facts
+        self._turns = asyncio.Semaphore(MAX_CLIENTS)
+        self._idle: list[Client] = []
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Client]:
+        """A client for one request; RestError 429 when too many are at work for too long."""
+        try:
+            async with asyncio.timeout(TURN_TIMEOUT_S):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise RestError(429, 429, "Too many requests are at work.") from None
+        try:
+            client = self._idle.pop() if self._idle else self.make()
+            client.forget_all()  # what it knows may be hours old
+            try:
+                yield client
+            finally:
+                # A connection that lost its place has closed itself; the others are as good as before.
+                if len(self._idle) < MAX_IDLE:
+                    self._idle.append(client)
+                else:
+                    await _end(client)
+        finally:
+            self._turns.release()
+
+    def make(self) -> Client:
+        """A client of one's own, for what takes long; the caller closes it."""
+        return Client(self._facts.bootstrap(), timeout_s=REQUEST_TIMEOUT_S)
+
+    async def close(self) -> None:
+        """End the connections of the clients at rest."""
+        while self._idle:
+            await _end(self._idle.pop())
+
+
+async def _end(client: Client) -> None:
+    # As after a failure: nobody waits for an answer of it any more.
+    await client.__aexit__(RestError, None, None)

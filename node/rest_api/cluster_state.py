@@ -1,0 +1,240 @@
+"""/v1/health, /v1/quorum and /v1/log-dirs: how the cluster is."""
+
+from typing import Any, Final
+
+from node.client.cluster_health import cluster_health
+from node.client.log_dirs import BrokerLogDirs, LogDirView, describe_log_dirs
+from node.client.quorum_admin import describe_quorum, quorum_as_json
+from node.rest_api.json_schema import Schema
+from node.rest_api.operation_words import (
+    MAX_LISTED,
+    NULL_INT64,
+    NULL_STRING,
+    PARTITIONS,
+    counted,
+    error_words,
+    listed,
+    place,
+    record,
+)
+from node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    INT64,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Operations: cluster"
+TROUBLES: Final = ("leaderless", "under_replicated", "under_min_isr", "offline", "unclean")
+DEFAULT_LISTED: Final = 100  # what a person reads; a program may ask for more
+
+_BROKER: Final = record(
+    {
+        "id": INT32,
+        "host": STRING,
+        "port": INT32,
+        "rack": NULL_STRING,
+        "state": {"type": "string", "enum": ["active", "fenced"]},
+        "replicas": INT64,
+        "in_sync": INT64,
+        "leads": INT64,
+    },
+    title="BrokerHealth",
+)
+_HEALTH: Final = record(
+    {
+        "cluster_id": STRING,
+        "controller_id": {"type": ["integer", "null"]},
+        "is_healthy": BOOLEAN,
+        "brokers": listed(_BROKER),
+        "topics": INT64,
+        "partitions": INT64,
+        **dict.fromkeys(TROUBLES, PARTITIONS),
+    },
+    title="ClusterHealth",
+)
+_MEMBER: Final = record(
+    {
+        "node": INT32,
+        "directory_id": NULL_STRING,
+        "log_end_offset": NULL_INT64,
+        "last_fetch_ms": NULL_INT64,
+        "last_caught_up_ms": NULL_INT64,
+        "listeners": listed(record({"name": STRING, "host": STRING, "port": INT32}, title="Endpoint")),
+    },
+    title="QuorumMember",
+)
+_QUORUM: Final = record(
+    {
+        "leader": {"type": ["integer", "null"]},
+        "leader_epoch": {"type": "integer"},
+        "high_watermark": {"type": "integer", "format": "int64"},
+        "voters": listed(_MEMBER),
+        "observers": listed(_MEMBER),
+    },
+    title="Quorum",
+)
+_ERROR_OR_NULL: Final[Schema] = {
+    "anyOf": [{"type": "null"}, record({"error_code": STRING, "message": STRING}, title="InnerError")]
+}
+_LOG_DIR: Final = record(
+    {
+        "path": STRING,
+        "is_offline": BOOLEAN,
+        "error": _ERROR_OR_NULL,
+        "total_bytes": NULL_INT64,
+        "usable_bytes": NULL_INT64,
+        "replicas": INT64,
+        "replica_bytes": INT64,
+        "future_replicas": INT64,
+        "partitions": listed(
+            record(
+                {
+                    "topic": STRING,
+                    "partition": INT32,
+                    "size_bytes": INT64,
+                    "offset_lag": {"type": "integer", "format": "int64"},
+                    "is_future": BOOLEAN,
+                },
+                title="ReplicaInLogDir",
+            )
+        ),
+    },
+    title="LogDir",
+    optional=["partitions"],
+)
+_LOG_DIRS: Final = record(
+    {
+        "brokers": listed(
+            record(
+                {"broker_id": INT32, "error": _ERROR_OR_NULL, "log_dirs": listed(_LOG_DIR)},
+                title="BrokerLogDirs",
+            )
+        )
+    },
+    title="LogDirs",
+)
+_LIMIT: Final = QueryParameter(
+    name="limit",
+    schema={"type": "integer", "minimum": 0, "maximum": MAX_LISTED},
+    description=f"List so many partitions of each kind of trouble (default {DEFAULT_LISTED}).",
+)
+
+
+async def get_health(context: RestContext, request: RestRequest) -> Answer:
+    health = await cluster_health(context.client)
+    limit = request.query.get("limit", DEFAULT_LISTED)
+    body: dict[str, Any] = {
+        "cluster_id": context.cluster_id,
+        "controller_id": health.controller_id if health.controller_id >= 0 else None,
+        "is_healthy": health.is_healthy,
+        "brokers": [
+            {
+                "id": one.broker_id,
+                "host": one.host,
+                "port": one.port,
+                "rack": one.rack,
+                "state": "fenced" if one.is_fenced else "active",
+                "replicas": health.replicas.get(one.broker_id, 0),
+                "in_sync": health.in_sync.get(one.broker_id, 0),
+                "leads": health.leads.get(one.broker_id, 0),
+            }
+            for one in health.brokers
+        ],
+        "topics": health.topics,
+        "partitions": health.partitions,
+    }
+    return Answer(body=body | {name: counted(getattr(health, name), limit) for name in TROUBLES})
+
+
+async def get_quorum(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=quorum_as_json(await describe_quorum(context.client)))
+
+
+async def get_log_dirs(context: RestContext, request: RestRequest) -> Answer:
+    broker_id = request.query.get("broker_id")
+    found = await describe_log_dirs(context.client, broker_ids=None if broker_id is None else [broker_id])
+    with_partitions = request.query.get("partitions", False)
+    return Answer(body={"brokers": [_log_dirs_of(one, with_partitions) for one in found]})
+
+
+def _log_dirs_of(broker: BrokerLogDirs, with_partitions: bool) -> dict[str, Any]:
+    return {
+        "broker_id": broker.broker_id,
+        "error": None if broker.error is None else error_words(broker.error),
+        "log_dirs": [_log_dir(one, with_partitions) for one in broker.log_dirs],
+    }
+
+
+def _log_dir(one: LogDirView, with_partitions: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "path": one.path,
+        "is_offline": one.error is not None,
+        "error": None if one.error is None else error_words(one.error),
+        "total_bytes": one.total_bytes,
+        "usable_bytes": one.usable_bytes,
+        "replicas": sum(not replica.is_future for replica in one.replicas),
+        "replica_bytes": sum(replica.size_bytes for replica in one.replicas),
+        "future_replicas": sum(replica.is_future for replica in one.replicas),
+    }
+    if with_partitions:
+        body["partitions"] = [
+            place(replica.partition)
+            | {
+                "size_bytes": replica.size_bytes,
+                "offset_lag": replica.offset_lag,
+                "is_future": replica.is_future,
+            }
+            for replica in one.replicas
+        ]
+    return body
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/health",
+        handler=get_health,
+        operation_id="getHealth",
+        summary="Whether the cluster is well: brokers, and the partitions with which something is wrong.",
+        description="leaderless: nobody leads it (Kafka's offline partitions). under_replicated: a replica is"
+        " not in sync; one that a move just adds is not missed. under_min_isr: fewer are in sync than"
+        " min.insync.replicas, so acks=all is refused. offline: a replica is on a broker or a disk that is"
+        " down. unclean: only an unclean election could give it a leader now.",
+        tag=TAG,
+        query=(_LIMIT,),
+        responses={200: Response(description="How it is.", schema=_HEALTH)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/quorum",
+        handler=get_quorum,
+        operation_id="getQuorum",
+        summary="The metadata quorum: who leads, who votes, who follows, and how far each is.",
+        tag=TAG,
+        responses={200: Response(description="As its leader sees it.", schema=_QUORUM)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/log-dirs",
+        handler=get_log_dirs,
+        operation_id="getLogDirs",
+        summary="The log directories of the brokers: how full their disks are, and what lies in them.",
+        tag=TAG,
+        query=(
+            QueryParameter(name="broker_id", schema=INT32, description="Of this broker only."),
+            QueryParameter(
+                name="partitions", schema=BOOLEAN, description="List the replicas in each directory too."
+            ),
+        ),
+        responses={
+            200: Response(description="By broker; of one that does not answer, its error.", schema=_LOG_DIRS)
+        },
+    ),
+)

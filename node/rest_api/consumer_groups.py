@@ -1,0 +1,490 @@
+"""Consumer groups: their members, what each reads, and how far they are behind.
+
+As Confluent's: groups of both protocols, and those that only commit; not groups of Connect. The end of a log
+is the last stable offset, since a consumer of committed records gets no further.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client import group_lag, topic_admin
+from node.client.consumer import READ_COMMITTED
+from node.client.group_admin import (
+    CLASSIC,
+    CONSUMER,
+    GroupMemberView,
+    GroupView,
+    committed_offsets,
+    describe_group,
+    describe_groups,
+    list_groups,
+)
+from node.client.group_member import PROTOCOL_TYPE
+from node.rest_api.resource import (
+    RELATED,
+    Data,
+    collection,
+    collection_schema,
+    related,
+    resource,
+    resource_name,
+    resource_schema,
+    url,
+)
+from node.rest_api.rest_error import not_found
+from node.rest_api.route import (
+    BOOLEAN,
+    INTEGER,
+    NAME,
+    STRING,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Consumer Group (v3)"
+_NULLABLE: Final = {"type": ["string", "null"]}
+_IDS: Final = {"cluster_id": STRING, "consumer_group_id": STRING}
+
+_GROUP: Final = resource_schema(
+    "ConsumerGroupData",
+    "KafkaConsumerGroup",
+    {
+        **_IDS,
+        "is_simple": BOOLEAN,
+        "partition_assignor": STRING,
+        "state": STRING,
+        "type": STRING,
+        "is_mixed_consumer_group": BOOLEAN,
+        "coordinator": RELATED,
+        "consumers": RELATED,
+        "lag_summary": RELATED,
+    },
+    optional=["coordinator"],
+)
+_CONSUMER: Final = resource_schema(
+    "ConsumerData",
+    "KafkaConsumer",
+    {
+        **_IDS,
+        "consumer_id": STRING,
+        "instance_id": _NULLABLE,
+        "client_id": STRING,
+        "assignments": RELATED,
+    },
+)
+_ASSIGNMENT: Final = resource_schema(
+    "ConsumerAssignmentData",
+    "KafkaConsumerAssignment",
+    {
+        **_IDS,
+        "consumer_id": STRING,
+        "topic_name": STRING,
+        "partition_id": INTEGER,
+        "partition": RELATED,
+        "lag": RELATED,
+    },
+)
+_LAG: Final = resource_schema(
+    "ConsumerLagData",
+    "KafkaConsumerLag",
+    {
+        **_IDS,
+        "topic_name": STRING,
+        "partition_id": INTEGER,
+        "consumer_id": STRING,
+        "instance_id": _NULLABLE,
+        "client_id": STRING,
+        "current_offset": INTEGER,
+        "log_end_offset": INTEGER,
+        "lag": INTEGER,
+    },
+)
+_LAG_SUMMARY: Final = resource_schema(
+    "ConsumerGroupLagSummaryData",
+    "KafkaConsumerGroupLagSummary",
+    {
+        **_IDS,
+        "max_lag_consumer_id": STRING,
+        "max_lag_instance_id": _NULLABLE,
+        "max_lag_client_id": STRING,
+        "max_lag_topic_name": STRING,
+        "max_lag_partition_id": INTEGER,
+        "max_lag": INTEGER,
+        "total_lag": INTEGER,
+        "max_lag_consumer": RELATED,
+        "max_lag_partition": RELATED,
+    },
+)
+
+
+class _Scope(NamedTuple):
+    """Where a group is found: the beginning of its links and of its names."""
+
+    base_url: str
+    cluster_id: str
+    group_id: str
+
+    def url(self, *segments: str | int) -> str:
+        return url(self.base_url, "clusters", self.cluster_id, "consumer-groups", self.group_id, *segments)
+
+    def name(self, **names: str | int) -> str:
+        return resource_name(kafka=self.cluster_id, consumer_group=self.group_id, **names)
+
+    def partition(self, one: TopicPartition) -> Data:
+        segments = ("clusters", self.cluster_id, "topics", one.topic, "partitions", one.partition)
+        return related(url(self.base_url, *segments))
+
+    @property
+    def ids(self) -> Data:
+        return {"cluster_id": self.cluster_id, "consumer_group_id": self.group_id}
+
+
+def _scope(context: RestContext, request: RestRequest, group_id: str | None = None) -> _Scope:
+    return _Scope(request.base_url, context.cluster_id, group_id or request.path["consumer_group_id"])
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+async def list_consumer_groups(context: RestContext, request: RestRequest) -> Answer:
+    listed = await list_groups(context.client, states=[], types=[])
+    coordinators = {one.group_id: one.coordinator_id for one in listed}
+    groups = await describe_groups(
+        context.client, (one for one in listed if _is_of_consumers(one.group_type, one.protocol_type))
+    )
+    data = [
+        _group_data(_scope(context, request, one.group_id), one, coordinators[one.group_id]) for one in groups
+    ]
+    here = url(request.base_url, "clusters", context.cluster_id, "consumer-groups")
+    return Answer(body=collection("KafkaConsumerGroupList", here, data))
+
+
+async def get_consumer_group(context: RestContext, request: RestRequest) -> Answer:
+    group = await _described(context, request)
+    coordinator = await context.client.coordinator(group.group_id)
+    coordinator_id = await context.client.node_id_of(coordinator)
+    return Answer(body=_group_data(_scope(context, request), group, coordinator_id))
+
+
+async def _described(context: RestContext, request: RestRequest) -> GroupView:
+    name = request.path["consumer_group_id"]
+    try:
+        group = await describe_group(context.client, name)
+    except KafkaError as error:
+        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID):
+            raise
+        raise not_found(f"Consumer Group {name[:100]} could not be found.") from None
+    if not _is_of_consumers(group.group_type, group.protocol_type):
+        raise not_found(f"Consumer Group {name[:100]} could not be found: it is not one of consumers.")
+    return group
+
+
+def _is_of_consumers(group_type: str, protocol_type: str) -> bool:
+    """A group that has only committed has no protocol type."""
+    return group_type.lower() == CONSUMER or protocol_type in (PROTOCOL_TYPE, "")
+
+
+def _group_data(scope: _Scope, group: GroupView, coordinator_id: int) -> Data:
+    data = resource(
+        "KafkaConsumerGroup",
+        scope.url(),
+        scope.name(),
+        **scope.ids,
+        is_simple=not group.protocol_type,
+        partition_assignor=group.assignor,
+        state=_in_capitals(group.state),
+        type=group.group_type.upper(),
+        is_mixed_consumer_group=group.group_type == CONSUMER and any(map(_speaks_classic, group.members)),
+        consumers=related(scope.url("consumers")),
+        lag_summary=related(scope.url("lag-summary")),
+    )
+    if coordinator_id >= 0:
+        data["coordinator"] = related(
+            url(scope.base_url, "clusters", scope.cluster_id, "brokers", coordinator_id)
+        )
+    return data
+
+
+def _speaks_classic(member: GroupMemberView) -> bool:
+    return member.consumer is not None and member.consumer.protocol == CLASSIC
+
+
+def _in_capitals(state: str) -> str:
+    """PreparingRebalance as PREPARING_REBALANCE."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper()
+
+
+# ---- members -------------------------------------------------------------------------------------
+
+
+async def list_consumers(context: RestContext, request: RestRequest) -> Answer:
+    group = await _described(context, request)
+    scope = _scope(context, request)
+    data = [_consumer_data(scope, member) for member in group.members]
+    return Answer(body=collection("KafkaConsumerList", scope.url("consumers"), data))
+
+
+async def get_consumer(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=_consumer_data(_scope(context, request), await _member(context, request)))
+
+
+async def _member(context: RestContext, request: RestRequest) -> GroupMemberView:
+    group = await _described(context, request)
+    wanted = request.path["consumer_id"]
+    found = next((member for member in group.members if member.member_id == wanted), None)
+    if found is None:
+        raise not_found("HTTP 404 Not Found")
+    return found
+
+
+def _consumer_data(scope: _Scope, member: GroupMemberView) -> Data:
+    here = scope.url("consumers", member.member_id)
+    return resource(
+        "KafkaConsumer",
+        here,
+        scope.name(consumer=member.member_id),
+        **scope.ids,
+        consumer_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        assignments=related(f"{here}/assignments"),
+    )
+
+
+async def list_assignments(context: RestContext, request: RestRequest) -> Answer:
+    member = await _member(context, request)
+    scope = _scope(context, request)
+    data = [_assignment_data(scope, member, one) for one in member.partitions or ()]
+    here = scope.url("consumers", member.member_id, "assignments")
+    return Answer(body=collection("KafkaConsumerAssignmentList", here, data))
+
+
+async def get_assignment(context: RestContext, request: RestRequest) -> Answer:
+    member = await _member(context, request)
+    wanted = TopicPartition(request.path["topic_name"], request.path["partition_id"])
+    if wanted not in (member.partitions or ()):
+        raise not_found("HTTP 404 Not Found")
+    return Answer(body=_assignment_data(_scope(context, request), member, wanted))
+
+
+def _assignment_data(scope: _Scope, member: GroupMemberView, one: TopicPartition) -> Data:
+    place = one.topic, "partitions", one.partition
+    return resource(
+        "KafkaConsumerAssignment",
+        scope.url("consumers", member.member_id, "assignments", *place),
+        scope.name(consumer=member.member_id, assignment=one.topic, partition=one.partition),
+        **scope.ids,
+        consumer_id=member.member_id,
+        topic_name=one.topic,
+        partition_id=one.partition,
+        partition=scope.partition(one),
+        lag=related(scope.url("lags", *place)),
+    )
+
+
+# ---- lag -----------------------------------------------------------------------------------------
+
+
+class _Lag(NamedTuple):
+    """How far a partition's committed offset is behind, and who reads the partition: nobody, if None."""
+
+    partition: TopicPartition
+    current_offset: int
+    log_end_offset: int
+    member: GroupMemberView | None
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.log_end_offset - self.current_offset)
+
+    @property
+    def reader(self) -> Mapping[str, Any]:
+        member = self.member
+        if member is None:
+            return {"consumer_id": "", "instance_id": None, "client_id": ""}
+        return {
+            "consumer_id": member.member_id,
+            "instance_id": member.instance_id,
+            "client_id": member.client_id,
+        }
+
+
+async def _lags(context: RestContext, request: RestRequest) -> list[_Lag]:
+    """Of all that the group has committed, but where no leader answers; the furthest behind first."""
+    group = await _described(context, request)
+    committed = await committed_offsets(context.client, group.group_id)
+    if not committed:
+        raise not_found("Consumer group offsets could not be found.")
+    ends = await group_lag.log_offsets(
+        context.client, committed, topic_admin.LATEST, isolation_level=READ_COMMITTED
+    )
+    readers = {one: member for member in group.members for one in member.partitions or ()}
+    found = [
+        _Lag(one, offset, ends[one], readers.get(one)) for one, offset in committed.items() if one in ends
+    ]
+    if not found:
+        raise not_found("Consumer lags not found.")
+    return sorted(found, key=lambda one: (-one.lag, one.partition))
+
+
+async def list_lags(context: RestContext, request: RestRequest) -> Answer:
+    lags = await _lags(context, request)
+    scope = _scope(context, request)
+    data = [_lag_data(scope, one) for one in lags]
+    return Answer(body=collection("KafkaConsumerLagList", scope.url("lags"), data))
+
+
+async def get_lag(context: RestContext, request: RestRequest) -> Answer:
+    wanted = TopicPartition(request.path["topic_name"], request.path["partition_id"])
+    found = next((one for one in await _lags(context, request) if one.partition == wanted), None)
+    if found is None:
+        raise not_found("HTTP 404 Not Found")
+    return Answer(body=_lag_data(_scope(context, request), found))
+
+
+def _lag_data(scope: _Scope, one: _Lag) -> Data:
+    topic, number = one.partition
+    return resource(
+        "KafkaConsumerLag",
+        scope.url("lags", topic, "partitions", number),
+        scope.name(lag=topic, partition=number),
+        **scope.ids,
+        topic_name=topic,
+        partition_id=number,
+        **one.reader,
+        current_offset=one.current_offset,
+        log_end_offset=one.log_end_offset,
+        lag=one.lag,
+    )
+
+
+async def get_lag_summary(context: RestContext, request: RestRequest) -> Answer:
+    lags = await _lags(context, request)
+    scope, worst = _scope(context, request), lags[0]
+    topic, number = worst.partition
+    body = resource(
+        "KafkaConsumerGroupLagSummary",
+        scope.url("lag-summary"),
+        f"{scope.name()}/lag-summary",
+        **scope.ids,
+        **{f"max_lag_{name}": value for name, value in worst.reader.items()},
+        max_lag_topic_name=topic,
+        max_lag_partition_id=number,
+        max_lag=worst.lag,
+        total_lag=sum(one.lag for one in lags),
+        max_lag_consumer=related(scope.url("consumers", worst.reader["consumer_id"])),
+        max_lag_partition=scope.partition(worst.partition),
+    )
+    return Answer(body=body)
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+_PATH: Final = "/v3/clusters/{cluster_id}/consumer-groups"
+_ONE: Final = _PATH + "/{consumer_group_id}"
+_MEMBER: Final = _ONE + "/consumers/{consumer_id}"
+_PLACE: Final = "/{topic_name}/partitions/{partition_id}"
+_NAMES: Final = {"consumer_group_id": NAME, "consumer_id": NAME, "topic_name": NAME}
+
+
+def _list_of(title: str, kind: str, schema: Mapping[str, Any]) -> Response:
+    return Response(description="All of them.", schema=collection_schema(title, kind, schema))
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=_PATH,
+        handler=list_consumer_groups,
+        operation_id="listKafkaConsumerGroups",
+        summary="List consumer groups.",
+        tag=TAG,
+        responses={200: _list_of("ConsumerGroupDataList", "KafkaConsumerGroupList", _GROUP)},
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handler=get_consumer_group,
+        operation_id="getKafkaConsumerGroup",
+        summary="A consumer group.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: Response(description="The group.", schema=_GROUP)},
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/consumers",
+        handler=list_consumers,
+        operation_id="listKafkaConsumers",
+        summary="List the members of a group.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: _list_of("ConsumerDataList", "KafkaConsumerList", _CONSUMER)},
+    ),
+    Route(
+        method="GET",
+        path=_MEMBER,
+        handler=get_consumer,
+        operation_id="getKafkaConsumer",
+        summary="A member of a group.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: Response(description="The member.", schema=_CONSUMER)},
+    ),
+    Route(
+        method="GET",
+        path=f"{_MEMBER}/assignments",
+        handler=list_assignments,
+        operation_id="listKafkaConsumerAssignment",
+        summary="List the partitions that a member reads.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: _list_of("ConsumerAssignmentDataList", "KafkaConsumerAssignmentList", _ASSIGNMENT)},
+    ),
+    Route(
+        method="GET",
+        path=f"{_MEMBER}/assignments{_PLACE}",
+        handler=get_assignment,
+        operation_id="getKafkaConsumerAssignment",
+        summary="A partition that a member reads.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: Response(description="The assignment.", schema=_ASSIGNMENT)},
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/lag-summary",
+        handler=get_lag_summary,
+        operation_id="getKafkaConsumerGroupLagSummary",
+        summary="How far a group is behind: in all, and where most.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: Response(description="The largest lag and the sum.", schema=_LAG_SUMMARY)},
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/lags",
+        handler=list_lags,
+        operation_id="listKafkaConsumerLags",
+        summary="How far a group is behind, by partition.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: _list_of("ConsumerLagDataList", "KafkaConsumerLagList", _LAG)},
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/lags{_PLACE}",
+        handler=get_lag,
+        operation_id="getKafkaConsumerLag",
+        summary="How far a group is behind in a partition.",
+        tag=TAG,
+        path_parameters=_NAMES,
+        responses={200: Response(description="The lag.", schema=_LAG)},
+    ),
+)

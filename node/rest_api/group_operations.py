@@ -1,0 +1,184 @@
+"""/v1/groups: resets, deletion, and the rebalance timeline of consumer groups."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from node.client import group_admin, group_as_json, group_reset
+from node.client.group_offsets import Edge, ShiftBy, Target, ToOffset
+from node.client.moments import parse_duration, parse_moment
+from node.rest_api.json_schema import Schema
+from node.rest_api.operation_words import GIVEN_TOPICS, NULL_INT64, NULL_STRING, listed, record, topics_of
+from node.rest_api.rest_error import bad_request
+from node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    INT64,
+    STRING,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Operations: groups"
+EDGES: Final = tuple(one.value for one in Edge)
+OFFSET, SHIFT, DATETIME, DURATION = "offset", "shift", "datetime", "duration"
+MAX_OFFSET: Final = 2**63 - 1
+_GROUP: Final[Mapping[str, Schema]] = {"group_id": {"type": "string", "minLength": 1, "maxLength": 32_767}}
+
+_RESET: Final = record(
+    {
+        "to": {"type": "string", "enum": [*EDGES, OFFSET, SHIFT, DATETIME, DURATION]},
+        "value": {
+            "type": ["integer", "string"],
+            "minimum": -MAX_OFFSET,
+            "maximum": MAX_OFFSET,
+            "maxLength": 64,
+        },
+        "topics": GIVEN_TOPICS,
+        "dry_run": BOOLEAN,
+    },
+    title="GroupResetRequest",
+    optional=["value", "topics", "dry_run"],
+)
+_CHANGES: Final = record(
+    {
+        "dry_run": BOOLEAN,
+        "changes": listed(
+            record(
+                {
+                    "group": STRING,
+                    "topic": STRING,
+                    "partition": INT32,
+                    "offset": NULL_INT64,
+                    "new_offset": INT64,
+                    "warning": NULL_STRING,
+                },
+                title="OffsetChange",
+            )
+        ),
+    },
+    title="GroupReset",
+)
+_EVENT: Final = record(
+    {
+        "cause": STRING,
+        "at_ms": {"type": "integer", "format": "int64"},
+        "member": NULL_STRING,
+        "client": NULL_STRING,
+        "reason": NULL_STRING,
+    },
+    title="RebalanceEvent",
+)
+_TIMELINE: Final = record(
+    {
+        "group_id": STRING,
+        "state": STRING,
+        "rebalances": {
+            "type": ["array", "null"],
+            "items": record(
+                {
+                    "began_ms": {"type": "integer", "format": "int64"},
+                    "duration_ms": NULL_INT64,
+                    "generation_before": {"type": "integer"},
+                    "generation_after": {"type": ["integer", "null"]},
+                    "members": {"type": ["integer", "null"]},
+                    "events": listed(_EVENT),
+                    "events_left_out": INT64,
+                },
+                title="Rebalance",
+            ),
+        },
+    },
+    title="GroupTimeline",
+)
+
+
+def target_of(to: str, value: int | str | None) -> Target:
+    """Where a reset goes; RestError 400 for a value that does not fit."""
+    if to in EDGES:
+        if value is not None:
+            raise bad_request(f"{to} takes no value.")
+        return Edge(to)
+    if value is None:
+        raise bad_request(f"{to} needs a value.")
+    if to in (OFFSET, SHIFT):
+        if not isinstance(value, int):
+            raise bad_request(f"The value of {to} must be an integer.")
+        return ToOffset(max(0, value)) if to == OFFSET else ShiftBy(value)
+    try:
+        if to == DURATION:
+            return group_reset.before_now(parse_duration(value) if isinstance(value, str) else value)
+        return group_reset.at_time(parse_moment(value) if isinstance(value, str) else value)
+    except ValueError as error:
+        raise bad_request(f"{error}.") from None
+
+
+async def reset_group(context: RestContext, request: RestRequest) -> Answer:
+    client, group_id, wanted = context.client, request.path["group_id"], request.body
+    target = target_of(wanted["to"], wanted.get("value"))
+    is_dry = wanted.get("dry_run", False)
+    await group_reset.check_has_no_members(client, group_id)
+    changes = await group_reset.plan(client, group_id, target, topics_of(wanted.get("topics")))
+    if not is_dry:
+        await group_reset.apply(client, group_id, changes)
+    body: dict[str, Any] = {"dry_run": is_dry, "changes": group_as_json.changes_as_json({group_id: changes})}
+    return Answer(body=body)
+
+
+async def delete_group(context: RestContext, request: RestRequest) -> Answer:
+    await group_admin.delete_group(context.client, request.path["group_id"])
+    return Answer(status=204)
+
+
+async def get_timeline(context: RestContext, request: RestRequest) -> Answer:
+    view = await group_admin.describe_group(context.client, request.path["group_id"])
+    return Answer(
+        body={
+            "group_id": view.group_id,
+            "state": view.state,
+            "rebalances": group_as_json.timeline_as_json(view),
+        }
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path="/v1/groups/{group_id}/reset",
+        handler=reset_group,
+        operation_id="resetGroup",
+        summary="Set the offsets of a group that has no members.",
+        description="to: earliest, latest, current; offset and shift take an integer; datetime takes ISO 8601"
+        " or ms since 1970; duration takes ISO 8601, as PT1H, or ms before now. Without topics: all that the"
+        " group has committed. An offset outside the log becomes its first or its end, with a warning.",
+        tag=TAG,
+        path_parameters=_GROUP,
+        request_schema=_RESET,
+        body_is_required=True,
+        responses={200: Response(description="What changed, or with dry_run would.", schema=_CHANGES)},
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/groups/{group_id}",
+        handler=delete_group,
+        operation_id="deleteGroup",
+        summary="Delete a group without members, and all that it committed.",
+        tag=TAG,
+        path_parameters=_GROUP,
+        responses={204: Response(description="It is gone.")},
+    ),
+    Route(
+        method="GET",
+        path="/v1/groups/{group_id}/timeline",
+        handler=get_timeline,
+        operation_id="getGroupTimeline",
+        summary="The last rebalances of a group: when, how long, and whose doing.",
+        tag=TAG,
+        path_parameters=_GROUP,
+        responses={
+            200: Response(description="The newest last; null where it is not kept.", schema=_TIMELINE)
+        },
+    ),
+)

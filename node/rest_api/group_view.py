@@ -1,0 +1,107 @@
+"""A group in one answer: its members, what each has, how far it is behind, and for how long.
+
+By Confluent's paths the assignments are a request for each member, and lag in time is not there at all.
+"""
+
+from typing import Any, Final
+
+from logstore.topic_partition import TopicPartition
+from node.client import group_lag
+from node.client.group_admin import GroupMemberView, describe_group
+from node.client.group_lag import PartitionLag
+from node.rest_api.operation_words import NULL_INT64, NULL_STRING, PARTITION, listed, place, record
+from node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
+
+TAG: Final = "Operations: groups"
+_MEMBER: Final = record(
+    {
+        "member_id": STRING,
+        "instance_id": NULL_STRING,
+        "client_id": STRING,
+        "host": STRING,
+        "partitions": listed(PARTITION),
+    },
+    title="GroupMember",
+)
+_LAG: Final = record(
+    {
+        "topic": STRING,
+        "partition": INT32,
+        "committed": {**NULL_INT64, "description": "null: nothing is committed."},
+        "log_end_offset": {**NULL_INT64, "description": "null: nobody leads it."},
+        "lag": {**NULL_INT64, "description": "Offsets between the two; null if one is not known."},
+        "lag_ms": {**NULL_INT64, "description": "The age of the oldest record behind; null: not known."},
+        "member_id": {**NULL_STRING, "description": "Who reads it; null: nobody."},
+    },
+    title="GroupLag",
+)
+_GROUP: Final = record(
+    {
+        "group_id": STRING,
+        "type": STRING,
+        "state": STRING,
+        "protocol_type": STRING,
+        "assignor": STRING,
+        "epoch": NULL_INT64,
+        "coordinator": STRING,
+        "members": listed(_MEMBER),
+        "lags": listed(_LAG),
+    },
+    title="GroupView",
+    optional=("protocol_type", "assignor", "epoch", "coordinator"),
+)
+
+
+async def get_group(context: RestContext, request: RestRequest) -> Answer:
+    group = await describe_group(context.client, request.path["group_id"])
+    readers = {one: member.member_id for member in group.members for one in member.partitions or ()}
+    lags = await group_lag.of_group(
+        context.client, group.group_id, readers, is_wanted=lambda one: True, with_age=True
+    )
+    return Answer(
+        body={
+            "group_id": group.group_id,
+            "type": group.group_type,
+            "state": group.state,
+            "protocol_type": group.protocol_type,
+            "assignor": group.assignor,
+            "epoch": group.epoch,
+            "coordinator": group.coordinator,
+            "members": [_member(one) for one in group.members],
+            "lags": [_lag(one, lag, readers.get(one)) for one, lag in lags.items()],
+        }
+    )
+
+
+def _member(one: GroupMemberView) -> dict[str, Any]:
+    return {
+        "member_id": one.member_id,
+        "instance_id": one.instance_id,
+        "client_id": one.client_id,
+        "host": one.host,
+        "partitions": [place(held) for held in sorted(one.partitions or ())],
+    }
+
+
+def _lag(where: TopicPartition, lag: PartitionLag, reader: str | None) -> dict[str, Any]:
+    return place(where) | {
+        "committed": lag.committed,
+        "log_end_offset": lag.end,
+        "lag": lag.records,
+        "lag_ms": lag.age_ms,
+        "member_id": reader,
+    }
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/groups/{group_id}",
+        handler=get_group,
+        operation_id="getGroupView",
+        summary="A group: members, assignments, and its lag in records and in time.",
+        tag=TAG,
+        path_parameters={"group_id": {"type": "string", "minLength": 1, "maxLength": 32_767}},
+        responses={200: Response(description="As its coordinator has it.", schema=_GROUP)},
+    ),
+)

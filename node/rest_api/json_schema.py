@@ -1,0 +1,126 @@
+"""Whether a JSON value is what a schema says: the part of JSON Schema 2020-12 that the API's bodies need.
+
+The same schemas stand in the OpenAPI document, so what is told and what is judged cannot part. Known are
+`type` (a name or a list of names), `enum`, `properties`, `required`, `additionalProperties`, `items`,
+`minItems`, `maxItems`, `minimum`, `maximum`, `minLength`, `maxLength`, `pattern` and `anyOf`; words that only
+describe (`title`, `description`, `format`, `default`, `examples`) are passed over.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+Schema = Mapping[str, Any]
+Json = Any  # what a JSON text stands for; a schema says what it is
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def problem_of(value: Json, schema: Schema, place: str = "") -> str | None:
+    """What is wrong with a value, in one sentence without its full stop; None if nothing is.
+
+    `place` names the value within the body, as `configs[0].name`.
+    """
+    options = schema.get("anyOf")
+    if options is not None:
+        problems = [problem_of(value, option, place) for option in options]
+        return None if None in problems else problems[0]
+    allowed = schema.get("enum")
+    if allowed is not None and (value not in allowed or isinstance(value, bool)):
+        return f"{place or 'the body'} must be one of {', '.join(map(str, allowed))}"
+    if not _has_type(value, schema):
+        names = schema["type"]
+        wanted = names if isinstance(names, str) else " or ".join(names)
+        return f"{place or 'the body'} must be {'an' if wanted[0] in 'aeio' else 'a'} {wanted}"
+    if isinstance(value, dict):
+        return _problem_of_object(value, schema, place)
+    if isinstance(value, list):
+        return _problem_of_array(value, schema, place)
+    if isinstance(value, str):
+        return _problem_of_string(value, schema, place)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _problem_of_number(value, schema, place)
+    return None
+
+
+def _has_type(value: Json, schema: Schema) -> bool:
+    names = schema.get("type")
+    if names is None:
+        return True
+    for name in (names,) if isinstance(names, str) else names:
+        # In Python a bool is an int.
+        if isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool)):
+            return True
+    return False
+
+
+def _problem_of_object(value: Mapping[str, Json], schema: Schema, place: str) -> str | None:
+    known: Mapping[str, Schema] = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            return f"{_within(place, name)} is missing"
+    others = schema.get("additionalProperties", True)
+    for name, one in value.items():
+        expected = known.get(name)
+        if expected is None:
+            if others is False:
+                return f"{_within(place, name[:100])} is unknown"
+            if others is True:
+                continue
+            expected = others
+        problem = problem_of(one, expected, _within(place, name[:100]))
+        if problem is not None:
+            return problem
+    return None
+
+
+def _within(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _problem_of_array(value: list[Json], schema: Schema, place: str) -> str | None:
+    if len(value) < schema.get("minItems", 0):
+        return f"{place or 'the body'} needs at least {schema['minItems']} entries"
+    if len(value) > schema.get("maxItems", len(value)):
+        return f"{place or 'the body'} has more than {schema['maxItems']} entries"
+    items = schema.get("items")
+    if items is not None:
+        for index, one in enumerate(value):
+            problem = problem_of(one, items, f"{place}[{index}]")
+            if problem is not None:
+                return problem
+    return None
+
+
+def _problem_of_string(value: str, schema: Schema, place: str) -> str | None:
+    if len(value) < schema.get("minLength", 0):
+        return f"{place} needs at least {schema['minLength']} characters"
+    if len(value) > schema.get("maxLength", len(value)):
+        return f"{place} has more than {schema['maxLength']} characters"
+    pattern = schema.get("pattern")
+    if pattern is not None and _compiled(pattern).search(value) is None:
+        return f"{place} does not match {pattern}"
+    return None
+
+
+def _problem_of_number(value: float, schema: Schema, place: str) -> str | None:
+    if value < schema.get("minimum", value):
+        return f"{place} must be at least {schema['minimum']}"
+    if value > schema.get("maximum", value):
+        return f"{place} must be at most {schema['maximum']}"
+    return None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # Python's $ matches before a line end, too; that of JSON Schema does not.
+    return re.compile(f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern)

@@ -1,0 +1,187 @@
+"""/v1/brokers/{id}/drain and /v1/leaders: who leads, and how that is changed."""
+
+from typing import Any, Final
+
+from logstore.topic_partition import TopicPartition
+from node.client import cluster_admin, leader_moves
+from node.client.leader_moves import LeaderMoves
+from node.rest_api.operation_words import (
+    GIVEN_PARTITIONS,
+    MAX_LISTED,
+    TOPIC,
+    error_words,
+    listed,
+    place,
+    places_of,
+    record,
+)
+from node.rest_api.rest_error import bad_request, not_found
+from node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    INT64,
+    STRING,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Operations: leaders"
+_FAILED: Final = record(
+    {"topic": STRING, "partition": INT32, "error_code": STRING, "message": STRING}, title="FailedElection"
+)
+_KEPT: Final = record({"topic": STRING, "partition": INT32, "reason": STRING}, title="KeptLeader")
+_MOVES: Final = record(
+    {"moved": INT64, "failed": listed(_FAILED), "kept": listed(_KEPT)}, title="LeaderMoves"
+)
+_LEADERSHIP: Final = record(
+    {"broker_id": INT32, "leads": INT64, "preferred_for": INT64, "is_drained": BOOLEAN},
+    title="BrokerLeadership",
+)
+_ELECTION: Final = record(
+    {
+        "type": {"type": "string", "enum": ["preferred", "unclean"]},
+        "partitions": GIVEN_PARTITIONS,
+    },
+    title="ElectionRequest",
+    optional=["partitions"],
+)
+_TRANSFER: Final = record({"topic": TOPIC, "partition": INT32, "leader": INT32}, title="TransferRequest")
+_DONE: Final = {
+    200: Response(
+        description="What came of it: how many leaders moved, which elections failed, what was left alone.",
+        schema=_MOVES,
+    )
+}
+
+
+def _as_json(moves: LeaderMoves) -> dict[str, Any]:
+    return {
+        "moved": sum(one.error is None for one in moves.elections),
+        "failed": [
+            place(one.partition) | error_words(one.error) for one in moves.elections if one.error is not None
+        ][:MAX_LISTED],
+        "kept": [place(one.partition) | {"reason": one.reason} for one in moves.kept][:MAX_LISTED],
+    }
+
+
+async def get_drain(context: RestContext, request: RestRequest) -> Answer:
+    broker_id = request.path["broker_id"]
+    brokers = (await cluster_admin.describe_cluster(context.client)).brokers
+    if all(one.broker_id != broker_id for one in brokers):
+        raise not_found(f"There is no broker {broker_id}.")
+    partitions = await leader_moves.led_partitions(context.client)
+    leads = sum(one.leader == broker_id for one in partitions)
+    preferred_for = sum(one.replicas[:1] == [broker_id] for one in partitions)
+    return Answer(
+        body={
+            "broker_id": broker_id,
+            "leads": leads,
+            "preferred_for": preferred_for,
+            "is_drained": leads == 0,
+        }
+    )
+
+
+async def drain(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=_as_json(await leader_moves.drain_leaders(context.client, request.path["broker_id"])))
+
+
+async def end_drain(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=_as_json(await leader_moves.return_leaders(context.client, request.path["broker_id"])))
+
+
+async def rebalance(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=_as_json(await leader_moves.elect_preferred(context.client)))
+
+
+async def transfer(context: RestContext, request: RestRequest) -> Answer:
+    wanted = request.body
+    partition = TopicPartition(wanted["topic"], wanted["partition"])
+    return Answer(body=_as_json(await leader_moves.transfer(context.client, partition, wanted["leader"])))
+
+
+async def elect(context: RestContext, request: RestRequest) -> Answer:
+    given = request.body.get("partitions")
+    if request.body["type"] == "preferred":
+        if given is None:
+            return await rebalance(context, request)
+        kind = cluster_admin.PREFERRED
+    elif given is None:
+        raise bad_request("An unclean election loses records: name the partitions.")
+    else:
+        kind = cluster_admin.UNCLEAN
+    return Answer(body=_as_json(await leader_moves.elect(context.client, places_of(given), kind)))
+
+
+_BROKER_DRAIN: Final = "/v1/brokers/{broker_id}/drain"
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=_BROKER_DRAIN,
+        handler=get_drain,
+        operation_id="getDrain",
+        summary="How much a broker leads.",
+        tag=TAG,
+        responses={200: Response(description="What it leads, and would as preferred.", schema=_LEADERSHIP)},
+    ),
+    Route(
+        method="POST",
+        path=_BROKER_DRAIN,
+        handler=drain,
+        operation_id="drainBroker",
+        summary="Have others lead what a broker leads; its replicas stay.",
+        description="Before work on it. It is put last in the replicas of its partitions, so leadership stays"
+        " away over restarts; DELETE ends that. Topics that are made meanwhile may be led by it. What no"
+        " other replica can lead now is left and listed.",
+        tag=TAG,
+        responses=_DONE,
+    ),
+    Route(
+        method="DELETE",
+        path=_BROKER_DRAIN,
+        handler=end_drain,
+        operation_id="endDrain",
+        summary="Have a broker lead its share again.",
+        description="It becomes the preferred leader of as many partitions as the others; which ones it was"
+        " before is not remembered.",
+        tag=TAG,
+        responses=_DONE,
+    ),
+    Route(
+        method="POST",
+        path="/v1/leaders/elect",
+        handler=elect,
+        operation_id="electLeaders",
+        summary="Elect leaders: the preferred ones, or unclean where nobody in sync is left.",
+        description="Without partitions: all that are not led as preferred. An unclean election loses records"
+        " that only other replicas have, so its partitions are named one by one.",
+        tag=TAG,
+        request_schema=_ELECTION,
+        body_is_required=True,
+        responses=_DONE,
+    ),
+    Route(
+        method="POST",
+        path="/v1/leaders/transfer",
+        handler=transfer,
+        operation_id="transferLeader",
+        summary="Have one replica lead a partition, now and as the preferred one.",
+        tag=TAG,
+        request_schema=_TRANSFER,
+        body_is_required=True,
+        responses=_DONE,
+    ),
+    Route(
+        method="POST",
+        path="/v1/leaders/rebalance",
+        handler=rebalance,
+        operation_id="rebalanceLeaders",
+        summary="Have every partition led by its preferred replica, where that is in sync.",
+        tag=TAG,
+        responses=_DONE,
+    ),
+)

@@ -1,0 +1,340 @@
+"""/v1/reassignments, /v1/brokers/{id}/decommission, /v1/throttles: where replicas lie, how fast they move."""
+
+from typing import Any, Final
+
+from logstore.topic_partition import TopicPartition
+from node.client import cluster_admin, decommission, throttles
+from node.client.decommission import Progress
+from node.client.reassignments import MoveProgress, moves_in_progress
+from node.client.throttles import FOLLOWER_RATE, LEADER_RATE, LOG_DIRS_RATE, RATES, Throttles
+from node.rest_api.operation_words import (
+    BROKER_IDS,
+    MAX_GIVEN,
+    NULL_INT64,
+    NULL_NUMBER,
+    PARTITIONS,
+    TOPIC,
+    counted,
+    listed,
+    place,
+    record,
+)
+from node.rest_api.rest_error import bad_request, not_found
+from node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Operations: replicas"
+_IDS: Final = listed(INT32)
+_COPY: Final = record(
+    {"broker_id": INT32, "copied_bytes": NULL_INT64, "total_bytes": NULL_INT64}, title="ReplicaCopy"
+)
+_MOVE: Final = record(
+    {
+        "topic": STRING,
+        "partition": INT32,
+        "leader": {"type": ["integer", "null"]},
+        "replicas": _IDS,
+        "adding": _IDS,
+        "removing": _IDS,
+        "copies": listed(_COPY),
+        "bytes_left": NULL_INT64,
+        "percent": NULL_NUMBER,
+    },
+    title="Reassignment",
+)
+_MOVES: Final = record({"reassignments": listed(_MOVE)}, title="Reassignments")
+_WANTED: Final = record(
+    {
+        "reassignments": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_GIVEN,
+            "items": record(
+                {
+                    "topic": TOPIC,
+                    "partition": INT32,
+                    "replicas": {"type": "array", "items": INT32, "minItems": 1, "maxItems": 100},
+                },
+                title="WantedReplicas",
+            ),
+        }
+    },
+    title="ReassignmentRequest",
+)
+_CANCELLED: Final = record({"cancelled": PARTITIONS}, title="CancelledReassignments")
+_STAGES: Final = [one.value for one in decommission.Stage]
+_LEAVING: Final = record(
+    {
+        "broker_id": INT32,
+        "stage": {"type": "string", "enum": _STAGES},
+        "held": PARTITIONS,
+        "planned": listed(
+            record(
+                {"topic": STRING, "partition": INT32, "replicas": _IDS, "new_replicas": _IDS},
+                title="PlannedMove",
+            )
+        ),
+    },
+    title="Decommission",
+    optional=["planned"],
+)
+_RATE: Final = {"type": "integer", "format": "int64", "minimum": 1, "maximum": 2**63 - 1}
+_THROTTLE_WORDS: Final = {
+    LEADER_RATE: "leader_bytes_per_second",
+    FOLLOWER_RATE: "follower_bytes_per_second",
+    LOG_DIRS_RATE: "log_dirs_bytes_per_second",
+}
+_THROTTLES: Final = record(
+    {
+        "brokers": listed(
+            record(
+                {"broker_id": INT32, **dict.fromkeys(_THROTTLE_WORDS.values(), NULL_INT64)},
+                title="BrokerThrottle",
+            )
+        ),
+        "topics": listed(
+            record(
+                {"topic": STRING, "leader_replicas": listed(STRING), "follower_replicas": listed(STRING)},
+                title="TopicThrottle",
+            )
+        ),
+    },
+    title="Throttles",
+)
+_NEW_THROTTLES: Final = record(
+    {
+        **dict.fromkeys(_THROTTLE_WORDS.values(), _RATE),
+        "broker_ids": BROKER_IDS,
+        "topics": {"type": "array", "items": TOPIC, "maxItems": MAX_GIVEN},
+    },
+    title="ThrottleRequest",
+    optional=[*_THROTTLE_WORDS.values(), "broker_ids", "topics"],
+)
+
+
+# ---- reassignments -------------------------------------------------------------------------------
+
+
+def _move_as_json(one: MoveProgress) -> dict[str, Any]:
+    return place(one.partition) | {
+        "leader": one.leader if one.leader >= 0 else None,
+        "replicas": list(one.replicas),
+        "adding": list(one.adding),
+        "removing": list(one.removing),
+        "copies": [copy._asdict() for copy in one.copies],
+        "bytes_left": one.bytes_left,
+        "percent": one.percent,
+    }
+
+
+async def list_reassignments(context: RestContext, request: RestRequest) -> Answer:
+    moves = await moves_in_progress(context.client)
+    return Answer(body={"reassignments": [_move_as_json(one) for one in moves]})
+
+
+async def begin_reassignments(context: RestContext, request: RestRequest) -> Answer:
+    wanted: dict[TopicPartition, list[int] | None] = {}
+    for one in request.body["reassignments"]:
+        partition = TopicPartition(one["topic"], one["partition"])
+        if partition in wanted:
+            raise bad_request(f"{partition} is named twice.")
+        wanted[partition] = one["replicas"]
+    await cluster_admin.move_partitions(context.client, wanted)
+    answer = await list_reassignments(context, request)
+    return Answer(status=202, body=answer.body)
+
+
+async def cancel_reassignments(context: RestContext, request: RestRequest) -> Answer:
+    topic, partition = request.query.get("topic"), request.query.get("partition")
+    if partition is not None and topic is None:
+        raise bad_request("A partition needs its topic.")
+    moving = sorted(
+        one
+        for one in await cluster_admin.list_moves(context.client)
+        if topic in (None, one.topic) and partition in (None, one.partition)
+    )
+    if moving:
+        await cluster_admin.move_partitions(context.client, dict.fromkeys(moving))
+    return Answer(body={"cancelled": counted(moving)})
+
+
+# ---- decommission --------------------------------------------------------------------------------
+
+
+def _leaving(broker_id: int, progress: Progress) -> dict[str, Any]:
+    return {"broker_id": broker_id, "stage": progress.stage.value, "held": counted(progress.held)}
+
+
+async def get_decommission(context: RestContext, request: RestRequest) -> Answer:
+    broker_id = request.path["broker_id"]
+    progress = await decommission.progress(context.client, broker_id)
+    if progress.stage is decommission.Stage.FORGOTTEN:
+        raise not_found(f"There is no broker {broker_id}.")
+    return Answer(body=_leaving(broker_id, progress))
+
+
+async def post_decommission(context: RestContext, request: RestRequest) -> Answer:
+    client, broker_id = context.client, request.path["broker_id"]
+    if (request.body or {}).get("dry_run", False):
+        await decommission.check_may_leave(client, broker_id)
+        planned = await decommission.plan(client, broker_id)
+        body = _leaving(broker_id, await decommission.progress(client, broker_id))
+        body["planned"] = [
+            place(one.partition) | {"replicas": list(one.before), "new_replicas": list(one.after)}
+            for one in planned
+        ]
+        return Answer(body=body)
+    return Answer(body=_leaving(broker_id, await decommission.go_on(client, broker_id)))
+
+
+# ---- throttles -----------------------------------------------------------------------------------
+
+
+def _throttles_as_json(found: Throttles) -> dict[str, Any]:
+    return {
+        "brokers": [
+            {
+                "broker_id": one.broker_id,
+                **{word: one.rates.get(name) for name, word in _THROTTLE_WORDS.items()},
+            }
+            for one in found.brokers
+        ],
+        "topics": [
+            {
+                "topic": one.topic,
+                "leader_replicas": list(one.leader_replicas),
+                "follower_replicas": list(one.follower_replicas),
+            }
+            for one in found.topics
+        ],
+    }
+
+
+async def get_throttles(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=_throttles_as_json(await throttles.get_throttles(context.client)))
+
+
+async def put_throttles(context: RestContext, request: RestRequest) -> Answer:
+    given = request.body
+    rates = {name: given[_THROTTLE_WORDS[name]] for name in RATES if _THROTTLE_WORDS[name] in given}
+    if not rates and not given.get("topics"):
+        raise bad_request("Name a rate, or topics for which the rates hold.")
+    await throttles.set_throttles(
+        context.client, rates=rates, broker_ids=given.get("broker_ids"), topics=given.get("topics", ())
+    )
+    return await get_throttles(context, request)
+
+
+async def delete_throttles(context: RestContext, request: RestRequest) -> Answer:
+    return Answer(body=_throttles_as_json(await throttles.clear_throttles(context.client)))
+
+
+_REASSIGNMENTS: Final = "/v1/reassignments"
+_DECOMMISSION: Final = "/v1/brokers/{broker_id}/decommission"
+_THROTTLES_PATH: Final = "/v1/throttles"
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=_REASSIGNMENTS,
+        handler=list_reassignments,
+        operation_id="listReassignments",
+        summary="The partitions on the move, and how far each is.",
+        description="By bytes: what each new replica has of what the leader has; null where a broker does not"
+        " tell. The leader still takes records, so there may be more to copy meanwhile.",
+        tag=TAG,
+        responses={200: Response(description="Those that move now.", schema=_MOVES)},
+    ),
+    Route(
+        method="POST",
+        path=_REASSIGNMENTS,
+        handler=begin_reassignments,
+        operation_id="beginReassignments",
+        summary="Move partitions to other brokers.",
+        description="The first of the replicas is the preferred leader. The brokers go on by themselves; GET"
+        " shows how far they are.",
+        tag=TAG,
+        request_schema=_WANTED,
+        body_is_required=True,
+        responses={202: Response(description="They move; these do so now.", schema=_MOVES)},
+    ),
+    Route(
+        method="DELETE",
+        path=_REASSIGNMENTS,
+        handler=cancel_reassignments,
+        operation_id="cancelReassignments",
+        summary="Take back moves that have not ended.",
+        tag=TAG,
+        query=(
+            QueryParameter(name="topic", schema=TOPIC, description="Of this topic only."),
+            QueryParameter(
+                name="partition", schema=INT32, description="Of this partition of the topic only."
+            ),
+        ),
+        responses={200: Response(description="What stays where it was.", schema=_CANCELLED)},
+    ),
+    Route(
+        method="GET",
+        path=_DECOMMISSION,
+        handler=get_decommission,
+        operation_id="getDecommission",
+        summary="How far a broker is on its way out.",
+        tag=TAG,
+        responses={200: Response(description="What it still holds.", schema=_LEAVING)},
+    ),
+    Route(
+        method="POST",
+        path=_DECOMMISSION,
+        handler=post_decommission,
+        operation_id="decommissionBroker",
+        summary="Take a broker out of the cluster, one step at a time.",
+        description="The first request has all that it holds moved to others. When it holds nothing and is"
+        " stopped, the next one has it forgotten. It may be asked again at any time, and goes on. A voter of"
+        " the metadata quorum first has to be removed from that.",
+        tag=TAG,
+        request_schema=record({"dry_run": BOOLEAN}, title="DecommissionRequest", optional=["dry_run"]),
+        responses={200: Response(description="How far it is now.", schema=_LEAVING)},
+    ),
+    Route(
+        method="GET",
+        path=_THROTTLES_PATH,
+        handler=get_throttles,
+        operation_id="getThrottles",
+        summary="How fast replicas may be copied.",
+        description=f"{LEADER_RATE}, {FOLLOWER_RATE} and {LOG_DIRS_RATE} of brokers, and the replicas of"
+        " topics for which the first two hold.",
+        tag=TAG,
+        responses={200: Response(description="Brokers and topics with a limit.", schema=_THROTTLES)},
+    ),
+    Route(
+        method="PUT",
+        path=_THROTTLES_PATH,
+        handler=put_throttles,
+        operation_id="setThrottles",
+        summary="Limit how fast replicas are copied.",
+        description="Of these brokers, or of all that are up; for all replicas of these topics. What is not"
+        " given stays as it is. Replicas that are in sync are not held up.",
+        tag=TAG,
+        request_schema=_NEW_THROTTLES,
+        body_is_required=True,
+        responses={200: Response(description="What is limited now.", schema=_THROTTLES)},
+    ),
+    Route(
+        method="DELETE",
+        path=_THROTTLES_PATH,
+        handler=delete_throttles,
+        operation_id="clearThrottles",
+        summary="Take away all limits, as after a reassignment.",
+        tag=TAG,
+        responses={200: Response(description="What was limited before.", schema=_THROTTLES)},
+    ),
+)

@@ -1,0 +1,129 @@
+"""What only this process knows: asked on the loop of the node, from the thread of the REST API.
+
+A question is a function of the `Broker`; it runs between two turns of the node's loop, so it must be short,
+and it gives back something that nobody changes afterwards.
+"""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import uuid_to_text
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+ANSWER_TIMEOUT_S: Final = 2.0  # a loop that is held up for longer is what an operator wants to hear of
+
+T = TypeVar("T")
+
+
+class NodeFacts:
+    """The door from the REST API to the node in whose process it runs."""
+
+    def __init__(self, broker: "Broker", node_loop: asyncio.AbstractEventLoop) -> None:
+        # For plain reads of single values (numbers, immutable objects), which need no question.
+        self.broker = broker
+        self.has_caught_up = False  # whether the node was in sync with all it holds since it started
+        self._node_loop = node_loop
+        self._kept: dict[Callable[..., Any], Any] = {}
+
+    @property
+    def node_id(self) -> int:
+        return self.broker.config.node_id
+
+    @property
+    def cluster_id(self) -> str:
+        """As Kafka writes it; zeros until the node knows."""
+        return uuid_to_text(self.broker.cluster_id)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether clients of Kafka are let in: not while the node starts or stops."""
+        return self.broker.is_serving
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it served once. A node that stops may still be asked: others answer."""
+        return self.broker.has_started
+
+    def keep(self, kind: "Callable[[NodeFacts], T]") -> T:
+        """One of that class for this node, which routes keep between requests; of the API's thread alone."""
+        found: T | None = self._kept.get(kind)
+        if found is None:
+            found = self._kept[kind] = kind(self)
+        return found
+
+    def bootstrap(self) -> list[tuple[str, int]]:
+        """Where a client of Kafka finds the cluster: this node first, the others after."""
+        broker = self.broker
+        own = broker.listeners[0]
+        found = {(own.host if own.host not in ("", "0.0.0.0", "::") else "127.0.0.1", own.port): None}
+        if broker.is_serving:
+            name = broker.config.inter_broker_listener_name
+            for registered in broker.metadata.image.brokers.values():
+                endpoint = registered.listeners.get(name)
+                if endpoint is not None and registered.broker_id != broker.config.node_id:
+                    found[endpoint.host, endpoint.port] = None
+        return list(found)
+
+    async def run(self, work: "Callable[[Broker], Awaitable[T]]", *, timeout_s: float) -> T:
+        """The same for what has to wait: a task of the node, which nobody waits for any longer than this."""
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        async def tell(broker: "Broker") -> None:
+            try:
+                result = await work(broker)
+            except Exception as error:  # it is raised where it was asked for; the node goes on
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        await self.ask(lambda broker: broker.start_task(tell(broker)) and None, timeout_s=timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.shield(asyncio.wrap_future(done))
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"The node was not done within {timeout_s:g} s."
+            ) from None
+
+    async def ask(self, question: "Callable[[Broker], T]", *, timeout_s: float = ANSWER_TIMEOUT_S) -> T:
+        """The answer of the node's loop; REQUEST_TIMED_OUT when it gives none, or has ended."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        own_loop = asyncio.get_running_loop()
+
+        def tell(result: T | None, error: Exception | None) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(result)  # type: ignore[arg-type]
+
+        def run() -> None:
+            result: T | None = None
+            failure: Exception | None = None
+            try:
+                result = question(self.broker)
+            except Exception as error:  # it is raised where the question was asked
+                failure = error
+            try:
+                own_loop.call_soon_threadsafe(tell, result, failure)
+            except RuntimeError:  # The REST API has ended meanwhile.
+                return
+
+        try:
+            self._node_loop.call_soon_threadsafe(run)
+        except RuntimeError:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The node has ended.") from None
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"The event loop of the node did not answer within {timeout_s:g} s.",
+            ) from None

@@ -1,0 +1,111 @@
+"""The OpenAPI 3.1 document, made from the table of routes: what it tells is what the server judges by."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from node.rest_api.rest_error import ERROR
+from node.rest_api.route import JSON, Response, Route
+
+VERSION: Final = "3.1.0"
+# What any request may be answered with, beside what its route says.
+_ALWAYS: Final[Mapping[int, str]] = {
+    400: "The request is not what the schema says, or the cluster refuses it.",
+    403: "A page of another site asked.",
+    404: "There is no such thing.",
+    408: "The body did not come in time.",
+    409: "As things are, it cannot be done; the message says what would have to change.",
+    421: "The Host is not one of this node's.",
+    429: "Too many requests are at work.",
+    500: "The cluster could not do it.",
+    503: "The cluster cannot do it now.",
+}
+_WITH_BODY: Final[Mapping[int, str]] = {
+    413: "The body is too long.",
+    415: "The body has another type.",
+    422: "There is no body, or it cannot be meant.",
+}
+
+
+def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
+    """The document of all routes that are documented; `version` is the software's."""
+    schemas: dict[str, Any] = {}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        if route.is_documented:
+            paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "Ottla",
+            "version": version,
+            "description": "Confluent's REST API v3 for Kafka, and operations beyond it. Every node answers.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in routes if one.is_documented)],
+        "paths": paths,
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+
+
+def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.operation_id,
+        "summary": route.summary,
+        "tags": [route.tag],
+    }
+    if route.description:
+        operation["description"] = route.description
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": route.schema_of(name)}
+        for name in re.findall(r"{(\w+)}", route.path)
+    ]
+    parameters += [
+        {
+            "name": one.name,
+            "in": "query",
+            "description": one.description,
+            "required": one.is_required,
+            "schema": one.schema,
+        }
+        for one in route.query
+    ]
+    if parameters:
+        operation["parameters"] = parameters
+    takes_body = route.request_schema is not None or route.streams_body
+    if takes_body:
+        schema = _named(route.request_schema or {}, schemas)
+        operation["requestBody"] = {
+            "required": route.body_is_required,
+            "content": {media_type: {"schema": schema} for media_type in route.request_media_types},
+        }
+    operation["responses"] = _responses(route, takes_body, schemas)
+    return operation
+
+
+def _responses(route: Route, takes_body: bool, schemas: dict[str, Any]) -> dict[str, Any]:
+    told = dict(route.responses)
+    for status, description in {**_ALWAYS, **(_WITH_BODY if takes_body else {})}.items():
+        told.setdefault(status, Response(description=description, schema=ERROR))
+    found: dict[str, Any] = {}
+    for status, response in sorted(told.items()):
+        found[str(status)] = {"description": response.description}
+        if response.schema is not None or response.media_type != JSON:
+            schema = _named(response.schema or {}, schemas)
+            found[str(status)]["content"] = {response.media_type: {"schema": schema}}
+    return found
+
+
+def _named(schema: Any, schemas: dict[str, Any]) -> Any:
+    """A schema with a reference for each part that has a title; those parts are put into `schemas`."""
+    if isinstance(schema, Mapping):
+        title = schema.get("title")
+        inner = {key: _named(one, schemas) for key, one in schema.items() if key != "title" or title is None}
+        if not isinstance(title, str):
+            return {**inner, "title": inner["title"]} if "title" in inner else inner
+        known = schemas.setdefault(title, inner)
+        assert known == inner, f"two schemas are called {title}"
+        return {"$ref": f"#/components/schemas/{title}"}
+    if isinstance(schema, (list, tuple)):
+        return [_named(one, schemas) for one in schema]
+    return schema

@@ -1,0 +1,89 @@
+"""Words that the operations under /v1 share: partitions, bounded lists of them, and names in paths."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from logstore.errors import KafkaError
+from logstore.topic_partition import TopicPartition
+from node.rest_api.json_schema import Schema
+from node.rest_api.route import INT32, INT64, STRING
+
+# Of what may be tens of thousands: a list in an answer has so many, and a count tells how many there are.
+MAX_LISTED: Final = 1_000
+MAX_GIVEN: Final = 1_000  # partitions in one request, as one AlterPartitionReassignments takes
+
+NULL_INT64: Final[Schema] = {"type": ["integer", "null"], "format": "int64"}
+NULL_STRING: Final[Schema] = {"type": ["string", "null"]}
+NULL_NUMBER: Final[Schema] = {"type": ["number", "null"]}
+BROKER_IDS: Final[Schema] = {"type": "array", "items": INT32, "maxItems": MAX_GIVEN}
+TOPIC: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 249}
+
+
+def record(fields: Mapping[str, Schema], *, title: str | None = None, optional: Iterable[str] = ()) -> Schema:
+    """The schema of an object with these fields and no others."""
+    left_out = set(optional)
+    schema: dict[str, Any] = {} if title is None else {"title": title}
+    required = [name for name in fields if name not in left_out]
+    schema |= {"type": "object", "properties": dict(fields), "additionalProperties": False}
+    return schema | ({"required": required} if required else {})
+
+
+def listed(of: Schema) -> Schema:
+    return {"type": "array", "items": of}
+
+
+PARTITION: Final = record({"topic": STRING, "partition": INT32}, title="TopicPartition")
+GIVEN_PARTITION: Final = record({"topic": TOPIC, "partition": INT32}, title="GivenPartition")
+GIVEN_PARTITIONS: Final[Schema] = {
+    "type": "array",
+    "items": GIVEN_PARTITION,
+    "minItems": 1,
+    "maxItems": MAX_GIVEN,
+}
+PARTITIONS: Final = record(
+    {"count": INT64, "partitions": {**listed(PARTITION), "maxItems": MAX_LISTED}},
+    title="CountedPartitions",
+)
+GIVEN_TOPICS: Final[Schema] = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": MAX_GIVEN,
+    "items": record(
+        {"topic": TOPIC, "partitions": {"type": "array", "items": INT32, "minItems": 1}},
+        title="GivenTopic",
+        optional=["partitions"],
+    ),
+}
+
+
+def place(one: TopicPartition) -> dict[str, Any]:
+    return {"topic": one.topic, "partition": one.partition}
+
+
+def counted(partitions: Sequence[TopicPartition], limit: int = MAX_LISTED) -> dict[str, Any]:
+    """How many there are, and the first of them."""
+    return {"count": len(partitions), "partitions": [place(one) for one in partitions[:limit]]}
+
+
+def places_of(given: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
+    """What `GIVEN_PARTITIONS` stands for, each once."""
+    return sorted({TopicPartition(one["topic"], one["partition"]) for one in given})
+
+
+def topics_of(given: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int] | None] | None:
+    """What `GIVEN_TOPICS` stands for: partitions by topic, None for all; None where nothing is given."""
+    if given is None:
+        return None
+    topics: dict[str, list[int] | None] = {}
+    for one in given:
+        before, numbers = topics.get(one["topic"], []), one.get("partitions")
+        topics[one["topic"]] = None if numbers is None or before is None else sorted({*before, *numbers})
+    return topics
+
+
+ERROR_FIELDS: Final[Mapping[str, Schema]] = {"error_code": STRING, "message": STRING}
+
+
+def error_words(error: KafkaError) -> dict[str, Any]:
+    """An error within an answer: Kafka's name for it, and a sentence."""
+    return {"error_code": error.code.name, "message": error.detail or error.code.name}

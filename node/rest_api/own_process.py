@@ -1,0 +1,91 @@
+"""/v1/node: what only this process knows of itself: its clock, its open files, whom it had to refuse."""
+
+import os
+import resource
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from node.net.peer_client import SOFTWARE_VERSION
+from node.rest_api.operation_words import NULL_STRING, listed, record
+from node.rest_api.route import INT32, INT64, STRING, Answer, Response, RestContext, RestRequest, Route
+from node.wire.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+_REFUSED: Final = record(
+    {"software": NULL_STRING, "api": STRING, "version": {"type": "integer"}, "count": INT64},
+    title="RefusedRequest",
+)
+_NODE: Final = record(
+    {
+        "node_id": INT32,
+        "cluster_id": STRING,
+        "software_version": STRING,
+        "now_ms": INT64,
+        "clock_jumped_ms": {"type": "integer", "format": "int64"},
+        "open_files": INT64,
+        "open_files_limit": INT64,
+        "refused_requests": listed(_REFUSED),
+    },
+    title="Node",
+)
+
+
+def clock_offset_ms() -> int:
+    """The wall clock against the monotonic one: it changes when the clock is set, or the machine sleeps."""
+    return round((time.time() - time.monotonic()) * 1000)
+
+
+async def get_node(context: RestContext, request: RestRequest) -> Answer:
+    refused = await context.facts.ask(_refused)
+    return Answer(
+        body={
+            "node_id": context.node_id,
+            "cluster_id": context.cluster_id,
+            "software_version": SOFTWARE_VERSION,
+            "now_ms": int(time.time() * 1000),
+            "clock_jumped_ms": clock_offset_ms() - _OFFSET_AT_START_MS,
+            "open_files": len(os.listdir("/proc/self/fd")),
+            "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "refused_requests": refused,
+        }
+    )
+
+
+def _refused(broker: "Broker") -> list[dict[str, Any]]:
+    return [
+        {
+            "software": kind.software or None,
+            "api": _name_of(kind.api_key),
+            "version": kind.version,
+            "count": count,
+        }
+        for kind, count in broker.dispatcher.refused.kinds()
+    ]
+
+
+def _name_of(api_key: int) -> str:
+    try:
+        return ApiKey(api_key).api_name
+    except ValueError:
+        return f"API key {api_key}"
+
+
+# The routes are imported when the REST API of a process starts.
+_OFFSET_AT_START_MS: Final = clock_offset_ms()
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/node",
+        handler=get_node,
+        operation_id="getNode",
+        summary="What only this process knows of itself.",
+        description="Its clock, and how far that was set since the start; its open files and their limit; and"
+        " what clients asked in versions that it does not serve, with the software that asked.",
+        tag="Node",
+        uses_cluster=False,
+        responses={200: Response(description="Now.", schema=_NODE)},
+    ),
+)

@@ -1,0 +1,92 @@
+"""/healthz and /readyz: what the kubelet, a load balancer or a script asks a node about itself.
+
+/healthz does not depend on the quorum: a node that waits for others is alive, and to restart it would not
+help them. Both answer whatever the cluster does, in a sentence.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from logstore.errors import KafkaError
+from node.rest_api.operation_words import record
+from node.rest_api.readiness import NodeState, problem_of
+from node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+TAG: Final = "Node"
+_STATUS: Final = record({"status": STRING, "message": STRING}, title="NodeStatus")
+
+
+def _status(status: int, word: str, sentence: str) -> Answer:
+    return Answer(status=status, body={"status": word, "message": sentence})
+
+
+async def get_healthz(context: RestContext, request: RestRequest) -> Answer:
+    try:
+        await context.facts.ask(lambda broker: None)
+    except KafkaError as error:
+        return _status(503, "dead", error.detail)
+    return _status(200, "alive", "The process runs and its event loop answers.")
+
+
+async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
+    try:
+        node = await context.facts.ask(_state_of)
+    except KafkaError as error:
+        return _status(503, "not ready", error.detail)
+    problem = problem_of(node, has_caught_up=context.facts.has_caught_up)
+    if problem is not None:
+        return _status(503, "not ready", problem)
+    context.facts.has_caught_up = True
+    return _status(200, "ready", "The node serves clients and is in sync.")
+
+
+def _state_of(broker: "Broker") -> NodeState:
+    # Both are made while the node starts.
+    lifecycle, metadata = getattr(broker, "lifecycle", None), getattr(broker, "metadata", None)
+    return NodeState(
+        broker.config.node_id,
+        None if lifecycle is None else lifecycle.state,
+        broker.is_serving,
+        broker.is_cut_off,
+        None if metadata is None else metadata.image,
+    )
+
+
+def _probe(path: str, handler: Any, operation_id: str, summary: str, description: str, bad: str) -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        handler=handler,
+        operation_id=operation_id,
+        summary=summary,
+        description=description,
+        tag=TAG,
+        uses_cluster=False,
+        responses={
+            200: Response(description="It is.", schema=_STATUS),
+            503: Response(description=bad, schema=_STATUS),
+        },
+    )
+
+
+ROUTES: Final = (
+    _probe(
+        "/healthz",
+        get_healthz,
+        "getHealthz",
+        "Whether the process is alive.",
+        "For a liveness probe: the process runs and its event loop answers, whatever the quorum does.",
+        "The event loop does not answer.",
+    ),
+    _probe(
+        "/readyz",
+        get_readyz,
+        "getReadyz",
+        "Whether the node serves clients.",
+        "For a readiness probe: it serves, is not fenced, hears the controller, and has been in sync since it"
+        " started with all that it holds.",
+        "It is not, and the message says why.",
+    ),
+)

@@ -1,0 +1,386 @@
+"""Records out of a topic: a page of them, or a live tail as server-sent events.
+
+A page ends when it has `count` records or `max_bytes`, at what was the end when it was asked for, or after
+`timeout_ms`; its `cursor` is where the next one begins. A tail goes on as long as somebody reads it. The id
+of each event is a cursor too: a browser that lost the connection sends it back, and misses nothing.
+"""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import orjson
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import Client
+from node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
+from node.rest_api.record_json import AUTO, FORMATS, shown_record
+from node.rest_api.record_place import (
+    EARLIEST,
+    LATEST,
+    MAX_PARTITIONS,
+    OFFSET_PATTERN,
+    TIMESTAMP_PATTERN,
+    Place,
+    Span,
+    cursor_text,
+    parse_cursor,
+    parse_place,
+    positions,
+    spans,
+)
+from node.rest_api.record_reader import Found, RecordReader
+from node.rest_api.resource import Data, collection, collection_schema, url
+from node.rest_api.rest_error import RestError, bad_request, not_found, rest_error_of
+from node.rest_api.route import (
+    INTEGER,
+    NAME,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Records (v3)"
+DEFAULT_COUNT: Final = 100
+MAX_COUNT: Final = 10_000
+DEFAULT_MAX_BYTES: Final = 4 * 1024 * 1024
+MAX_BYTES: Final = 32 * 1024 * 1024
+DEFAULT_TIMEOUT_MS: Final = 5_000
+MAX_TIMEOUT_MS: Final = 30_000
+EVENT_STREAM: Final = "text/event-stream"
+HEARTBEAT_S: Final = 10.0  # also how late it is seen that a reader has gone
+RECONNECT_MS: Final = 2_000  # what a browser waits before it asks again
+PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
+
+
+class _Wish(NamedTuple):
+    """What a request wants to see."""
+
+    topic: str
+    partitions: list[TopicPartition]
+    place: Place
+    is_wanted: Filter | None
+    form: str
+    read_committed: bool
+
+    def shown(self, found: Found) -> Data:
+        return shown_record(self.topic, found.partition.partition, found.record, self.form)
+
+
+async def read_records(context: RestContext, request: RestRequest) -> Answer:
+    is_tail = EVENT_STREAM in request.headers.get("Accept", "")
+    wish = await _wish(context.client, request, is_tail=is_tail)
+    if not is_tail:
+        return Answer(body=await _page(context, request, wish))
+    context.records.check_tails()
+    known = await _spans(context.client, wish)
+    reader = await _reader(context.client, wish, known, keeps_gaps=True)
+    return Answer(stream=_tail(context, wish, reader), content_type=EVENT_STREAM)
+
+
+async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish:
+    query = request.query
+    default = LATEST if is_tail else EARLIEST
+    place = parse_place(query.get("offset"), query.get("timestamp"), default)
+    last_event_id = request.headers.get("Last-Event-ID")
+    if is_tail and last_event_id:
+        place = Place(cursor=parse_cursor(last_event_id))
+    topic = request.path["topic_name"]
+    return _Wish(
+        topic,
+        await _partitions(client, topic, request.path.get("partition_id"), place),
+        place,
+        parse_filter(query["filter"]) if query.get("filter") else None,
+        query.get("format", AUTO),
+        query.get("isolation_level") == "read_committed",
+    )
+
+
+async def _partitions(
+    client: Client, topic: str, partition: int | None, place: Place
+) -> list[TopicPartition]:
+    leaders = (await client.topic_as_it_is(topic)).leaders
+    wanted = set(leaders if place.cursor is None else place.cursor)
+    if partition is not None:
+        if place.cursor is not None and wanted != {partition}:
+            raise bad_request("The cursor is one of other partitions.")
+        wanted = {partition}
+    if not wanted <= leaders.keys():
+        raise not_found("Partition not found.")
+    if len(wanted) > MAX_PARTITIONS:
+        raise bad_request(f"{topic} has {len(wanted)} partitions; read one, or {MAX_PARTITIONS} by a cursor.")
+    return [TopicPartition(topic, number) for number in sorted(wanted)]
+
+
+async def _spans(client: Client, wish: _Wish) -> dict[TopicPartition, Span]:
+    return await spans(client, wish.partitions, isolation_level=int(wish.read_committed))
+
+
+async def _reader(
+    client: Client, wish: _Wish, known: dict[TopicPartition, Span], *, keeps_gaps: bool = False
+) -> RecordReader:
+    places = await positions(client, known, wish.place, keeps_gaps=keeps_gaps)
+    return RecordReader(client, places, read_committed=wish.read_committed)
+
+
+def _cursor(reader: RecordReader) -> str:
+    return cursor_text({one.partition: place for one, place in reader.places.items()})
+
+
+# ---- a page --------------------------------------------------------------------------------------
+
+
+async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data:
+    query = request.query
+    deadline_s = time.monotonic() + query.get("timeout_ms", DEFAULT_TIMEOUT_MS) / 1000
+    known = await _spans(context.client, wish)
+    reader = await _reader(context.client, wish, known)
+    ends = {one: span.end for one, span in known.items()}
+    data = await _read_page(
+        reader,
+        wish,
+        ends,
+        count=query.get("count", DEFAULT_COUNT),
+        max_bytes=query.get("max_bytes", DEFAULT_MAX_BYTES),
+        deadline_s=deadline_s,
+    )
+    here = url(request.base_url, *_segments(context, request))
+    cursor, is_end = _cursor(reader), all(reader.places[one] >= end for one, end in ends.items())
+    given = {name: value for name, value in query.items() if name not in ("offset", "timestamp")}
+    next_link = None if is_end else f"{here}?{urlencode({**given, 'offset': cursor})}"
+    page = collection("KafkaRecordList", here, data, next_link=next_link)
+    return {**page, "cursor": cursor, "is_end": is_end}
+
+
+async def _read_page(
+    reader: RecordReader,
+    wish: _Wish,
+    ends: dict[TopicPartition, int],
+    *,
+    count: int,
+    max_bytes: int,
+    deadline_s: float,
+) -> list[Data]:
+    data: list[Data] = []
+    size_bytes = 0
+    while any(reader.places[one] < end for one, end in ends.items()):
+        try:
+            found_now = await reader.round(ends)
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            return data  # deleted while it was read; the cursor says where
+        for found in found_now:
+            if wish.is_wanted is not None and not wish.is_wanted(found.record):
+                continue
+            data.append(wish.shown(found))
+            size_bytes += len(found.record.key or b"") + len(found.record.value or b"")
+            if len(data) >= count or size_bytes >= max_bytes:
+                return data
+        if time.monotonic() > deadline_s:
+            return data
+    return data
+
+
+def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
+    place: list[str | int] = ["clusters", context.cluster_id, "topics", request.path["topic_name"]]
+    if "partition_id" in request.path:
+        place += ["partitions", request.path["partition_id"]]
+    return [*place, "records"]
+
+
+# ---- a live tail ---------------------------------------------------------------------------------
+
+
+async def _tail(context: RestContext, wish: _Wish, reader: RecordReader) -> AsyncGenerator[bytes, None]:
+    try:
+        with context.records.tail():
+            # The first event has no data, so that whoever is cut off before a record came resumes here.
+            yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
+            async with aclosing(_events(context, wish, reader)) as events:
+                async for piece in events:
+                    yield piece
+    except RestError as error:
+        yield _failure(error)
+    except KafkaError as error:
+        yield _failure(rest_error_of(error))
+
+
+async def _events(context: RestContext, wish: _Wish, reader: RecordReader) -> AsyncGenerator[bytes, None]:
+    written_s = time.monotonic()
+    while not context.stopping.is_set():
+        try:
+            found_now = await reader.round()
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            yield await _gap(context.client, wish, reader)
+            continue
+        piece = bytearray()
+        for found in found_now:
+            if wish.is_wanted is None or wish.is_wanted(found.record):
+                piece += _event("record", _cursor(reader), wish.shown(found))
+                if len(piece) >= PIECE_BYTES:
+                    yield bytes(piece)
+                    piece.clear()
+        if not piece and time.monotonic() - written_s >= HEARTBEAT_S:
+            # With an id: of what a filter passed over nobody need hear again.
+            piece += f": heartbeat\nid: {_cursor(reader)}\n\n".encode()
+        if piece:
+            yield bytes(piece)
+            written_s = time.monotonic()
+
+
+async def _gap(client: Client, wish: _Wish, reader: RecordReader) -> bytes:
+    """What was deleted before it was read, by retention or by somebody."""
+    known = await _spans(client, wish)
+    skipped = reader.skip_to({one: span.first for one, span in known.items()})
+    if not skipped:  # ahead of the log, which was cut: the cursor is of another life of the topic
+        reader.places |= {one: min(place, known[one].end) for one, place in reader.places.items()}
+    data = [
+        {"partition_id": one.partition, "from_offset": begin, "to_offset": to}
+        for one, (begin, to) in skipped.items()
+    ]
+    return _event("gap", _cursor(reader), data)
+
+
+def _event(kind: str, cursor: str, data: Any) -> bytes:
+    # JSON of one line: what stood between the words of a record's own JSON has no line ends any more.
+    return b"event: %b\nid: %b\ndata: %b\n\n" % (kind.encode(), cursor.encode(), orjson.dumps(data))
+
+
+def _failure(error: RestError) -> bytes:
+    body = orjson.dumps({"error_code": error.error_code, "message": error.message})
+    return b"event: error\ndata: %b\n\n" % body
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+_CONTENT: Final = {
+    "title": "RecordContent",
+    "type": ["object", "null"],
+    "properties": {
+        "type": {"type": "string", "enum": [*FORMATS[1:]]},
+        "size": {"type": "integer", "minimum": 0},
+        "data": {"description": "base64, a text, or JSON, as type says"},
+    },
+    "required": ["type", "size", "data"],
+}
+_RECORD: Final = {
+    "title": "RecordData",
+    "type": "object",
+    "properties": {
+        "topic_name": STRING,
+        "partition_id": INTEGER,
+        "offset": INTEGER,
+        "timestamp": {"type": ["string", "null"], "format": "date-time"},
+        "timestamp_ms": INTEGER,
+        "headers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": STRING,
+                    "value": {"type": ["string", "null"], "contentEncoding": "base64"},
+                },
+                "required": ["name", "value"],
+            },
+        },
+        "key": _CONTENT,
+        "value": _CONTENT,
+    },
+    "required": [
+        "topic_name",
+        "partition_id",
+        "offset",
+        "timestamp",
+        "timestamp_ms",
+        "headers",
+        "key",
+        "value",
+    ],
+}
+_PAGE: Final = collection_schema("RecordDataList", "KafkaRecordList", _RECORD)
+_RECORDS: Final = {
+    **_PAGE,
+    "properties": {**_PAGE["properties"], "cursor": STRING, "is_end": {"type": "boolean"}},
+    "required": [*_PAGE["required"], "cursor", "is_end"],
+}
+_QUERY: Final = (
+    QueryParameter(
+        name="offset",
+        schema={"type": "string", "pattern": OFFSET_PATTERN},
+        description="earliest, latest, an offset, -N for so many before the end, or the cursor of an answer.",
+    ),
+    QueryParameter(
+        name="timestamp",
+        schema={"type": "string", "pattern": TIMESTAMP_PATTERN},
+        description="Begin at this time instead: RFC 3339, or milliseconds since 1970.",
+    ),
+    QueryParameter(
+        name="count",
+        schema={"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "default": DEFAULT_COUNT},
+        description="At most so many records.",
+    ),
+    QueryParameter(
+        name="filter",
+        schema={"type": "string", "maxLength": MAX_FILTER_LENGTH},
+        description="A text in key or value, or a field of JSON: $.user.id=42, $key.id=7.",
+    ),
+    QueryParameter(
+        name="format",
+        schema={"type": "string", "enum": list(FORMATS), "default": AUTO},
+        description="How to show keys and values; what cannot be shown so is shown as its type says.",
+    ),
+    QueryParameter(
+        name="isolation_level",
+        schema={
+            "type": "string",
+            "enum": ["read_uncommitted", "read_committed"],
+            "default": "read_uncommitted",
+        },
+        description="Whether records of transactions that are open or aborted are shown.",
+    ),
+    QueryParameter(
+        name="max_bytes",
+        schema={"type": "integer", "minimum": 1, "maximum": MAX_BYTES, "default": DEFAULT_MAX_BYTES},
+        description="A page ends with the record that reaches so many bytes of keys and values.",
+    ),
+    QueryParameter(
+        name="timeout_ms",
+        schema={"type": "integer", "minimum": 0, "maximum": MAX_TIMEOUT_MS, "default": DEFAULT_TIMEOUT_MS},
+        description="A page ends after this time, as when a filter finds nothing.",
+    ),
+)
+_DESCRIPTION: Final = (
+    "With `Accept: text/event-stream` a live tail: events `record` with an id to resume from (Last-Event-ID),"
+    " `gap` where records were deleted before they were read, `error` at an early end. It begins at the end."
+)
+
+
+def _route(path: str, operation_id: str, summary: str) -> Route:
+    return Route(
+        method="GET",
+        path=f"/v3/clusters/{{cluster_id}}/topics/{{topic_name}}{path}/records",
+        handler=read_records,
+        operation_id=operation_id,
+        summary=summary,
+        description=_DESCRIPTION,
+        tag=TAG,
+        path_parameters={"topic_name": NAME},
+        query=_QUERY,
+        responses={200: Response(description="A page of records.", schema=_RECORDS)},
+    )
+
+
+ROUTES: Final = (
+    _route("", "readTopicRecords", "Read records of all partitions of a topic, by time."),
+    _route("/partitions/{partition_id}", "readPartitionRecords", "Read records of a partition."),
+)

@@ -1,0 +1,59 @@
+"""Whether a node may be sent clients, and after a restart the next one be restarted: a pure judgement.
+
+A node is ready when it serves, is not fenced, hears the controller, and has caught up since it started: it
+was in sync with everything that it holds and that has a leader. Once it was, a replica that lags makes it
+unready no more, or a busy disk would take a node away from those who use it. Replicas that a move is just
+making do not count: they may take hours.
+"""
+
+from typing import NamedTuple
+
+from metadata_raft.image import MetadataImage
+from node.runtime.broker_lifecycle import BrokerState
+
+
+class NodeState(NamedTuple):
+    """What the node says of itself; `state` is None before it has found its metadata."""
+
+    node_id: int
+    state: BrokerState | None
+    is_serving: bool
+    is_cut_off: bool
+    image: MetadataImage | None
+
+
+def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
+    """Why the node is not ready, in a sentence; None if it is."""
+    match node.state:
+        case None:
+            return "The node looks for the metadata quorum, or reads the metadata log."
+        case BrokerState.STARTING:
+            return "The node registers with the controller, or opens its logs."
+        case BrokerState.WAITING:
+            return "The controller keeps the node fenced: its metadata have not caught up, or it was cut off."
+        case BrokerState.SHUTTING_DOWN | BrokerState.STOPPED:
+            return "The node shuts down."
+        case BrokerState.RUNNING:
+            pass
+    if not node.is_serving:
+        return "The node does not let clients in yet."
+    if node.is_cut_off:
+        return "The node has not heard the controller for a whole session, so others may lead by now."
+    if has_caught_up or node.image is None:
+        return None
+    behind = partitions_behind(node.image, node.node_id)
+    if behind:
+        return f"The node has started, and is not in sync yet with {behind} of its partitions."
+    return None
+
+
+def partitions_behind(image: MetadataImage, node_id: int) -> int:
+    """How many partitions with a leader this node holds without being in sync; without what moves add."""
+    return sum(
+        node_id in one.replicas
+        and node_id not in one.isr
+        and node_id not in one.adding_replicas
+        and one.leader >= 0
+        for topic in image.topics.by_name.values()
+        for one in topic.partitions
+    )

@@ -1,0 +1,120 @@
+"""Where reading begins and ends: places in a topic's partitions as a request names them.
+
+An `offset` is `earliest`, `latest`, `42`, `-10` (so many before the end of each partition), or a cursor as an
+answer gives it: `0:42,1:17`, a place in each of some partitions, which are then the ones that are read. A
+`timestamp` is a date and time or milliseconds since 1970.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from logstore.topic_partition import TopicPartition
+from node.client import topic_admin
+from node.client.cluster_client import Client
+from node.rest_api.record_json import MAX_PARTITION, parse_timestamp
+from node.rest_api.rest_error import bad_request
+
+MAX_PARTITIONS: Final = 100  # read at a time: each event of a live tail names the place in all of them
+MAX_INT64: Final = 2**63 - 1
+OFFSET_PATTERN: Final = (
+    r"^(earliest|latest|-?[0-9]{1,18}|[0-9]{1,10}:[0-9]{1,18}(,[0-9]{1,10}:[0-9]{1,18})*)$"
+)
+TIMESTAMP_PATTERN: Final = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].{5,30})$"
+
+Cursor = Mapping[int, int]  # partition -> the offset of the next record
+
+
+class Place(NamedTuple):
+    """One of these; all None is the beginning."""
+
+    offset: int | None = None
+    before_end: int | None = None
+    timestamp: int | None = None  # EARLIEST and LATEST too
+    cursor: Cursor | None = None
+
+
+class Span(NamedTuple):
+    """What a partition has: from its first offset to the one behind its last."""
+
+    first: int
+    end: int
+
+
+EARLIEST: Final = Place(timestamp=topic_admin.EARLIEST)
+LATEST: Final = Place(timestamp=topic_admin.LATEST)
+
+
+def parse_place(offset: str | None, timestamp: str | None, default: Place) -> Place:
+    """The place that query parameters name; RestError 400."""
+    if offset is not None and timestamp is not None:
+        raise bad_request("offset and timestamp name two places.")
+    if timestamp is not None:
+        milliseconds = int(timestamp) if timestamp.isdecimal() else parse_timestamp(timestamp)
+        return Place(timestamp=milliseconds)
+    if offset is None:
+        return default
+    if offset in ("earliest", "latest"):
+        return EARLIEST if offset == "earliest" else LATEST
+    if ":" in offset:
+        return Place(cursor=parse_cursor(offset))
+    number = int(offset)
+    return Place(before_end=-number) if offset.startswith("-") else Place(offset=number)
+
+
+def parse_cursor(text: str) -> Cursor:
+    """What `cursor_text` wrote; RestError 400."""
+    if not re.fullmatch(OFFSET_PATTERN, text) or ":" not in text:
+        raise bad_request("A cursor is written as 0:42,1:17.")
+    pairs = [
+        (int(number), int(offset)) for number, _, offset in (one.partition(":") for one in text.split(","))
+    ]
+    cursor = dict(pairs)
+    if len(cursor) != len(pairs) or max(cursor) > MAX_PARTITION:
+        raise bad_request("A cursor names each partition once.")
+    return dict(sorted(cursor.items()))
+
+
+def cursor_text(cursor: Cursor) -> str:
+    return ",".join(f"{number}:{offset}" for number, offset in cursor.items())
+
+
+async def spans(
+    client: Client, partitions: Sequence[TopicPartition], *, isolation_level: int
+) -> dict[TopicPartition, Span]:
+    """What each partition has now, as a reader of that isolation sees it."""
+    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    last = await topic_admin.list_offsets(
+        client, dict.fromkeys(partitions, topic_admin.LATEST), isolation_level=isolation_level
+    )
+    return {
+        one: Span(first[one].offset, max(first[one].offset, last[one].offset)) for one in sorted(partitions)
+    }
+
+
+async def positions(
+    client: Client, known: Mapping[TopicPartition, Span], place: Place, *, keeps_gaps: bool = False
+) -> dict[TopicPartition, int]:
+    """The offset in each partition; what is before its first or behind its last is moved there.
+
+    With `keeps_gaps` a cursor to what was deleted stays where it is, so that its reader can be told.
+    """
+    by_time: Mapping[TopicPartition, topic_admin.OffsetAndTimestamp] = {}
+    if place.timestamp is not None and place.timestamp >= 0:
+        by_time = await topic_admin.list_offsets(client, dict.fromkeys(known, place.timestamp))
+    found: dict[TopicPartition, int] = {}
+    for one, span in known.items():
+        if place.cursor is not None:
+            wanted = place.cursor.get(one.partition, span.first)
+        elif place.before_end is not None:
+            wanted = span.end - place.before_end
+        elif place.offset is not None:
+            wanted = place.offset
+        elif one in by_time:
+            wanted = by_time[one].offset if by_time[one].offset >= 0 else span.end
+        else:
+            wanted = span.end if place.timestamp == topic_admin.LATEST else span.first
+        if not keeps_gaps or place.cursor is None:
+            wanted = max(wanted, span.first)
+        found[one] = min(wanted, span.end)
+    return found

@@ -1,0 +1,74 @@
+"""Records out of partitions in rounds, with the place behind each: what a page and a live tail are made of.
+
+The records of a round come by time across partitions, and in the order of the log within one. The place is
+told after each record, so that a reader who stops anywhere goes on there.
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from logstore.record import Record
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import Client
+from node.client.consumer import FETCH_WAIT_MS, Consumer, FetchLimits
+
+# A round is opened record by record in the thread that answers everybody; so it is short.
+ROUND_BYTES: Final = 1024 * 1024
+PARTITION_BYTES: Final = 256 * 1024
+
+
+class Found(NamedTuple):
+    """A record and where it was."""
+
+    partition: TopicPartition
+    record: Record
+
+
+class RecordReader:
+    """`places` says where each partition goes on, after every record that was taken."""
+
+    def __init__(self, client: Client, places: Mapping[TopicPartition, int], *, read_committed: bool) -> None:
+        self.places = dict(places)
+        limits = FetchLimits(FETCH_WAIT_MS, ROUND_BYTES, PARTITION_BYTES)
+        self._consumer = Consumer(client, read_committed=read_committed, limits=limits)
+
+    async def round(self, ends: Mapping[TopicPartition, int] | None = None) -> Iterator[Found]:
+        """The next records, those before `ends` alone; KafkaError as of Consumer.
+
+        Of partitions that have reached their end nothing is asked. When all of the round was taken, `places`
+        is behind it, also where it had nothing to show, as markers of transactions; never behind an end.
+        """
+        consumer = self._consumer
+        consumer.positions = {
+            one: place for one, place in self.places.items() if ends is None or place < ends[one]
+        }
+        if not consumer.positions:
+            return iter(())
+        fetched = dict(await consumer.fetch())
+        return self._taken(fetched, dict(consumer.positions), ends)
+
+    def _taken(
+        self,
+        fetched: Mapping[TopicPartition, list[Record]],
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int] | None,
+    ) -> Iterator[Found]:
+        each = [[Found(one, record) for record in records] for one, records in fetched.items()]
+        for found in heapq.merge(*each, key=lambda one: one.record.timestamp):
+            partition, record = found
+            if ends is None or record.offset < ends[partition]:
+                self.places[partition] = record.offset + 1
+                yield found
+        # What came meanwhile behind an end was not shown, and is for whoever goes on there.
+        self.places |= {
+            one: place if ends is None else min(place, ends[one]) for one, place in positions.items()
+        }
+
+    def skip_to(self, first: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        """Pass over what was deleted before it was read; from and to, of each that was behind."""
+        skipped = {
+            one: (place, first[one]) for one, place in self.places.items() if place < first.get(one, 0)
+        }
+        self.places |= {one: to for one, (_, to) in skipped.items()}
+        return skipped

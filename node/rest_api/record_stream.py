@@ -1,0 +1,165 @@
+"""A stream of records into a topic: documents in, reports out, in the same order, both at the same time.
+
+Reports leave as soon as they are known and those before them have left. A sender that does not read them, or
+sends faster than the cluster stores, is read no further: what is under way is bounded.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Final
+
+import orjson
+
+from logstore.errors import KafkaError
+from node.client.record_batches import Delivery
+from node.client.record_sender import RecordSender, TopicInfo
+from node.rest_api.body_room import BodyPart
+from node.rest_api.json_stream import JsonStream
+from node.rest_api.record_json import (
+    PARTITION_NOT_FOUND,
+    ParsedRecord,
+    delivery_report,
+    parse_record,
+    report_place,
+)
+from node.rest_api.rest_error import RestError, rest_error_of
+
+MAX_UNDER_WAY: Final = 10_000  # records of one stream without a report
+MAX_REPORTS: Final = 2_000  # in one piece of the answer
+SEPARATOR: Final = "\r\n"  # as Confluent's
+
+
+class Accepted:
+    """A record that was given to the sender."""
+
+    __slots__ = ("delivery", "parsed")
+
+    def __init__(self, parsed: ParsedRecord, delivery: Delivery) -> None:
+        self.parsed = parsed
+        self.delivery = delivery
+
+    @property
+    def is_known(self) -> bool:
+        return self.delivery.batch.done.is_set()
+
+    def report(self, place: str) -> str:
+        """What became of it, as `delivery_report` writes it; RestError if it is not stored."""
+        delivery = self.delivery
+        outcome = delivery.outcome
+        if isinstance(outcome, KafkaError):
+            raise rest_error_of(outcome)
+        number = delivery.batch.partition.partition
+        return delivery_report(self.parsed, place, number, outcome, delivery.timestamp)
+
+
+def accept(sender: RecordSender, info: TopicInfo, document: Any) -> Accepted:
+    """Send what a document says; RestError if it says nothing that can be sent."""
+    parsed = parse_record(document)
+    number = parsed.record.partition
+    if number is not None and number not in info.topic.leaders:
+        raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
+    return Accepted(parsed, sender.add(info, parsed.record))
+
+
+class RecordStream:
+    """One stream; `reports` gives the answer piece by piece while `chunks` come in."""
+
+    def __init__(
+        self,
+        sender: RecordSender,
+        info: TopicInfo,
+        cluster_id: str,
+        *,
+        max_document_bytes: int,
+        body_part: BodyPart,
+    ) -> None:
+        self._sender = sender
+        self._info = info
+        self._place = report_place(cluster_id, info.topic.name)
+        self._documents = JsonStream(max_document_bytes)
+        self._body_part = body_part
+        self._under_way: deque[Accepted | RestError] = deque()
+        self._has_ended = False
+        self._has_more = asyncio.Event()
+        self._has_room = asyncio.Event()
+
+    async def reports(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """The reports, each a line."""
+        tasks = asyncio.TaskGroup()
+        await tasks.__aenter__()
+        reader = tasks.create_task(self._read(chunks))
+        try:
+            while True:
+                self._has_more.clear()
+                if self._under_way:
+                    first = self._under_way[0]
+                    if isinstance(first, Accepted):
+                        await first.delivery.batch.done.wait()
+                    yield self._known_reports()
+                elif self._has_ended:
+                    return
+                else:
+                    await self._has_more.wait()
+        finally:
+            # Not `async with`: it takes the end of a generator for a failure.
+            reader.cancel()
+            await tasks.__aexit__(None, None, None)
+
+    def _known_reports(self) -> bytes:
+        pieces: list[str] = []
+        waiting = self._under_way
+        while waiting and len(pieces) < MAX_REPORTS:
+            first = waiting[0]
+            if isinstance(first, Accepted) and not first.is_known:
+                break
+            waiting.popleft()
+            pieces.append(self._report(first))
+        if len(waiting) < MAX_UNDER_WAY:
+            self._has_room.set()
+        pieces.append("")
+        return SEPARATOR.join(pieces).encode()
+
+    def _report(self, one: Accepted | RestError) -> str:
+        if isinstance(one, Accepted):
+            try:
+                return f'{{"error_code":200,{one.report(self._place)}}}'
+            except RestError as error:
+                one = error
+        return orjson.dumps({"error_code": one.error_code, "message": one.message}).decode()
+
+    # ---- in --------------------------------------------------------------------------------------
+
+    async def _read(self, chunks: AsyncIterator[bytes]) -> None:
+        try:
+            async for chunk in chunks:
+                await self._wait_for_room()
+                for document in self._documents.feed(chunk):
+                    self._under_way.append(self._accept(document))
+                self._has_more.set()
+                if self._documents.problem is not None:
+                    break
+                self._body_part.hold(self._documents.held_bytes)
+            self._documents.end()
+            if self._documents.problem is not None:
+                message = f"Bad Request: Error processing message: {self._documents.problem}"
+                self._under_way.append(RestError(400, 400, message))
+        except RestError as error:  # too long nothing came, or there is no room for more
+            self._under_way.append(error)
+        except ConnectionError:  # the sender is gone: what it sent is stored, and nobody reads the reports
+            pass
+        finally:
+            self._has_ended = True
+            self._has_more.set()
+
+    async def _wait_for_room(self) -> None:
+        await self._sender.room()
+        while len(self._under_way) >= MAX_UNDER_WAY:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def _accept(self, document: Any) -> Accepted | RestError:
+        try:
+            return accept(self._sender, self._info, document)
+        except RestError as error:
+            return error

@@ -1,0 +1,72 @@
+"""Who may ask: a page of a foreign site must not reach the API through the browser of somebody who can.
+
+The API has no passwords yet, so a browser inside the network would be a way in. A name that a foreign site
+lets point here (DNS rebinding) is refused by its Host; its scripts by Origin and Sec-Fetch-Site; its forms by
+their content type. Programs send none of the latter headers and are not troubled.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from node.rest_api.rest_error import RestError
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+OWN_SITES: Final = frozenset({"same-origin", "none"})
+# Links in answers begin with it, so nothing but a host and a port may stand there.
+_AUTHORITY: Final = re.compile(r"(\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+)(:[0-9]{0,5})?")
+
+
+class RequestGuard:
+    """The names by which this node may be asked; the same object judges all requests."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """`names`: host names; `*.example.com` stands for all below it."""
+        found = {name.lower().rstrip(".") for name in names}
+        self._names = frozenset({"localhost", *(name for name in found if not name.startswith("*."))})
+        self._suffixes = tuple(name[1:] for name in found if name.startswith("*."))
+
+    def check(self, method: str, headers: Mapping[str, str]) -> None:
+        """RestError 403, or 421 for a Host that is not this node's."""
+        authority = headers.get("Host", "")
+        if not _AUTHORITY.fullmatch(authority) or not self._is_own(host_of(authority)):
+            raise RestError(
+                421, 421, "This node is not asked by that host name; see ottla.rest.allowed.hosts."
+            )
+        origin = headers.get("Origin")
+        if origin is not None and origin.partition("://")[2].lower() != authority.lower():
+            raise RestError(403, 403, "Pages of other sites may not use this API.")
+        site = headers.get("Sec-Fetch-Site")
+        # A link from elsewhere may lead here; a script or a form from elsewhere may not.
+        is_visit = method in SAFE_METHODS and headers.get("Sec-Fetch-Mode") == "navigate"
+        if site is not None and site not in OWN_SITES and not is_visit:
+            raise RestError(403, 403, "Pages of other sites may not use this API.")
+
+    def _is_own(self, host: str) -> bool:
+        name = host.lower().rstrip(".")
+        return name in self._names or name.endswith(self._suffixes or ("\0",)) or _is_address(name)
+
+
+def host_of(authority: str) -> str:
+    """The host of `host:port`, without the brackets of IPv6."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0]
+    return authority.partition(":")[0]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def check_content_type(headers: Mapping[str, str], media_types: Iterable[str]) -> None:
+    """RestError 415 unless a body has one of these types; a form of another page cannot send JSON's."""
+    given = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if given not in media_types:
+        raise RestError(
+            415, 415, f"The body must be {' or '.join(media_types)}, not {given or 'of no type'}."
+        )

@@ -1,0 +1,122 @@
+"""A line of the table of routes: what it takes, what it answers, and who handles it.
+
+Each area of the API has a module with `ROUTES`. The server judges path, query and body by what stands here
+before the handler runs, and the OpenAPI document is made of it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from node.client.cluster_client import Client
+from node.rest_api.body_room import BodyPart
+from node.rest_api.json_schema import Json, Schema
+from node.rest_api.node_facts import NodeFacts
+from node.rest_api.record_service import RecordService
+
+JSON: Final = "application/json"
+STRING: Final[Schema] = {"type": "string"}
+BOOLEAN: Final[Schema] = {"type": "boolean"}
+INTEGER: Final[Schema] = {"type": "integer"}
+INT32: Final[Schema] = {"type": "integer", "format": "int32", "minimum": 0, "maximum": 2**31 - 1}
+INT64: Final[Schema] = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1}
+NAME: Final[Schema] = {"type": "string", "minLength": 1}
+
+# What stands in paths under the same name everywhere; others are strings unless a route says otherwise.
+PATH_PARAMETERS: Final[Mapping[str, Schema]] = {"broker_id": INT32, "partition_id": INT32}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryParameter:
+    """A parameter behind the question mark; `schema` has one type of string, integer, number or boolean."""
+
+    name: str
+    schema: Schema = field(default_factory=lambda: STRING)
+    description: str
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """One answer of a route: what it means, and its body (None: it has none)."""
+
+    description: str
+    schema: Schema | None = None
+    media_type: str = JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestContext:
+    """What a handler asks: the cluster over its client, this process by its facts."""
+
+    client: Client  # this request's own until it is answered
+    facts: NodeFacts
+    make_client: Callable[[], Client]  # for an answer that goes on for long; close it
+    records: RecordService  # the producer of all requests, and the places of live tails
+    request_max_bytes: int  # of a body, and of a document in a stream
+    stopping: asyncio.Event  # set when the node stops: long answers end then
+
+    @property
+    def cluster_id(self) -> str:
+        return self.facts.cluster_id
+
+    @property
+    def node_id(self) -> int:
+        return self.facts.node_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestRequest:
+    """A request that has been judged. Path and query are decoded and typed as their schemas say."""
+
+    path: Mapping[str, Any]
+    query: Mapping[str, Any]  # those that were given
+    body: Json = None  # None: there was none
+    raw_body: bytes = b""
+    headers: Mapping[str, str]  # names in any case
+    base_url: str  # http://HOST:PORT, where links begin
+    chunks: AsyncIterator[bytes] | None = None  # the body of a route that `streams_body`
+    body_part: BodyPart  # what is held of the body is counted there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What goes back: a JSON value, or bytes of another type, or a stream of them."""
+
+    status: int = 200
+    body: Json = None
+    content: bytes | None = None  # instead of `body`
+    stream: AsyncGenerator[bytes, None] | None = None  # instead of both; closed when the client is gone
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[RestContext, RestRequest], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One method of one path. The path has its parameters in braces: /v3/clusters/{cluster_id}."""
+
+    method: str
+    path: str
+    handler: Handler
+    operation_id: str
+    summary: str
+    tag: str
+    description: str = ""
+    path_parameters: Mapping[str, Schema] = field(default_factory=dict)  # beside PATH_PARAMETERS
+    query: tuple[QueryParameter, ...] = ()
+    request_schema: Schema | None = None  # of a JSON body; None: it takes none
+    body_is_required: bool = False
+    judges_body: bool = True  # False: `request_schema` is told, and the handler judges for itself
+    request_media_types: tuple[str, ...] = (JSON,)
+    streams_body: bool = False  # the handler reads `chunks`, of any length
+    responses: Mapping[int, Response]
+    uses_cluster: bool = True  # False: no client is lent, so it answers whatever the cluster does
+    is_documented: bool = True  # False: not in the OpenAPI document, as pages are not
+
+    def schema_of(self, parameter: str) -> Schema:
+        """What a path parameter must be."""
+        return self.path_parameters.get(parameter) or PATH_PARAMETERS.get(parameter) or STRING

@@ -1,0 +1,143 @@
+"""The sockets of the REST API, and the thread with the loop on which it runs.
+
+Sockets are bound with those for Kafka's clients, so that a port that is taken shows early; who connects
+before the API is up waits in the queue of the kernel. Nothing of it runs on the node's loop, and what it is
+made of is imported in the thread: a node starts no later for it.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import uvloop
+
+from node.config import BrokerConfig
+from node.rest_api.node_facts import NodeFacts
+from node.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+BACKLOG: Final = 128
+STOP_TIMEOUT_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class RestPortError(OSError):
+    """An address of `ottla.rest.listeners` cannot be had."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class RestServer:
+    """The REST API of one node: `bind`, `start`, `stop`."""
+
+    def __init__(
+        self, broker: "Broker", loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    ) -> None:
+        self._broker = broker
+        self._loop_factory = loop_factory
+        self._sockets: list[socket.socket] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: asyncio.Event | None = None
+        self._is_ended = False
+        self._lock = threading.Lock()  # over `_is_ended`: it may end before its thread has begun
+
+    def bind(self) -> None:
+        """Take the addresses of `ottla.rest.listeners`.
+
+        RestPortError if one that was named cannot be had. The default gives way.
+        """
+        config = self._broker.config
+        for address in config.ottla_rest_listeners:
+            try:
+                self._sockets.append(_bound(address))
+            except OSError as error:
+                self.close_sockets()
+                if config.rest_listeners_are_named:
+                    raise RestPortError(
+                        error.errno,
+                        f"{REST_LISTENERS}=http://{address.authority} cannot be opened: {error.strerror}.",
+                    ) from None
+                log.warning(
+                    "Port %d cannot be had, so this node has no REST API: %s. Set ottla.rest.listeners.",
+                    DEFAULT_REST_PORT,
+                    error.strerror,
+                )
+                return
+
+    @property
+    def addresses(self) -> list[RestAddress]:
+        """Where it listens, with the ports that it has; none if it is off."""
+        return [RestAddress(*one.getsockname()[:2]) for one in self._sockets]
+
+    def start(self) -> None:
+        """Begin to serve, on the node's loop; returns at once. Nothing if it is off or serves already."""
+        if self._sockets and self._thread is None:
+            facts = NodeFacts(self._broker, asyncio.get_running_loop())
+            # A daemon: a process that is told to die does not wait for a browser.
+            self._thread = threading.Thread(
+                target=self._run, args=(facts, self._broker.config), name="rest-api", daemon=True
+            )
+            self._thread.start()
+
+    async def stop(self) -> None:
+        """End what it does and close its sockets."""
+        with self._lock:
+            self._is_ended = True
+            if self._loop is not None and self._end is not None:
+                self._loop.call_soon_threadsafe(self._end.set)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, STOP_TIMEOUT_S)
+        self.close_sockets()
+
+    def close_sockets(self) -> None:
+        """Give the addresses back."""
+        while self._sockets:
+            self._sockets.pop().close()
+
+    # ---- in the thread ---------------------------------------------------------------------------
+
+    def _run(self, facts: NodeFacts, config: BrokerConfig) -> None:
+        try:
+            with asyncio.Runner(loop_factory=self._loop_factory) as runner:
+                runner.run(self._serve(facts, config, list(self._sockets)))
+        except Exception:  # the data go on without it
+            log.exception("The REST API has ended")
+            self.close_sockets()
+        finally:
+            with self._lock:
+                self._loop = None
+
+    async def _serve(self, facts: NodeFacts, config: BrokerConfig, sockets: Sequence[socket.socket]) -> None:
+        end = asyncio.Event()
+        with self._lock:
+            if self._is_ended:
+                return
+            self._loop, self._end = asyncio.get_running_loop(), end
+        from node.rest_api.all_routes import ALL_ROUTES
+        from node.rest_api.http_server import HttpServer
+
+        # Sockets of its own: closing them here closes none that the node may still be asked about.
+        server = HttpServer(ALL_ROUTES, facts, config)
+        await server.start([one.dup() for one in sockets])
+        await end.wait()
+        await server.stop()
+
+
+def _bound(address: RestAddress) -> socket.socket:
+    if not address.host and socket.has_dualstack_ipv6():
+        return socket.create_server(
+            ("", address.port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
+        )
+    found = socket.getaddrinfo(
+        address.host or "0.0.0.0", address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, _, _, _, where = found[0]
+    return socket.create_server(where, family=family, backlog=BACKLOG)

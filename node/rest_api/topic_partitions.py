@@ -1,0 +1,98 @@
+"""The partitions of a topic in one answer: who leads, who follows, what their logs hold.
+
+By Confluent's paths it is three requests for each partition, and offsets and sizes are not there at all.
+"""
+
+from typing import Any, Final
+
+from logstore.topic_partition import TopicPartition
+from node.client import group_lag, topic_admin
+from node.client.log_dirs import BrokerLogDirs, describe_log_dirs
+from node.rest_api.route import INT32, INTEGER, NAME, Answer, Response, RestContext, RestRequest, Route
+from node.wire.messages.metadata import MetadataResponsePartition
+
+TAG: Final = "Operations (v1)"
+_OR_NULL: Final = {"type": ["integer", "null"]}
+_NODES: Final = {"type": "array", "items": INT32}
+_PARTITION: Final = {
+    "type": "object",
+    "properties": {
+        "partition": INT32,
+        "leader": {**_OR_NULL, "description": "null: nobody leads it."},
+        "leader_epoch": INTEGER,
+        "replicas": _NODES,
+        "isr": _NODES,
+        "offline_replicas": _NODES,
+        "log_start_offset": {**_OR_NULL, "description": "null: its leader did not answer."},
+        "log_end_offset": {**_OR_NULL, "description": "The high watermark; null: its leader did not answer."},
+        "size_bytes": {**_OR_NULL, "description": "Of the leader's log; null: its leader did not answer."},
+    },
+    "required": [
+        "partition",
+        "leader",
+        "replicas",
+        "isr",
+        "log_start_offset",
+        "log_end_offset",
+        "size_bytes",
+    ],
+}
+_PARTITIONS: Final = {
+    "title": "TopicPartitions",
+    "type": "object",
+    "properties": {
+        "topic": NAME,
+        "partitions": {"type": "array", "items": _PARTITION},
+    },
+    "required": ["topic", "partitions"],
+}
+
+
+async def list_topic_partitions(context: RestContext, request: RestRequest) -> Answer:
+    name = request.path["topic_name"]
+    [topic] = await topic_admin.describe_topics(context.client, [name])
+    places = [TopicPartition(name, one.partition_index) for one in topic.partitions if one.leader_id >= 0]
+    starts = await group_lag.log_offsets(context.client, places, topic_admin.EARLIEST)
+    ends = await group_lag.log_offsets(context.client, places, topic_admin.LATEST)
+    leaders = sorted({one.leader_id for one in topic.partitions if one.leader_id >= 0})
+    sizes = _sizes(await describe_log_dirs(context.client, broker_ids=leaders, partitions=places))
+
+    def shown(one: MetadataResponsePartition) -> dict[str, Any]:
+        place = TopicPartition(name, one.partition_index)
+        return {
+            "partition": one.partition_index,
+            "leader": one.leader_id if one.leader_id >= 0 else None,
+            "leader_epoch": one.leader_epoch,
+            "replicas": list(one.replica_nodes),
+            "isr": list(one.isr_nodes),
+            "offline_replicas": list(one.offline_replicas),
+            "log_start_offset": starts.get(place),
+            "log_end_offset": ends.get(place),
+            "size_bytes": sizes.get((one.leader_id, place)),
+        }
+
+    partitions = sorted(topic.partitions, key=lambda one: one.partition_index)
+    return Answer(body={"topic": name, "partitions": [shown(one) for one in partitions]})
+
+
+def _sizes(brokers: list[BrokerLogDirs]) -> dict[tuple[int, TopicPartition], int]:
+    return {
+        (broker.broker_id, replica.partition): replica.size_bytes
+        for broker in brokers
+        for log_dir in broker.log_dirs
+        for replica in log_dir.replicas
+        if not replica.is_future
+    }
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/topics/{topic_name}/partitions",
+        handler=list_topic_partitions,
+        operation_id="listTopicPartitions",
+        summary="List the partitions of a topic: leaders, replicas, offsets, sizes.",
+        tag=TAG,
+        responses={200: Response(description="All partitions, in order.", schema=_PARTITIONS)},
+    ),
+)

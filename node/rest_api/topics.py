@@ -1,0 +1,294 @@
+"""Topics: list, make, grow, delete. A list takes one request to the cluster, however many there are."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from logstore.errors import KafkaError
+from logstore.topic_partition import check_topic_name
+from node.client import topic_admin
+from node.rest_api.configs import VALUE, text_of
+from node.rest_api.json_schema import Json, Schema
+from node.rest_api.resource import (
+    RELATED,
+    Data,
+    collection,
+    collection_schema,
+    related,
+    resource,
+    resource_name,
+    resource_schema,
+    url,
+)
+from node.rest_api.rest_error import bad_request, invalid_payload
+from node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    NAME,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+from node.wire.messages.metadata import MetadataResponseTopic
+
+TAG: Final = "Topic (v3)"
+PATH: Final = "/v3/clusters/{cluster_id}/topics"
+MAX_ASSIGNMENTS: Final = 10_000  # partitions that the controller makes in one request
+# By Kafka's AclOperation: what bit n of a set of operations stands for.
+_OPERATIONS: Final = {
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+}
+_TOPIC: Final = resource_schema(
+    "TopicData",
+    "KafkaTopic",
+    {
+        "cluster_id": STRING,
+        "topic_name": STRING,
+        "is_internal": BOOLEAN,
+        "replication_factor": INT32,
+        "partitions_count": INT32,
+        "partitions": RELATED,
+        "configs": RELATED,
+        "partition_reassignments": RELATED,
+        "authorized_operations": {"type": "array", "items": STRING},
+    },
+)
+_TOPICS: Final = collection_schema("TopicDataList", "KafkaTopicList", _TOPIC)
+_DEFAULT_OR: Final[Schema] = {"type": ["integer", "null"], "minimum": -1}
+_CREATE: Final[Schema] = {
+    "title": "CreateTopicRequestData",
+    "type": "object",
+    "properties": {
+        "topic_name": STRING,
+        "partitions_count": {**_DEFAULT_OR, "maximum": 2**31 - 1},
+        "replication_factor": {**_DEFAULT_OR, "maximum": 2**15 - 1},
+        "replicas_assignments": {
+            "type": ["object", "null"],
+            "description": "The brokers of each partition, by its number; the preferred leader first.",
+            "additionalProperties": {"type": "array", "items": INT32, "maxItems": 1_000},
+        },
+        "configs": {
+            "type": ["array", "null"],
+            "maxItems": 1_000,
+            "items": {
+                "type": "object",
+                "properties": {"name": NAME, "value": VALUE},
+                "required": ["name"],
+            },
+        },
+        "validate_only": {"type": ["boolean", "null"]},
+    },
+    "required": ["topic_name"],
+}
+_PARTITIONS_COUNT: Final[Schema] = {
+    "title": "UpdatePartitionCountRequestData",
+    "type": "object",
+    "properties": {"partitions_count": INT32},
+    "required": ["partitions_count"],
+}
+
+
+def _data(
+    base_url: str,
+    cluster_id: str,
+    name: str,
+    *,
+    partitions: int,
+    replicas: int,
+    is_internal: bool = False,
+    operations: Sequence[str] = (),
+) -> Data:
+    here = url(base_url, "clusters", cluster_id, "topics", name)
+    return resource(
+        "KafkaTopic",
+        here,
+        resource_name(kafka=cluster_id, topic=name),
+        cluster_id=cluster_id,
+        topic_name=name,
+        is_internal=is_internal,
+        replication_factor=replicas,
+        partitions_count=partitions,
+        partitions=related(f"{here}/partitions"),
+        configs=related(f"{here}/configs"),
+        partition_reassignments=related(f"{here}/partitions/-/reassignment"),
+        authorized_operations=operations,
+    )
+
+
+def _described(context: RestContext, request: RestRequest, topic: MetadataResponseTopic) -> Data:
+    bits = max(topic.topic_authorized_operations, 0)
+    return _data(
+        request.base_url,
+        context.cluster_id,
+        topic.name or "",
+        partitions=len(topic.partitions),
+        replicas=len(topic.partitions[0].replica_nodes) if topic.partitions else 0,
+        is_internal=topic.is_internal,
+        operations=[word for bit, word in _OPERATIONS.items() if bits >> bit & 1],
+    )
+
+
+async def list_topics(context: RestContext, request: RestRequest) -> Answer:
+    topics = await topic_admin.describe_topics(
+        context.client, None, with_operations=request.query.get("includeAuthorizedOperations", False)
+    )
+    with_internal = request.query.get("include_internal", False)
+    data = [_described(context, request, topic) for topic in topics if with_internal or not topic.is_internal]
+    here = url(request.base_url, "clusters", context.cluster_id, "topics")
+    return Answer(body=collection("KafkaTopicList", here, data))
+
+
+async def get_topic(context: RestContext, request: RestRequest) -> Answer:
+    [topic] = await topic_admin.describe_topics(
+        context.client,
+        [request.path["topic_name"]],
+        with_operations=request.query.get("include_authorized_operations", False),
+    )
+    return Answer(body=_described(context, request, topic))
+
+
+async def create_topic(context: RestContext, request: RestRequest) -> Answer:
+    body: Mapping[str, Any] = request.body
+    name = body["topic_name"]
+    try:
+        check_topic_name(name)
+    except KafkaError:
+        raise invalid_payload("Invalid topic name.") from None
+    assignments = _assignments(body.get("replicas_assignments"))
+    only_check = bool(body.get("validate_only"))
+    made = await topic_admin.create_topic(
+        context.client,
+        name,
+        partitions=-1 if assignments else _number(body.get("partitions_count")),
+        replicas=-1 if assignments else _number(body.get("replication_factor")),
+        configs={one["name"]: text_of(one.get("value")) for one in body.get("configs") or ()},
+        only_check=only_check,
+        assignments=assignments,
+    )
+    data = _data(
+        request.base_url,
+        context.cluster_id,
+        name,
+        partitions=max(made.num_partitions, 0),
+        replicas=max(made.replication_factor, 0),
+    )
+    if not only_check:
+        await topic_admin.until_seen(context.client, name, is_there=True)
+    link = data["metadata"]["self"]
+    return Answer(status=200 if only_check else 201, body=data, headers={"Location": link})
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _assignments(given: Json) -> dict[int, list[int]]:
+    """Brokers by partition, of `replicas_assignments`."""
+    if not given:
+        return {}
+    if len(given) > MAX_ASSIGNMENTS:
+        raise bad_request(f"replicas_assignments may name {MAX_ASSIGNMENTS} partitions at most.")
+    found: dict[int, list[int]] = {}
+    for text, brokers in given.items():
+        if not re.fullmatch(r"[0-9]{1,9}", text):
+            raise bad_request(f"replicas_assignments names {text[:50]!r}, which is no partition.")
+        found[int(text)] = brokers
+    return found
+
+
+async def update_partitions_count(context: RestContext, request: RestRequest) -> Answer:
+    name, count = request.path["topic_name"], request.body["partitions_count"]
+    await topic_admin.add_partitions(context.client, name, count, only_check=False)
+    [topic] = await topic_admin.describe_topics(context.client, [name])
+    # The node that was asked may know of the new ones a moment later.
+    return Answer(body={**_described(context, request, topic), "partitions_count": count})
+
+
+async def delete_topic(context: RestContext, request: RestRequest) -> Answer:
+    name = request.path["topic_name"]
+    await topic_admin.delete_topic(context.client, name)
+    await topic_admin.until_seen(context.client, name, is_there=False)
+    return Answer(status=204)
+
+
+_OPERATIONS_ASKED: Final = "Whether to tell what the client may do with it."
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=PATH,
+        handler=list_topics,
+        operation_id="listKafkaTopics",
+        summary="List topics by name, without the internal ones.",
+        tag=TAG,
+        query=(
+            QueryParameter(name="includeAuthorizedOperations", schema=BOOLEAN, description=_OPERATIONS_ASKED),
+            QueryParameter(
+                name="include_internal",
+                schema=BOOLEAN,
+                description="Whether to list the topics that the cluster keeps for itself, too.",
+            ),
+        ),
+        responses={200: Response(description="The topics.", schema=_TOPICS)},
+    ),
+    Route(
+        method="POST",
+        path=PATH,
+        handler=create_topic,
+        operation_id="createKafkaTopic",
+        summary="Make a topic.",
+        description="With validate_only nothing is made, and 200 says that it could be.",
+        tag=TAG,
+        request_schema=_CREATE,
+        body_is_required=True,
+        responses={
+            200: Response(description="It could be made.", schema=_TOPIC),
+            201: Response(description="It was made.", schema=_TOPIC),
+        },
+    ),
+    Route(
+        method="GET",
+        path=PATH + "/{topic_name}",
+        handler=get_topic,
+        operation_id="getKafkaTopic",
+        summary="One topic.",
+        tag=TAG,
+        query=(
+            QueryParameter(
+                name="include_authorized_operations", schema=BOOLEAN, description=_OPERATIONS_ASKED
+            ),
+        ),
+        responses={200: Response(description="The topic.", schema=_TOPIC)},
+    ),
+    Route(
+        method="PATCH",
+        path=PATH + "/{topic_name}",
+        handler=update_partitions_count,
+        operation_id="updatePartitionCountKafkaTopic",
+        summary="Give a topic more partitions.",
+        tag=TAG,
+        request_schema=_PARTITIONS_COUNT,
+        body_is_required=True,
+        responses={200: Response(description="The topic as it is now.", schema=_TOPIC)},
+    ),
+    Route(
+        method="DELETE",
+        path=PATH + "/{topic_name}",
+        handler=delete_topic,
+        operation_id="deleteKafkaTopic",
+        summary="Delete a topic with all its records.",
+        tag=TAG,
+        responses={204: Response(description="It is gone.")},
+    ),
+)

@@ -1,0 +1,223 @@
+"""/v1/transactions and /v1/producers: transactions, looked at and aborted, and the producers of a log."""
+
+from typing import Any, Final
+
+from logstore.topic_partition import TopicPartition
+from node.client import txn_admin, txn_as_json, txn_control
+from node.rest_api.json_schema import Schema
+from node.rest_api.operation_words import NULL_INT64, TOPIC, listed, record
+from node.rest_api.rest_error import not_found
+from node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    INT64,
+    NAME,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Operations: transactions"
+# Kafka's transaction.max.timeout.ms and five minutes more, as its own tool: no coordinator waits for so long.
+DEFAULT_HANGING_MS: Final = 20 * 60_000
+MAX_LENGTH: Final = 32_767  # of a string in the protocol
+_ANY_INT64: Final[Schema] = {"type": "integer", "format": "int64"}
+_ANY_INT32: Final[Schema] = {"type": "integer", "format": "int32"}
+_ID: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH}
+
+_LISTED: Final = record(
+    {
+        "transactions": listed(
+            record(
+                {"id": STRING, "state": STRING, "producer": _ANY_INT64, "coordinator": INT32},
+                title="ListedTransaction",
+            )
+        )
+    },
+    title="Transactions",
+)
+_TRANSACTION: Final = record(
+    {
+        "id": STRING,
+        "state": STRING,
+        "producer": _ANY_INT64,
+        "epoch": _ANY_INT32,
+        "timeout_ms": NULL_INT64,
+        "began_ms": NULL_INT64,
+        "open_for_ms": NULL_INT64,
+        "coordinator": STRING,
+        "partitions": listed(
+            record(
+                {"topic": STRING, "partition": INT32, "open_from": NULL_INT64, "deleted": BOOLEAN},
+                title="TransactionPartition",
+            )
+        ),
+    },
+    title="Transaction",
+)
+_PRODUCER_FIELDS: Final[dict[str, Schema]] = {
+    "topic": STRING,
+    "partition": INT32,
+    "producer": _ANY_INT64,
+    "epoch": _ANY_INT32,
+    "last_sequence": _ANY_INT32,
+    "last_record_ms": NULL_INT64,
+    "coordinator_epoch": _ANY_INT32,
+    "open_from": NULL_INT64,
+}
+_PRODUCERS: Final = record(
+    {"producers": listed(record(_PRODUCER_FIELDS, title="Producer"))}, title="Producers"
+)
+_HANGING: Final = record(
+    {
+        "hanging": listed(
+            record({**_PRODUCER_FIELDS, "silent_for_ms": _ANY_INT64}, title="HangingTransaction")
+        )
+    },
+    title="HangingTransactions",
+)
+_ABORT: Final[Schema] = {
+    "title": "AbortRequest",
+    "anyOf": [
+        record({"transactional_id": _ID}),
+        record({"topic": TOPIC, "partition": INT32, "start_offset": INT64}),
+    ],
+}
+_ABORTED: Final = record({"aborted": BOOLEAN, "producer": NULL_INT64}, title="Aborted")
+
+
+async def list_transactions(context: RestContext, request: RestRequest) -> Answer:
+    query = request.query
+    found = await txn_admin.list_transactions(
+        context.client,
+        states=[query["state"]] if "state" in query else (),
+        producer_ids=[query["producer_id"]] if "producer_id" in query else (),
+        longer_than_ms=query.get("longer_than_ms"),
+        pattern=query.get("pattern"),
+    )
+    return Answer(body={"transactions": txn_as_json.transactions_as_json(found)})
+
+
+async def get_transaction(context: RestContext, request: RestRequest) -> Answer:
+    view = await txn_admin.describe_transaction(context.client, request.path["transactional_id"])
+    starts = await txn_control.start_offsets(context.client, view)
+    return Answer(body=txn_as_json.transaction_as_json(view, starts, _now_ms(context)))
+
+
+async def abort_transaction(context: RestContext, request: RestRequest) -> Answer:
+    wanted: dict[str, Any] = request.body
+    if "transactional_id" in wanted:
+        await txn_control.abort(context.client, wanted["transactional_id"])
+        return Answer(body={"aborted": True, "producer": None})
+    partition = TopicPartition(wanted["topic"], wanted["partition"])
+    producer = await txn_control.abort_in_log(context.client, partition, wanted["start_offset"])
+    return Answer(body={"aborted": True, "producer": producer.producer_id})
+
+
+async def list_hanging(context: RestContext, request: RestRequest) -> Answer:
+    topic, broker_id = request.query.get("topic"), request.query.get("broker_id")
+    if broker_id is not None:
+        cluster = await context.client.refresh([])
+        if broker_id not in {broker.node_id for broker in cluster.brokers}:
+            raise not_found(f"Broker {broker_id} is not in the cluster now.")
+    found = await txn_control.find_hanging(
+        context.client,
+        topics=None if topic is None else {topic: None},
+        broker_id=broker_id,
+        longer_than_ms=request.query.get("longer_than_ms", DEFAULT_HANGING_MS),
+    )
+    return Answer(body={"hanging": txn_as_json.hanging_as_json(found, _now_ms(context))})
+
+
+async def list_producers(context: RestContext, request: RestRequest) -> Answer:
+    partition = TopicPartition(request.path["topic_name"], request.path["partition_id"])
+    found = await txn_admin.describe_producers(context.client, [partition])
+    return Answer(body={"producers": txn_as_json.producers_as_json(found)})
+
+
+def _now_ms(context: RestContext) -> int:
+    return context.facts.broker.clock.now_ms()
+
+
+_LONGER_THAN: Final = "longer_than_ms"
+_BROKER: Final = QueryParameter(
+    name="broker_id", schema=INT32, description="Search the replicas of this broker only."
+)
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/transactions",
+        handler=list_transactions,
+        operation_id="listTransactions",
+        summary="The transactional ids of all brokers.",
+        tag=TAG,
+        query=(
+            QueryParameter(name="state", schema=NAME, description="In this state only, as Ongoing."),
+            QueryParameter(name="producer_id", schema=INT64, description="Of this producer only."),
+            QueryParameter(
+                name=_LONGER_THAN, schema=INT64, description="Only those that are open for longer."
+            ),
+            QueryParameter(
+                name="pattern", schema=_ID, description="A regular expression that the id matches."
+            ),
+        ),
+        responses={200: Response(description="By id.", schema=_LISTED)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/transactions/hanging",
+        handler=list_hanging,
+        operation_id="listHangingTransactions",
+        summary="What logs have open and nobody will end.",
+        description="Readers of what is committed wait at it for ever; an abort in the log ends it.",
+        tag=TAG,
+        query=(
+            QueryParameter(
+                name=_LONGER_THAN,
+                schema=INT64,
+                description=f"Silent for longer than this (default {DEFAULT_HANGING_MS}).",
+            ),
+            QueryParameter(name="topic", schema=TOPIC, description="Search this topic only."),
+            _BROKER,
+        ),
+        responses={200: Response(description="By partition.", schema=_HANGING)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/transactions/{transactional_id}",
+        handler=get_transaction,
+        operation_id="getTransaction",
+        summary="A transactional id, and where its transaction is open.",
+        tag=TAG,
+        path_parameters={"transactional_id": _ID},
+        responses={200: Response(description="As its coordinator has it.", schema=_TRANSACTION)},
+    ),
+    Route(
+        method="POST",
+        path="/v1/transactions/abort",
+        handler=abort_transaction,
+        operation_id="abortTransaction",
+        summary="Abort a transaction: of an id, or a hanging one in a log.",
+        description="With transactional_id its coordinator aborts it and its producer is fenced. With topic,"
+        " partition and start_offset a marker is written to that one log.",
+        tag=TAG,
+        request_schema=_ABORT,
+        body_is_required=True,
+        responses={200: Response(description="It is aborted.", schema=_ABORTED)},
+    ),
+    Route(
+        method="GET",
+        path="/v1/producers/{topic_name}/{partition_id}",
+        handler=list_producers,
+        operation_id="listProducers",
+        summary="The producers that a partition's log knows.",
+        tag=TAG,
+        path_parameters={"topic_name": TOPIC},
+        responses={200: Response(description="By id.", schema=_PRODUCERS)},
+    ),
+)

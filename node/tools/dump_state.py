@@ -1,0 +1,171 @@
+"""dump-metadata, dump-group and replay: what the logs of the cluster itself add up to.
+
+dump-metadata prints the metadata that `__cluster_metadata` stands for, as the records that would make them;
+dump-group the groups and offsets, or the transactions, of one partition of a coordinator; replay feeds a log
+back into its core and says at which batch it goes wrong. All of them stop at any offset (`--until`).
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groupcoord.consumer_group import ConsumerGroup
+from groupcoord.offset_values import read_offset_value
+from groupcoord.shard import Shard as GroupShard
+from groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from metadata_raft.image import METADATA_TOPIC, MetadataImage
+from metadata_raft.snapshot import image_records
+from node.tools.dump_log import EXIT_BROKEN, EXIT_USAGE
+from node.tools.internal_records import transaction_in_words
+from node.tools.replayed_log import EVERYTHING, Replayed, State, UnreadableError, kind_of, replayed
+from node.wire.describe import describe
+
+METADATA, GROUP, REPLAY = "dump-metadata", "dump-group", "replay"
+WORDS: Final = {
+    METADATA: "Print the metadata that a __cluster_metadata directory stands for.",
+    GROUP: "Print the groups and offsets, or transactions, that a directory of a coordinator stands for.",
+    REPLAY: "Replay an internal log, and say at which batch it goes wrong, if it does.",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 1 if the log is broken, 2 if there is no such log."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parse(words)
+    try:
+        is_metadata = kind_of(options.directory) == METADATA_TOPIC
+        if options.tool in (METADATA, GROUP) and (options.tool == METADATA) is not is_metadata:
+            raise UnreadableError(
+                f"{options.directory} is for {GROUP if options.tool == METADATA else METADATA}."
+            )
+        found = replayed(options.directory, until=options.until)
+    except (UnreadableError, OSError) as error:
+        print(f"{options.tool}: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        code = _replay(options, found) if options.tool == REPLAY else _dump(options, found)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    tool = words[0] if words and words[0] in WORDS else REPLAY
+    parser = argparse.ArgumentParser(prog=tool, description=WORDS[tool], add_help=False)
+    parser.usage = f"{tool} [--until OFFSET] [--json] DIRECTORY\n{WORDS[tool]} Nothing is changed."
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--until", type=int, default=EVERYTHING, metavar="OFFSET")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("directory", type=Path, nargs="?")
+    options = parser.parse_args(words[1:] if words and words[0] in WORDS else words)
+    options.tool = tool
+    if options.help or options.directory is None:
+        print(f"usage: {parser.usage}", file=sys.stdout if options.help else sys.stderr)
+        raise SystemExit(0 if options.help else EXIT_USAGE)
+    return options
+
+
+def _dump(options: argparse.Namespace, found: Replayed) -> int:
+    for kind, fields in rows_of(found.state):
+        if options.json:
+            print(json.dumps({"type": kind, **fields}))
+        else:
+            words = " ".join(f"{name}: {_text(value)}" for name, value in fields.items())
+            print(f"{kind} {words}")
+    print(f"{options.tool}: at offset {found.last_offset}", file=sys.stderr)
+    return _verdict(options.tool, found.problem)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and value.isprintable() else json.dumps(value)
+
+
+def _verdict(tool: str, problem: str | None) -> int:
+    if problem is None:
+        return 0
+    print(f"{tool}: {problem}", file=sys.stderr)
+    return EXIT_BROKEN
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def rows_of(state: State) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is in a state, one thing a row."""
+    match state:
+        case MetadataImage():
+            for record in image_records(state):
+                yield type(record).__name__, describe(record)
+        case GroupShard():
+            yield from _groups(state)
+        case TransactionShard():
+            for name, transaction in sorted(state.transactions.items()):
+                yield "transaction", {"transactional_id": name, **transaction_in_words(transaction)}
+
+
+def _groups(shard: GroupShard) -> Iterator[tuple[str, dict[str, Any]]]:
+    for group_id, group in sorted(shard.groups.items()):
+        fields: dict[str, Any] = {"group": group_id}
+        if isinstance(group, ConsumerGroup):
+            fields |= {
+                "protocol": "consumer",
+                "epoch": group.group_epoch,
+                "assignment_epoch": group.assignment_epoch,
+            }
+        else:
+            fields |= {
+                "protocol": "classic",
+                "state": group.state.value,
+                "generation": group.generation_id,
+                "assignor": group.protocol_name,
+            }
+        yield "group", fields | {"members": sorted(group.members)}
+        for topic, partitions in sorted(shard.offsets.topics_of(group_id).items()):
+            for number, value in sorted(partitions.items()):
+                commit = read_offset_value(value)
+                yield (
+                    "offset",
+                    {"group": group_id, "topic": topic, "partition": number, **describe(commit)},
+                )
+
+
+# ---- replay --------------------------------------------------------------------------------------
+
+
+def _replay(options: argparse.Namespace, found: Replayed) -> int:
+    rows = sum(1 for _ in rows_of(found.state))
+    if found.problem is None:
+        sentence = (
+            f"{found.batches} batches up to offset {found.last_offset} make {rows} things, and all holds."
+        )
+        print(json.dumps({"last_offset": found.last_offset, "problem": None}) if options.json else sentence)
+        return 0
+    offset = first_broken_offset(options.directory, found.last_offset)
+    problem = found.problem if offset is None else f"From offset {offset} on: {found.problem}"
+    print(json.dumps({"last_offset": found.last_offset, "problem": problem}) if options.json else problem)
+    return EXIT_BROKEN
+
+
+def first_broken_offset(directory: Path, last_offset: int) -> int | None:
+    """The first offset with which the state is broken; None if it is not, before the log itself ends.
+
+    Found by halves: what is broken stays so.
+    """
+    low, high = 0, last_offset + 1
+    while low < high:
+        middle = (low + high) // 2
+        if replayed(directory, until=middle).problem is None:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low <= last_offset else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

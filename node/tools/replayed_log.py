@@ -1,0 +1,185 @@
+"""The state that an internal log stands for: its records replayed as a node replays them when it starts.
+
+Metadata begin with the newest snapshot that is not beyond the wanted offset; the logs of both coordinators
+begin at their start. Files are read, never changed; memory is bounded by a segment and by the state itself.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from groupcoord import shard_load
+from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.offset_log_scan import LogScan
+from groupcoord.shard import Shard as GroupShard
+from groupcoord.transactions import transaction_scan
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from groupcoord.transactions.transaction_scan import TransactionScan
+from groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from logstore.errors import KafkaError
+from logstore.record_batch import check_batch
+from metadata_raft.delta import MetadataDelta
+from metadata_raft.image import METADATA_TOPIC, MetadataImage
+from metadata_raft.record_codec import decode_batch
+from metadata_raft.snapshot import decode_snapshot
+from node.broker_start import coordinator_config, transaction_config
+from node.config import BrokerConfig, parse_config
+
+EVERYTHING: Final = 2**63 - 1
+_SEGMENT = re.compile(r"\d{20}\.log")
+_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+State = MetadataImage | GroupShard | TransactionShard
+
+
+class Replayed(NamedTuple):
+    """What a log stands for up to `last_offset` (-1: no record), and what kept more from being read."""
+
+    state: State
+    last_offset: int
+    batches: int
+    problem: str | None
+
+
+class Batch(NamedTuple):
+    """A whole batch and where it stands."""
+
+    content: bytes
+    base_offset: int
+    last_offset: int
+
+
+class UnreadableError(Exception):
+    """A log goes wrong here; the text names the file and the byte."""
+
+
+def kind_of(directory: Path) -> str:
+    """The internal topic of a directory; UnreadableError for any other."""
+    topic = directory.absolute().name.rpartition("-")[0]
+    if topic not in (METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        raise UnreadableError(
+            f"{directory} is no directory of {METADATA_TOPIC}, {OFFSETS_TOPIC} or {TRANSACTIONS_TOPIC}."
+        )
+    return topic
+
+
+def replayed(directory: Path, *, until: int = EVERYTHING) -> Replayed:
+    """The state after the batch that has this offset, or after the last one that can be read."""
+    load = {METADATA_TOPIC: _metadata, OFFSETS_TOPIC: _groups, TRANSACTIONS_TOPIC: _transactions}
+    return load[kind_of(directory)](directory, until)
+
+
+def batches(directory: Path, *, begin: int = 0) -> Iterator[Batch]:
+    """The whole batches of a log from an offset on; UnreadableError where it goes wrong."""
+    segments = sorted(path for path in directory.iterdir() if _SEGMENT.fullmatch(path.name))
+    for path in segments:
+        content, position = path.read_bytes(), 0
+        while position < len(content):
+            try:
+                header = check_batch(content, position)
+            except KafkaError as error:
+                raise UnreadableError(f"{path} is broken at byte {position}: {error.detail}") from None
+            end = position + header.size_bytes
+            if header.next_offset > begin:
+                yield Batch(content[position:end], header.base_offset, header.next_offset - 1)
+            position = end
+
+
+# ---- metadata ------------------------------------------------------------------------------------
+
+
+def _metadata(directory: Path, until: int) -> Replayed:
+    image, count, problem = _snapshot(directory, until), 0, None
+    try:
+        for batch in batches(directory, begin=image.version + 1):
+            if batch.base_offset > until:
+                break
+            if batch.base_offset != image.version + 1:
+                raise UnreadableError(f"Offset {batch.base_offset} follows {image.version} in {directory}.")
+            decoded, _ = decode_batch(batch.content)
+            delta = MetadataDelta(image)
+            for record in decoded.records:
+                delta.replay(record)
+            # A control batch takes an offset, too, and changes nothing.
+            image = delta.apply(
+                version=batch.last_offset, epoch=decoded.epoch, timestamp_ms=decoded.timestamp_ms
+            )
+            count += 1
+    except UnreadableError as error:
+        problem = str(error)
+    except (KafkaError, AssertionError) as error:
+        problem = f"The batch at offset {image.version + 1} cannot be replayed: {error}"
+    return Replayed(image, image.version, count, problem)
+
+
+def _snapshot(directory: Path, until: int) -> MetadataImage:
+    """The newest snapshot that is whole and not beyond; nothing if there is none."""
+    found = sorted(directory.iterdir(), reverse=True)
+    for path in found:
+        match = _SNAPSHOT.fullmatch(path.name)
+        if match is None or int(match[1]) - 1 > until:
+            continue
+        try:
+            return decode_snapshot(
+                path.read_bytes(), empty=MetadataImage(), version=int(match[1]) - 1, epoch=int(match[2])
+            )
+        except KafkaError:
+            continue  # as a node does: an older one and more of the log will do
+    return MetadataImage()
+
+
+# ---- coordinators --------------------------------------------------------------------------------
+
+
+def _groups(directory: Path, until: int) -> Replayed:
+    scan = LogScan()
+    fed = _feed(directory, until, scan.feed)
+    scanned = scan.finish()
+    shard = GroupShard(coordinator_config(_defaults()), lambda: "")
+    shard_load.load_shard(scanned, shard)
+    return _judged(shard, fed, scanned.unreadable.first)
+
+
+def _transactions(directory: Path, until: int) -> Replayed:
+    scan = TransactionScan()
+    fed = _feed(directory, until, scan.feed)
+    scanned = scan.finish()
+    shard = TransactionShard(transaction_config(_defaults()), level=2, coordinator_epoch=0)
+    transaction_scan.load_shard(scanned, shard)
+    return _judged(shard, fed, scanned.unreadable)
+
+
+class _Fed(NamedTuple):
+    last_offset: int
+    batches: int
+    problem: str | None
+
+
+def _feed(directory: Path, until: int, feed: Callable[[bytes], int]) -> _Fed:
+    last_offset, count = -1, 0
+    try:
+        for batch in batches(directory):
+            if batch.base_offset > until:
+                break
+            feed(batch.content)
+            last_offset, count = batch.last_offset, count + 1
+    except UnreadableError as error:
+        return _Fed(last_offset, count, str(error))
+    except (KafkaError, AssertionError) as error:
+        return _Fed(last_offset, count, f"The batch after offset {last_offset} cannot be replayed: {error}")
+    return _Fed(last_offset, count, None)
+
+
+def _judged(shard: GroupShard | TransactionShard, fed: _Fed, unreadable: Sequence[str]) -> Replayed:
+    problem = fed.problem or next(iter(unreadable), None)
+    try:
+        shard.check_invariants()
+    except AssertionError as error:
+        problem = problem or f"What must always hold does not: {error}"
+    return Replayed(shard, fed.last_offset, fed.batches, problem)
+
+
+def _defaults() -> BrokerConfig:
+    """Settings decide about the future of groups, not about what their records say."""
+    return parse_config({"log.dirs": "unused"})

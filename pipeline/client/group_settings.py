@@ -1,0 +1,43 @@
+"""The one setting of a group that the sink wants: that its offsets stay."""
+
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from node.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from pipeline.client.answers import to_error
+from pipeline.client.metadata import Cluster
+from pipeline.client.retries import is_retriable
+
+RETENTION: Final = "ottla.offsets.retention.ms"
+FOR_EVER: Final = "-1"
+_GROUP: Final = 32  # the type of a resource that has settings
+_SET: Final = 0
+
+
+def keep_offsets(cluster: Cluster, group_id: str) -> bool:
+    """Let the offsets of a group never expire; whether they do so now. Apache Kafka knows no such setting."""
+    change = AlterableConfig(name=RETENTION, config_operation=_SET, value=FOR_EVER)
+    resource = AlterConfigsResource(resource_type=_GROUP, resource_name=group_id, configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+
+    def attempt() -> bool:
+        response: IncrementalAlterConfigsResponse = cluster.connections.to_any().request(request)
+        for one in response.responses:
+            if one.error_code:
+                error = to_error(one.error_code, f"settings of group {group_id}", one.error_message)
+                if is_retriable(error):
+                    raise error
+                return False
+        return True
+
+    try:
+        return cluster.retry(attempt)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            return False
+        raise

@@ -1,0 +1,124 @@
+"""Records that tell where copied rows were placed: for each partition and batch of a stream its runs.
+
+Whoever copies rows from one cluster to another writes them in the transaction that has the rows, into a
+compacted topic: so each row that readers see is told of, and none that was aborted. The key has a slot that
+comes again, so the topic does not grow for ever: batches are kept ever sparser with age, the last 64 of all,
+of every second one, of every fourth ...
+
+    {"topic":"a.orders","partition":0,"slot":130}   {"runs":[[5,100,3],[9,103,2]]}
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
+from pipeline.columns.offset_runs import OffsetRun, Steps, find_steps, make_runs
+from pipeline.columns.row_columns import RowColumns
+from pipeline.columns.varints import Int64s
+
+BATCHES_A_LEVEL: Final = 64
+LAST_LEVEL: Final = 63
+RUNS_MAX: Final = 1_000  # of one record, some 30 kB
+MAX_OFFSET: Final = 2**63 - 1
+# Beyond what is written here there is nothing to be read from either.
+MAX_RECORD_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSync:
+    """One record: where rows of one batch lie in a partition of the target."""
+
+    partition: TopicPartition
+    slot: int
+    runs: tuple[OffsetRun, ...]
+
+
+def slot_of(batch_id: int) -> int:
+    """The slot of a batch: one of 64 of its level, which is how often two divides its number."""
+    level = LAST_LEVEL if batch_id == 0 else (batch_id & -batch_id).bit_length() - 1
+    return level * BATCHES_A_LEVEL + (batch_id >> (level + 1)) % BATCHES_A_LEVEL
+
+
+def encode_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
+    """Key and value of its record."""
+    key = {"topic": sync.partition.topic, "partition": sync.partition.partition, "slot": sync.slot}
+    value = {"runs": [[*run] for run in sync.runs]}
+    return _compact(key), _compact(value)
+
+
+def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
+    """The record of a key and a value; ValueError with a sentence for what no writer of these wrote."""
+    if key is None or value is None or max(len(key), len(value)) > MAX_RECORD_BYTES:
+        raise ValueError("no key or no value, or far too long a one")
+    try:
+        name, content = json.loads(key), json.loads(value)
+        topic, partition, slot = name["topic"], name["partition"], name["slot"]
+        runs = [OffsetRun(*run) for run in content["runs"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError("not the JSON that is expected") from None
+    if not isinstance(topic, str) or not all(_is_offset(one) for one in (partition, slot)):
+        raise ValueError("the key names no partition")
+    if not runs or not all(_is_offset(number) for run in runs for number in run):
+        raise ValueError("a run has no offsets")
+    before = OffsetRun(0, 0, 0)
+    for run in runs:
+        is_behind = run.source >= before.source_end and run.target >= before.target_end
+        if run.rows < 1 or not is_behind or max(run.source_end, run.target_end) > MAX_OFFSET:
+            raise ValueError("the runs do not go forward")
+        before = run
+    return OffsetSync(partition=TopicPartition(topic, partition), slot=slot, runs=tuple(runs))
+
+
+class OffsetNotes:
+    """What a task notes of the rows that it sends, until it knows where they are."""
+
+    def __init__(self, *, slot: int, lag_max: int) -> None:
+        self._slot = slot
+        self._lag_max = lag_max
+        self._sent: list[tuple[TopicPartition, Steps]] = []
+
+    def note(self, partition: TopicPartition, offsets: Int64s) -> None:
+        """One record batch is sent, with rows of these offsets in the source."""
+        self._sent.append((partition, find_steps(offsets)))
+
+    def rows(self, placed: Sequence[Placed]) -> RowColumns | None:
+        """The records for where all that was noted is, in the order of sending; None if nothing is known."""
+        assert [one.partition for one in placed] == [partition for partition, _ in self._sent], (
+            "other batches"
+        )
+        by_partition: dict[TopicPartition, list[tuple[Steps, int]]] = {}
+        for one, (partition, steps) in zip(placed, self._sent, strict=True):
+            if one.base_offset != UNKNOWN_OFFSET:
+                by_partition.setdefault(partition, []).append((steps, one.base_offset))
+        self._sent.clear()
+        if not by_partition:
+            return None
+        records = [
+            encode_sync(
+                OffsetSync(
+                    partition=partition,
+                    slot=self._slot,
+                    runs=tuple(make_runs(batches, lag_max=self._lag_max, runs_max=RUNS_MAX)),
+                )
+            )
+            for partition, batches in by_partition.items()
+        ]
+        return RowColumns(
+            keys=pa.array([key for key, _ in records], pa.binary()),
+            values=pa.array([value for _, value in records], pa.binary()),
+            headers=None,
+            timestamps_ms=None,
+        )
+
+
+def _compact(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _is_offset(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MAX_OFFSET

@@ -1,0 +1,31 @@
+"""The options of a format that are its own, beside the settings of its Kafka client.
+
+Spark hands options to Python in lower case; what a user is told of one has the spelling of the documents.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pipeline.client.setting_names import PREFIX
+from pipeline.words import OptionError, with_nearest
+
+
+def own_options(
+    options: Mapping[str, str], *, honoured: Iterable[str], refused: Mapping[str, str], of: str
+) -> dict[str, str]:
+    """The options without `kafka.*`, as `honoured` spells them; `of` is "source" or "sink".
+
+    OptionError for the first that is unknown, or among `refused`, which says why.
+    """
+    known = tuple(honoured)
+    spellings = {name.lower(): name for name in (*known, *refused)}
+    found = {}
+    for name, value in sorted(options.items()):
+        if name.lower().startswith(PREFIX):
+            continue
+        spelling = spellings.get(name.lower())
+        if spelling is None:
+            raise OptionError(name, with_nearest(f"is no option of this {of}", name, known))
+        if spelling in refused:
+            raise OptionError(spelling, refused[spelling])
+        found[spelling] = value
+    return found

@@ -1,0 +1,241 @@
+"""Topics as an administrator sees them: made, grown, and their settings read and changed.
+
+Each function asks about many topics at once and answers for each: what was done, or the error of that topic.
+What is retriable is asked again; a repeated request finds what the first one did, so TOPIC_ALREADY_EXISTS and
+INVALID_PARTITIONS may be the answer to one whose own answer was lost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from node.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from node.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from node.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from pipeline.client.answers import to_error
+from pipeline.client.metadata import Cluster
+from pipeline.client.retries import is_retriable
+
+R = TypeVar("R")
+
+CLUSTER_DEFAULT: Final = -1  # of the number of partitions and of replicas (KIP-464)
+# A topic has some forty settings, described in 20 kB: this many make an answer of a few megabytes.
+MAX_TOPICS_IN_A_REQUEST: Final = 200
+_TOPIC: Final = 2  # the type of a resource that has settings
+
+
+class ConfigSource(IntEnum):
+    """Where the value of a setting comes from; a number that is not here is a newer server's."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to be made."""
+
+    name: str
+    partitions_count: int = CLUSTER_DEFAULT
+    replication_factor: int = CLUSTER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """The value of one setting of a topic; None where it has none, or must not be shown."""
+
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+
+
+def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, KafkaError | None]:
+    """Make topics; by name what was said against each, None where it is made."""
+    wanted = {topic.name: topic for topic in topics}
+
+    def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
+        request = CreateTopicsRequest(
+            topics=[_creatable(wanted[name]) for name in names],
+            timeout_ms=cluster.settings.request_timeout_ms,
+        )
+        response: CreateTopicsResponse = cluster.connections.to_any().request(request)
+        return {
+            one.name: _outcome(one.error_code, f"making topic {one.name}", one.error_message)
+            for one in response.topics
+        }
+
+    made = _ask_in_parts(cluster, [*wanted], ask)
+    for name in wanted:
+        cluster.forget_topic(name)
+    return made
+
+
+def create_partitions(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, KafkaError | None]:
+    """Let topics have so many partitions; by name what was said against each, None where it has grown."""
+
+    def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=counts[name], assignments=None) for name in names],
+            timeout_ms=cluster.settings.request_timeout_ms,
+        )
+        response: CreatePartitionsResponse = cluster.connections.to_any().request(request)
+        return {
+            one.name: _outcome(one.error_code, f"letting topic {one.name} grow", one.error_message)
+            for one in response.results
+        }
+
+    grown = _ask_in_parts(cluster, [*counts], ask)
+    for name in counts:
+        cluster.forget_topic(name)
+    return grown
+
+
+def describe_configs(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str, TopicConfig]]:
+    """The settings of each topic by their names; topics that there are not are absent."""
+
+    def ask(names: Sequence[str]) -> dict[str, dict[str, TopicConfig] | KafkaError]:
+        resources = [
+            DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
+            for name in names
+        ]
+        request = DescribeConfigsRequest(resources=resources)
+        response: DescribeConfigsResponse = cluster.connections.to_any().request(request)
+        return {one.resource_name: _configs(one) for one in response.results}
+
+    found: dict[str, dict[str, TopicConfig]] = {}
+    for name, outcome in _ask_in_parts(cluster, topics, ask).items():
+        if not isinstance(outcome, KafkaError):
+            found[name] = outcome
+        elif outcome.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise outcome
+    return found
+
+
+def alter_configs(
+    cluster: Cluster, changes: Mapping[str, Mapping[str, str | None]]
+) -> dict[str, KafkaError | None]:
+    """Set settings of topics, or with None let them have the cluster's value again; others stay as they are.
+
+    By topic what was said against it, None where all of its changes are made.
+    """
+
+    def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
+        request = IncrementalAlterConfigsRequest(
+            resources=[_alteration(name, changes[name]) for name in names]
+        )
+        response: IncrementalAlterConfigsResponse = cluster.connections.to_any().request(request)
+        return {
+            one.resource_name: _outcome(
+                one.error_code, f"changing settings of topic {one.resource_name}", one.error_message
+            )
+            for one in response.responses
+        }
+
+    return _ask_in_parts(cluster, [*changes], ask)
+
+
+# ---- requests and answers -------------------------------------------------------------------------
+
+
+def _ask_in_parts(
+    cluster: Cluster,
+    names: Sequence[str],
+    ask: Callable[[Sequence[str]], Mapping[str, R | KafkaError]],
+) -> dict[str, R | KafkaError]:
+    """What `ask` tells of each name, in requests that are not too large; what is retriable is asked again."""
+    found: dict[str, R | KafkaError] = {}
+    for start in range(0, len(names), MAX_TOPICS_IN_A_REQUEST):
+        part = names[start : start + MAX_TOPICS_IN_A_REQUEST]
+
+        def attempt(part: Sequence[str] = part) -> None:
+            left = [name for name in part if name not in found]
+            told = ask(left)
+            problem: KafkaError | None = None
+            for name in left:
+                outcome: R | KafkaError = (
+                    told[name]
+                    if name in told
+                    else KafkaError(ErrorCode.INVALID_REQUEST, f"the answer says nothing of topic {name}")
+                )
+                if isinstance(outcome, KafkaError) and _may_pass(outcome):
+                    problem = outcome
+                else:
+                    found[name] = outcome
+            if problem is not None:
+                raise problem
+
+        cluster.retry(attempt)
+    return found
+
+
+def _may_pass(error: KafkaError) -> bool:
+    # That there is no such topic is the answer here, not a node's being behind: the controller was asked.
+    return is_retriable(error) and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _outcome(error_code: int, subject: str, message: str | None) -> KafkaError | None:
+    return to_error(error_code, subject, message) if error_code else None
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions_count,
+        replication_factor=topic.replication_factor,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def _configs(result: DescribeConfigsResult) -> dict[str, TopicConfig] | KafkaError:
+    if result.error_code:
+        return to_error(result.error_code, f"settings of topic {result.resource_name}", result.error_message)
+    known = {source.value for source in ConfigSource}
+    return {
+        one.name: TopicConfig(
+            value=one.value,
+            source=ConfigSource(one.config_source) if one.config_source in known else ConfigSource.UNKNOWN,
+            is_read_only=one.read_only,
+            is_sensitive=one.is_sensitive,
+        )
+        for one in result.configs
+    }
+
+
+def _alteration(topic: str, changes: Mapping[str, str | None]) -> AlterConfigsResource:
+    to_set, to_delete = 0, 1
+    return AlterConfigsResource(
+        resource_type=_TOPIC,
+        resource_name=topic,
+        configs=[
+            AlterableConfig(name=name, config_operation=to_delete if value is None else to_set, value=value)
+            for name, value in changes.items()
+        ],
+    )

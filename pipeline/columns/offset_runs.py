@@ -1,0 +1,63 @@
+"""Where rows that were copied from one log lie in another: runs in which both offsets go up by one."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.columns.varints import Int64s
+
+
+class OffsetRun(NamedTuple):
+    """`rows` rows that follow each other: from `source` on in the one log, from `target` on in the other."""
+
+    source: int
+    target: int
+    rows: int
+
+    @property
+    def source_end(self) -> int:
+        """The offset after its last row."""
+        return self.source + self.rows
+
+    @property
+    def target_end(self) -> int:
+        """The offset after its last row."""
+        return self.target + self.rows
+
+
+class Steps(NamedTuple):
+    """Rows of one record batch, as few numbers: the offset of each first row, and how many follow on it."""
+
+    sources: Int64s
+    counts: Int64s
+
+
+def find_steps(offsets: Int64s) -> Steps:
+    """Where a row is missing (a marker, an aborted or compacted record, one left out) a step begins."""
+    firsts = np.flatnonzero(np.diff(offsets, prepend=offsets[:1] - 2) != 1)
+    return Steps(offsets[firsts], np.diff(firsts, append=len(offsets)))
+
+
+def make_runs(batches: list[tuple[Steps, int]], *, lag_max: int, runs_max: int) -> list[OffsetRun]:
+    """The runs of a partition's batches, each with the offset of its first row in the target, in order.
+
+    Of runs that end within `lag_max` rows of each other only the first is told, and the last of all: whoever
+    looks for an offset in one that is left out finds the end of the one before, so many rows too early at the
+    most. With more than `runs_max` the distance grows.
+    """
+    if not batches:
+        return []
+    sources = np.concatenate([steps.sources for steps, _ in batches])
+    counts = np.concatenate([steps.counts for steps, _ in batches])
+    targets = np.concatenate([base + np.cumsum(steps.counts) - steps.counts for steps, base in batches])
+    goes_on = (sources[1:] == sources[:-1] + counts[:-1]) & (targets[1:] == targets[:-1] + counts[:-1])
+    firsts = np.flatnonzero(np.concatenate([[True], ~goes_on]))
+    sources, targets, counts = sources[firsts], targets[firsts], np.add.reduceat(counts, firsts)
+    ends = np.cumsum(counts)
+    distance = max(lag_max, 1, -(-int(ends[-1]) // max(runs_max - 2, 1)))
+    is_told = np.diff(ends // distance, prepend=-1) > 0
+    is_told[-1] = True
+    return [
+        OffsetRun(int(source), int(target), int(count))
+        for source, target, count in zip(sources[is_told], targets[is_told], counts[is_told], strict=True)
+    ]

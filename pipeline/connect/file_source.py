@@ -1,0 +1,145 @@
+"""The new files of a directory as a stream: lines, CSV or JSON, read by Spark's own readers.
+
+A file is read once, whole, when it is first seen. So files have to come into the directory by a rename,
+after they were written: what is added to one later is never read, and what is half written is read as half.
+Names that begin with `.` or `_` are passed over, which is where a writer can have its unfinished files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.connect.record_mapping import RecordMapping, to_records
+from pipeline.option_values import OptionValues
+from pipeline.words import OptionError
+
+
+class FileFormat(Enum):
+    """What is in the files."""
+
+    LINES = "lines"
+    CSV = "csv"
+    JSON = "json"
+
+
+# Spark's names. What has no effect in streams, or would read a file twice, is not among them.
+_OF_ALL: Final = (
+    "cleanSource",
+    "encoding",
+    "fileNameOnly",
+    "latestFirst",
+    "lineSep",
+    "maxBytesPerTrigger",
+    "maxFileAge",
+    "maxFilesPerTrigger",
+    "pathGlobFilter",
+    "recursiveFileLookup",
+    "sourceArchiveDir",
+)
+_OF_ROWS: Final = (
+    "columnNameOfCorruptRecord",
+    "dateFormat",
+    "locale",
+    "mode",
+    "multiLine",
+    "timestampFormat",
+    "timestampNTZFormat",
+    "timeZone",
+)
+_OF: Final = {
+    FileFormat.LINES: ("wholetext",),
+    FileFormat.CSV: (
+        *_OF_ROWS,
+        "comment",
+        "delimiter",
+        "emptyValue",
+        "enforceSchema",
+        "escape",
+        "header",
+        "ignoreLeadingWhiteSpace",
+        "ignoreTrailingWhiteSpace",
+        "maxCharsPerColumn",
+        "nanValue",
+        "nullValue",
+        "quote",
+        "sep",
+    ),
+    FileFormat.JSON: (
+        *_OF_ROWS,
+        "allowComments",
+        "allowSingleQuotes",
+        "allowUnquotedFieldNames",
+        "primitivesAsString",
+    ),
+}
+# A line that is no row stops the query; Spark's own default is a row of nulls. And a header that has the
+# columns in another order is told, where Spark would go by their places.
+_DEFAULTS: Final = {
+    FileFormat.LINES: {},
+    FileFormat.CSV: {"mode": "FAILFAST", "enforceSchema": "false"},
+    FileFormat.JSON: {"mode": "FAILFAST"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Which files, how they are read, and what becomes of their rows; `readers` has Spark's own options."""
+
+    path: str
+    format: FileFormat
+    schema: str | None
+    file_header: str | None  # the name of a header that gets the path of the file
+    mapping: RecordMapping
+    readers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_options(cls, given: Mapping[str, str]) -> "FileOptions":
+        """OptionError for the first option that cannot be honoured."""
+        values = OptionValues(given)
+        kind = FileFormat(values.choice("file.format", [one.value for one in FileFormat]))
+        schema = values.optional("schema")
+        if kind is FileFormat.LINES and schema:
+            raise OptionError("schema", "is for csv and json; lines have one column, value")
+        if kind is not FileFormat.LINES and not schema:
+            raise OptionError("schema", "is missing: name the columns, as in id LONG, name STRING")
+        readers = dict(_DEFAULTS[kind])
+        for name in (*_OF_ALL, *_OF[kind]):
+            value = values.optional(name)
+            if value is not None:
+                readers[name] = value
+        options = cls(
+            path=values.text("path"),
+            format=kind,
+            schema=schema,
+            file_header=values.optional("file.header"),
+            mapping=RecordMapping.read(values),
+            readers=readers,
+        )
+        values.refuse_others()
+        if options.mapping.is_rows and options.file_header:
+            raise OptionError("file.header", "is for records; rows have none")
+        return options
+
+
+def read_stream(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
+    """Columns `key` and `value`, or with `output` = rows those of the files; OptionError.
+
+    The value of lines is the line, that of others all columns as JSON, where `value` does not name one.
+    """
+    options = FileOptions.from_options(given)
+    reader = spark.readStream.format("text" if options.format is FileFormat.LINES else options.format.value)
+    if options.schema is not None:
+        reader = reader.schema(options.schema)
+    frame = reader.options(**options.readers).load(options.path)
+    mapping = options.mapping
+    if options.format is FileFormat.LINES and not mapping.is_rows and mapping.value is None:
+        mapping = RecordMapping(key=mapping.key, value="value")
+    headers = None
+    if options.file_header is not None:
+        path = F.col("_metadata.file_path").cast("binary").alias("value")
+        headers = F.array(F.struct(F.lit(options.file_header).alias("key"), path))
+    return to_records(frame, mapping, headers)

@@ -1,0 +1,133 @@
+"""Where records are sent by HTTP, how often it is tried, and what becomes of those that are refused."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+from urllib.parse import urlsplit
+
+from pipeline.client.client_settings import ClientSettings, Role
+from pipeline.option_values import OptionValues, shown
+from pipeline.words import OptionError
+
+METHODS: Final = ("post", "put", "patch")
+HEADER_PREFIX: Final = "http.header."
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+MAX_BATCH: Final = 10_000  # records are held as Python objects while they are sent
+HOUR_MS: Final = 3_600_000
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
+_OWN: Final = ("content-length", "content-type", "host", "transfer-encoding", IDEMPOTENCY_KEY.lower())
+
+
+class BodyFormat(Enum):
+    """What a value is, and so what a body of one or of many looks like."""
+
+    JSON = "json"  # the value; an array of values
+    STRING = "string"  # the text; an array of JSON strings
+    BYTES = "bytes"  # the value, one by one only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """The topic for what was refused, and the options of the sink that writes there."""
+
+    topic: str
+    with_headers: bool
+    client: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Everything about a web hook. `url` and `headers` may have secrets: messages show `shown_url`."""
+
+    url: str = field(repr=False)
+    method: str
+    headers: Mapping[str, str] = field(repr=False)
+    body_format: BodyFormat
+    batch_max_size: int
+    max_retries: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    retry_after_max_ms: int
+    connection_timeout_ms: int
+    request_timeout_ms: int
+    dead_letters: DeadLetters | None  # None: the first refused record stops the query
+
+    @property
+    def shown_url(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+    @classmethod
+    def from_options(cls, given: Mapping[str, str]) -> "HttpOptions":
+        """OptionError for the first option that cannot be honoured."""
+        values = OptionValues(given)
+        options = cls(
+            url=_url(values.text("http.url")),
+            method=values.choice("http.method", METHODS, "post").upper(),
+            headers=_headers(values.with_prefix(HEADER_PREFIX)),
+            body_format=BodyFormat(
+                values.choice("request.body.format", [one.value for one in BodyFormat], "json")
+            ),
+            batch_max_size=values.integer("batch.max.size", 1, least=1, most=MAX_BATCH),
+            max_retries=values.integer("max.retries", 10, least=0, most=1_000),
+            retry_backoff_ms=values.integer("retry.backoff.ms", 1_000, least=0, most=HOUR_MS),
+            retry_backoff_max_ms=values.integer("retry.backoff.max.ms", 60_000, least=0, most=HOUR_MS),
+            retry_after_max_ms=values.integer("retry.after.max.ms", 300_000, least=0, most=24 * HOUR_MS),
+            connection_timeout_ms=values.integer("connection.timeout.ms", 10_000, least=1, most=HOUR_MS),
+            request_timeout_ms=values.integer("request.timeout.ms", 30_000, least=1, most=HOUR_MS),
+            dead_letters=_dead_letters(values),
+        )
+        values.refuse_others()
+        if options.body_format is BodyFormat.BYTES and options.batch_max_size > 1:
+            raise OptionError("batch.max.size", "is more than 1, but bytes have no array: use json or string")
+        return options
+
+
+def _url(url: str) -> str:
+    """What is told shows nothing of it, for there may be a secret in it."""
+    option = "http.url"
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        raise OptionError(option, "is no URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
+        raise OptionError(option, "is to be http://host:port/path or https://host/path")
+    if parts.username is not None or parts.password is not None:
+        raise OptionError(option, f"has a user in it; give {HEADER_PREFIX}Authorization")
+    if parts.fragment or re.search(r"[\x00-\x20\x7f]", url):
+        raise OptionError(option, "has a fragment or a blank in it")
+    return url
+
+
+def _headers(given: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for option, value in given.items():
+        name = option[len(HEADER_PREFIX) :]
+        if not _TOKEN.fullmatch(name):
+            raise OptionError(option, f"names a header {shown(name)}, which is no name for one")
+        if name.lower() in _OWN:
+            raise OptionError(option, f"is {name}, which this sink writes itself")
+        if not value.isascii() or not value.isprintable():
+            raise OptionError(option, "has a value that no header can have")
+        found[name] = value
+    return found
+
+
+def _dead_letters(values: OptionValues) -> DeadLetters | None:
+    """By Kafka Connect's names, but nothing that is given is passed over in silence."""
+    tolerates = values.choice("errors.tolerance", ("none", "all"), "none") == "all"
+    topic = values.optional("errors.deadletterqueue.topic.name")
+    with_headers = values.boolean("errors.deadletterqueue.context.headers.enable", True)
+    client = values.with_prefix("kafka.")
+    if tolerates and not topic:
+        raise OptionError("errors.deadletterqueue.topic.name", "is missing: errors.tolerance is all")
+    if not tolerates and (topic or client):
+        name = "errors.deadletterqueue.topic.name" if topic else sorted(client)[0]
+        raise OptionError(name, "has no effect while errors.tolerance is none")
+    if not topic:
+        return None
+    ClientSettings.from_options(client, Role.SINK)
+    return DeadLetters(topic=topic, with_headers=with_headers, client=client)

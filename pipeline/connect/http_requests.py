@@ -1,0 +1,91 @@
+"""Records into requests, and answers into what becomes of the records."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NoReturn
+
+from pipeline.connect.http_options import BodyFormat
+
+# What another attempt may mend: the server's own trouble, and being asked too soon or too often.
+RETRIED: Final = frozenset({408, 425, 429, *range(500, 600)})
+# Wrong for every record alike: the URL, the method, or who asks. None of them is a fault of a record.
+OF_THE_ENDPOINT: Final = frozenset({401, 403, 404, 405, 407})
+_CONTENT_TYPES: Final = {
+    BodyFormat.JSON: "application/json",
+    BodyFormat.STRING: "text/plain; charset=utf-8",
+    BodyFormat.BYTES: "application/octet-stream",
+}
+
+
+class Verdict(Enum):
+    """What an answer says after all attempts."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"  # the record, for good
+    STOP = "stop"  # no record is to blame, so none is given up
+
+
+def judge(status: int) -> Verdict:
+    """By the class of the status; what is not followed (3xx) has the wrong URL."""
+    if 200 <= status < 300:
+        return Verdict.TAKEN
+    if 400 <= status < 500 and status not in RETRIED and status not in OF_THE_ENDPOINT:
+        return Verdict.REFUSED
+    return Verdict.STOP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a record is from: its topic, partition and offset, or None for all and its row in the task."""
+
+    topic: str | None
+    partition: int | None
+    offset: int
+
+    def __str__(self) -> str:
+        return f"row {self.offset}" if self.topic is None else f"{self.topic}-{self.partition}@{self.offset}"
+
+
+def idempotency_key(query_id: str, batch: int, task: int, first: Place, last: Place) -> str:
+    """The same for the same records when a batch is sent again."""
+    of = f"task-{task}" if first.topic is None else f"{first.topic}-{first.partition}"
+    return f"{query_id}/{batch}/{of}/{first.offset}-{last.offset}"
+
+
+def content_type(body_format: BodyFormat, is_array: bool) -> str:
+    return _CONTENT_TYPES[BodyFormat.JSON if is_array else body_format]
+
+
+def to_element(value: bytes | None, body_format: BodyFormat) -> bytes:
+    """One value as a body of its own, or of JSON as part of an array; ValueError with what is the matter."""
+    if body_format is BodyFormat.BYTES:
+        return _not_null(value)
+    if body_format is BodyFormat.JSON:
+        # A tombstone is what JSON has for nothing.
+        text = b"null" if value is None else value
+        try:
+            json.loads(text.decode(), parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the value is no JSON: {str(error)[:100]}") from None
+        return text
+    _not_null(value).decode()  # raises a ValueError
+    return _not_null(value)
+
+
+def to_array(elements: Sequence[bytes], body_format: BodyFormat) -> bytes:
+    """A JSON array of them, in their order."""
+    if body_format is BodyFormat.STRING:
+        return json.dumps([element.decode() for element in elements], ensure_ascii=False).encode()
+    return b"[" + b",".join(elements) + b"]"
+
+
+def _not_null(value: bytes | None) -> bytes:
+    if value is None:
+        raise ValueError("the value is null")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,131 @@
+"""Columns of a database as columns of Spark: their types, and rows of DB-API as an Arrow batch.
+
+Types that Spark has are kept. Everything else (intervals, arrays, ranges, numbers without bounds) is the text
+that the database itself makes of it, so no value is lost or rounded on the way.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from pipeline.words import OptionError
+
+MAX_DECIMAL_DIGITS: Final = 38
+UTC: Final = pa.timestamp("us", tz="UTC")
+WALL_TIME: Final = pa.timestamp("us")
+_SIMPLE: Final[Sequence[tuple[pa.DataType, T.DataType]]] = (
+    (pa.int16(), T.ShortType()),
+    (pa.int32(), T.IntegerType()),
+    (pa.int64(), T.LongType()),
+    (pa.float32(), T.FloatType()),
+    (pa.float64(), T.DoubleType()),
+    (pa.bool_(), T.BooleanType()),
+    (pa.string(), T.StringType()),
+    (pa.binary(), T.BinaryType()),
+    (pa.date32(), T.DateType()),
+    (UTC, T.TimestampType()),
+    (WALL_TIME, T.TimestampNTZType()),
+)
+_POSTGRESQL: Final = {
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "bool": pa.bool_(),
+    "text": pa.string(),
+    "varchar": pa.string(),
+    "bpchar": pa.string(),
+    "bytea": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": WALL_TIME,
+    "timestamptz": UTC,
+}
+_INTEGERS: Final = (pa.int16(), pa.int32(), pa.int64())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableColumn:
+    """A column: its name, its type, whether the database has to write it as text, and whether it may be null.
+
+    `declared` is the database's name of the type.
+    """
+
+    name: str
+    kind: pa.DataType
+    is_cast: bool
+    is_nullable: bool
+    declared: str
+
+
+def postgresql_column(name: str, declared: str, modifier: int, is_nullable: bool) -> TableColumn:
+    """`declared` is the type's name in pg_type, `modifier` its atttypmod (-1: none)."""
+    kind = _POSTGRESQL.get(declared)
+    if declared == "numeric" and modifier >= 4:
+        digits, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+        if digits <= MAX_DECIMAL_DIGITS and scale <= digits:
+            kind = pa.decimal128(digits, scale)
+    return TableColumn(
+        name=name, kind=kind or pa.string(), is_cast=kind is None, is_nullable=is_nullable, declared=declared
+    )
+
+
+def sqlite_column(name: str, declared: str, is_nullable: bool) -> TableColumn:
+    """By the rules of SQLite's type affinity; a column of no certain type is text."""
+    word = declared.upper()
+    if word.startswith("BOOL"):
+        kind = pa.bool_()
+    elif "INT" in word:
+        kind = pa.int64()
+    elif re.search("CHAR|CLOB|TEXT", word):
+        kind = pa.string()
+    elif "BLOB" in word:
+        kind = pa.binary()
+    elif re.search("REAL|FLOA|DOUB", word):
+        kind = pa.float64()
+    else:
+        kind = None
+    return TableColumn(
+        name=name, kind=kind or pa.string(), is_cast=kind is None, is_nullable=is_nullable, declared=declared
+    )
+
+
+def is_whole_number(column: TableColumn) -> bool:
+    return column.kind in _INTEGERS
+
+
+def spark_schema(columns: Sequence[TableColumn]) -> T.StructType:
+    """What Spark calls these columns."""
+    return T.StructType([T.StructField(column.name, _spark_type(column.kind)) for column in columns])
+
+
+def arrow_schema(columns: Sequence[TableColumn]) -> pa.Schema:
+    """The same for Arrow."""
+    return pa.schema([pa.field(column.name, column.kind) for column in columns])
+
+
+def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as DB-API gives them; OptionError for a column whose values are not of its type.
+
+    SQLite has such columns: its types are advice.
+    """
+    arrays = []
+    for field, values in zip(schema, zip(*rows, strict=True), strict=True):
+        try:
+            # SQLite has no booleans, only 0 and 1.
+            is_boolean = pa.types.is_boolean(field.type)
+            arrays.append(pa.array(values).cast(pa.bool_()) if is_boolean else pa.array(values, field.type))
+        except (pa.ArrowException, OverflowError) as error:
+            problem = f"has values in column {field.name} that are no {field.type}: {str(error)[:200]}"
+            raise OptionError("table", problem) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _spark_type(kind: pa.DataType) -> T.DataType:
+    if pa.types.is_decimal(kind):
+        return T.DecimalType(kind.precision, kind.scale)
+    return next(spark for arrow, spark in _SIMPLE if arrow == kind)

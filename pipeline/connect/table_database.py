@@ -1,0 +1,168 @@
+"""SQLite and PostgreSQL by DB-API, behind one face: what a table is, one row, and rows by the thousand.
+
+Nothing is ever written: files are opened for reading, and sessions are read-only.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+from pipeline.connect.table_columns import TableColumn, postgresql_column, sqlite_column
+from pipeline.connect.table_options import Engine, TableOptions
+from pipeline.connect.table_queries import Question
+from pipeline.words import OptionError
+
+BUSY_TIMEOUT_S: Final = 30  # how long SQLite waits for one who writes
+CONNECT_TIMEOUT_S: Final = 10
+_POSTGRESQL_COLUMNS: Final = """
+    SELECT a.attname, coalesce(base.typname, own.typname),
+           CASE WHEN base.oid IS NULL THEN a.atttypmod ELSE own.typtypmod END, NOT a.attnotnull
+    FROM pg_attribute a
+    JOIN pg_type own ON own.oid = a.atttypid
+    LEFT JOIN pg_type base ON own.typtype = 'd' AND base.oid = own.typbasetype
+    WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
+    ORDER BY a.attnum"""
+
+
+class TableError(Exception):
+    """What a database answers instead of rows; `table` is its name, `problem` the database's words."""
+
+    def __init__(self, table: str, problem: str) -> None:
+        super().__init__(table, problem)
+        self.table = table
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"table {self.table}: {self.problem}"
+
+
+class Database(Protocol):
+    """A connection for reading one table."""
+
+    def columns(self) -> list[TableColumn]:
+        """Those of the table in their order; OptionError if there is no such table."""
+        ...
+
+    def first(self, question: Question) -> Sequence[Any] | None:
+        """The first row of the answer."""
+        ...
+
+    def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
+        """All rows of the answer, so many at a time at most."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_database(options: TableOptions) -> Database:
+    """TableError where there is none, OptionError where its driver is missing."""
+    match options.engine:
+        case Engine.SQLITE:
+            return _Sqlite(options)
+        case Engine.POSTGRESQL:
+            return _Postgresql(options)
+
+
+class _Sqlite:
+    def __init__(self, options: TableOptions) -> None:
+        self._options = options
+        with self._told():
+            self._connection = sqlite3.connect(
+                f"file:{quote(options.connection)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S
+            )
+
+    def columns(self) -> list[TableColumn]:
+        schema, name = (("main", *self._options.table))[-2:]
+        text = 'SELECT name, type, "notnull", pk FROM pragma_table_info(?, ?) ORDER BY cid'
+        with self._told():
+            found = self._connection.execute(text, (name, schema)).fetchall()
+        if not found:
+            raise OptionError("table", f"{self._options.table_name} does not exist")
+        keys = sum(1 for row in found if row[3])
+        return [
+            # The number of a row by another name, which is never null though nothing says so.
+            sqlite_column(
+                name, declared, not is_not_null and not (key and keys == 1 and declared.upper() == "INTEGER")
+            )
+            for name, declared, is_not_null, key in found
+        ]
+
+    def first(self, question: Question) -> Sequence[Any] | None:
+        with self._told():
+            found: Sequence[Any] | None = self._connection.execute(question.text, question.values).fetchone()
+        return found
+
+    def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
+        with self._told():
+            cursor = self._connection.execute(question.text, question.values)
+            while batch := cursor.fetchmany(rows):
+                yield batch
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise TableError(self._options.table_name, str(error)) from None
+
+
+class _Postgresql:
+    def __init__(self, options: TableOptions) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            problem = "is PostgreSQL, whose driver is missing: pip install 'ottla[postgresql]'"
+            raise OptionError("connection.url", problem) from None
+        self._options = options
+        self._error = psycopg.Error
+        given: dict[str, Any] = {"user": options.user, "password": options.password}
+        with self._told():
+            self._connection = psycopg.connect(
+                options.connection,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                **{name: value for name, value in given.items() if value is not None},
+            )
+            self._connection.read_only = True
+            # Timestamps go to and fro as text, which has to mean the same in each session.
+            self._connection.execute(
+                "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO', false)"
+            )
+            self._connection.commit()
+
+    def columns(self) -> list[TableColumn]:
+        name = ".".join('"' + part.replace('"', '""') + '"' for part in self._options.table)
+        with self._told(), self._connection.transaction():
+            found = self._connection.execute(_POSTGRESQL_COLUMNS, (name,)).fetchall()
+        if not found:
+            raise OptionError("table", f"{self._options.table_name} does not exist")
+        return [postgresql_column(*row) for row in found]
+
+    def first(self, question: Question) -> Sequence[Any] | None:
+        with self._told(), self._connection.transaction():
+            # What is asked is made of quoted names alone, see `table_queries`.
+            found: Sequence[Any] | None = self._connection.execute(
+                question.text.encode(), question.values
+            ).fetchone()
+        return found
+
+    def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
+        # A cursor of the server's: the client's own would take the whole answer at once.
+        with self._told(), self._connection.transaction(), self._connection.cursor(name="ottla") as cursor:
+            cursor.execute(question.text.encode(), question.values)
+            while batch := cursor.fetchmany(rows):
+                yield batch
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as error:
+            raise TableError(self._options.table_name, str(error).strip()) from None

@@ -1,0 +1,74 @@
+"""How far a table was read, as a checkpoint has it: a small JSON object.
+
+Both ends of a batch are such positions, decided before it is read. So a batch that is read again asks for the
+same range, and what was committed to the table in between with a place behind it comes with the next.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.connect.table_options import Mode, TableOptions
+from pipeline.words import OptionError
+
+Value = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The last row that was read; None for what no row has said yet.
+
+    `timestamp` is the database's own word (SQLite: ms since 1970; PostgreSQL: its text in UTC), so that it
+    loses nothing. In mode bulk `polled_ms` is when the table was read last.
+    """
+
+    timestamp: Value | None = None
+    incrementing: int | None = None
+    polled_ms: int | None = None
+
+    @property
+    def is_start(self) -> bool:
+        return self.timestamp is None and self.incrementing is None and self.polled_ms is None
+
+
+START = Position()
+
+
+def to_offset(position: Position, options: TableOptions) -> dict[str, Value]:
+    """As the checkpoint has it, with what it belongs to."""
+    offset: dict[str, Value] = {"table": options.table_name, "mode": options.mode.value}
+    if position.timestamp is not None:
+        offset["timestamp"] = position.timestamp
+    if position.incrementing is not None:
+        offset["incrementing"] = position.incrementing
+    if position.polled_ms is not None:
+        offset["polled_ms"] = position.polled_ms
+    return offset
+
+
+def from_offset(offset: Mapping[str, object], options: TableOptions) -> Position:
+    """OptionError for an offset that other options have made, or nobody."""
+    for key, now in (("table", options.table_name), ("mode", options.mode.value)):
+        then = offset.get(key)
+        if then != now:
+            problem = f"is {now}, but the checkpoint is of {str(then)[:80]}: it needs a checkpoint of its own"
+            raise OptionError(key, problem)
+    timestamp = offset.get("timestamp")
+    if timestamp is not None and (not isinstance(timestamp, str | int) or isinstance(timestamp, bool)):
+        raise OptionError("checkpoint", "has a timestamp that is neither text nor a number")
+    position = Position(
+        timestamp=timestamp,
+        incrementing=_number(offset, "incrementing"),
+        polled_ms=_number(offset, "polled_ms"),
+    )
+    has = (position.timestamp is not None, position.incrementing is not None, position.polled_ms is not None)
+    needs = (options.mode.has_timestamp, options.mode.has_incrementing, options.mode is Mode.BULK)
+    if not position.is_start and has != needs:
+        raise OptionError("checkpoint", f"has an offset that mode {options.mode.value} does not make")
+    return position
+
+
+def _number(offset: Mapping[str, object], key: str) -> int | None:
+    value = offset.get(key)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise OptionError("checkpoint", f"has {key} that is no whole number")
+    return value

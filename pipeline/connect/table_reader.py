@@ -1,0 +1,161 @@
+"""What Spark asks of a source that is a table: where it ends now, and the rows between two places.
+
+The ends are asked of the database in the process that plans; a task has its own connection, and a question
+with both ends in it.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from pipeline.connect.table_columns import TableColumn, arrow_schema, spark_schema, to_batch
+from pipeline.connect.table_database import Database, TableError, open_database
+from pipeline.connect.table_options import Mode, TableOptions
+from pipeline.connect.table_position import START, Position, from_offset, to_offset
+from pipeline.connect.table_queries import Question, TableQueries
+from pipeline.option_values import shown
+from pipeline.words import OptionError
+
+FORMAT: Final = "ottla_table"
+ROWS_AT_ONCE: Final = 10_000  # some megabytes, as much as Spark wants in an Arrow batch
+
+
+def find_columns(options: TableOptions) -> list[TableColumn]:
+    """The columns of the table; OptionError for what the options say wrongly of them, TableError."""
+    database = open_database(options)
+    try:
+        columns = database.columns()
+    finally:
+        database.close()
+    TableQueries(options, columns)
+    return columns
+
+
+class TableDataSource(DataSource):
+    """A table of SQLite or PostgreSQL, for streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return spark_schema(find_columns(TableOptions.from_options(dict(self.options))))
+
+    def streamReader(self, schema: StructType) -> "TableReader":
+        return TableReader(TableOptions.from_options(dict(self.options)))
+
+
+@dataclass(slots=True)
+class TablePartition(InputPartition):
+    """What a task asks, and the columns of the answer."""
+
+    question: Question
+    schema: pa.Schema
+
+
+class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's view of a table."""
+
+    def __init__(self, options: TableOptions) -> None:
+        self._options = options
+        self._database: Database | None = None
+        self._columns: Sequence[TableColumn] = ()
+        self._target: Position | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return dict(to_offset(START, self._options))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.mode is Mode.BULK:
+            return ReadAllAvailable()
+        return ReadMaxRows(self._options.batch_max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._end(START, None, None)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begun = from_offset(start, self._options)
+        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return dict(to_offset(self._end(begun, self._target, max_rows), self._options))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[TablePartition]:
+        begun, ended = from_offset(start, self._options), from_offset(end, self._options)
+        if begun == ended:
+            return []
+        queries = self._queries()
+        is_bulk = self._options.mode is Mode.BULK
+        question = queries.everything() if is_bulk else queries.rows(begun, ended)
+        return [TablePartition(question, arrow_schema(self._columns))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TablePartition), partition
+        database = open_database(self._options)
+        try:
+            for rows in database.batches(partition.question, ROWS_AT_ONCE):
+                yield to_batch(rows, partition.schema)
+        finally:
+            database.close()
+
+    def stop(self) -> None:
+        self._forget()
+
+    # ---- ends -------------------------------------------------------------------------------------
+
+    def _end(self, start: Position, target: Position | None, max_rows: int | None) -> Position:
+        if self._options.mode is Mode.BULK:
+            return self._next_poll(start, target)
+        queries = self._queries()
+        unreadable = queries.unreadable_time()
+        if unreadable is not None:
+            row = self._first(unreadable)
+            if row is not None:
+                raise OptionError("timestamp.column.name", f"has {shown(str(row[0]))}, which is no time")
+        found = self._first(queries.end(start, target, max_rows))
+        return start if found is None else queries.position(found)
+
+    def _next_poll(self, start: Position, target: Position | None) -> Position:
+        now_ms = time.time_ns() // 1_000_000
+        if target is not None:
+            # One poll in a run that takes what there is, however soon it comes after the last.
+            is_done = start.polled_ms is not None and start.polled_ms >= (target.polled_ms or 0)
+            return start if is_done else target
+        if start.polled_ms is not None and now_ms < start.polled_ms + self._options.poll_interval_ms:
+            return start
+        return Position(polled_ms=now_ms)
+
+    def _queries(self) -> TableQueries:
+        if not self._columns:
+            self._columns = self._connected().columns()
+        return TableQueries(self._options, self._columns)
+
+    def _first(self, question: Question) -> Sequence[Any] | None:
+        is_kept = self._database is not None
+        try:
+            return self._connected().first(question)
+        except TableError:
+            self._forget()
+            if not is_kept:
+                raise
+        # The connection was of an earlier batch; since then the server may have been started anew.
+        return self._connected().first(question)
+
+    def _connected(self) -> Database:
+        if self._database is None:
+            self._database = open_database(self._options)
+        return self._database
+
+    def _forget(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None

@@ -1,0 +1,8 @@
+"""`python -m pipeline.jobs` is `ottla pipeline`; spark-submit takes this file as its program."""
+
+import sys
+
+from pipeline.jobs.cli import pipeline
+
+if __name__ == "__main__":
+    sys.exit(pipeline(prog_name="ottla pipeline"))

@@ -1,0 +1,146 @@
+"""`ottla pipeline ...`: the commands and their words. What they do is imported when it is needed (door)."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.jobs.job import JobFile
+    from pipeline.jobs.job_status import JobStatus
+
+EXIT_FAILURE: Final = 1
+EXIT_USAGE: Final = 2
+NEEDED: Final = ("numpy", "pyarrow", "pyspark", "yaml")
+
+pipeline = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Jobs on Spark: streams from topics, files and databases into others, as a file says.",
+)
+File = Annotated[Path, typer.Argument(metavar="FILE.yaml", help="a job file")]
+
+
+@pipeline.command("run")
+def run(
+    file: File,
+    job: Annotated[
+        list[str] | None, typer.Option("--job", metavar="NAME", help="only this; repeatable")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="where Spark runs; else the file says it")
+    ] = None,
+) -> None:
+    """Run the jobs of a file until they end; Ctrl-C or SIGTERM stops each after its batch, again at once.
+
+    Ends with 1 if a job failed, with 2 if the file is wrong.
+
+    Example: ottla pipeline run jobs.yaml --job totals
+    """
+    read = _read(file)
+    unknown = sorted(set(job or ()) - {one.name for one in read.jobs})
+    if unknown:
+        names = ", ".join(one.name for one in read.jobs)
+        _fail(f"There is no job {unknown[0]} in {file}; there are {names}.", EXIT_USAGE)
+    from pipeline.jobs.job_status import JobState
+    from pipeline.jobs.runner import JobRun
+    from pipeline.jobs.status_files import AlreadyRunsError
+    from pipeline.spark.java import NoJavaError
+
+    asked = JobRun(read, only=job or (), master=master, report=_tell, takes_signals=True)
+    try:
+        statuses = asked.run()
+    except AlreadyRunsError as error:
+        _fail(f"{str(error)[0].upper()}{str(error)[1:]}.")
+    except NoJavaError as error:
+        _fail(f"{error}.")
+    if any(status.state is JobState.FAILED for status in statuses):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+@pipeline.command("validate")
+def validate(files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...")]) -> None:
+    """Check job files, without Spark and without any cluster; ends with 2 if there is something wrong.
+
+    What is wrong is told as FILE:LINE: key: reason, all of it at once.
+    """
+    _need_spark()
+    from pipeline.jobs.job_reader import read_job_file
+    from pipeline.jobs.problems import JobFileError
+
+    is_wrong = False
+    for file in files:
+        try:
+            read = read_job_file(file)
+        except JobFileError as error:
+            print(error, file=sys.stderr)
+            is_wrong = True
+        else:
+            print(f"{file}: {', '.join(job.name for job in read.jobs)}: nothing is wrong")
+    if is_wrong:
+        raise typer.Exit(EXIT_USAGE)
+
+
+@pipeline.command("status")
+def status(
+    file: File,
+    output: Annotated[Literal["text", "json"], typer.Option("--output", help="how to print")] = "text",
+) -> None:
+    """Show how the jobs of a file fare: state, last batch, rows, rows a second, lag in records.
+
+    Ends with 1 if a job has failed, or its process is gone. It reads what `run` wrote, in any process that
+    sees the storage.
+    """
+    read = _read(file)
+    import json
+
+    from pipeline.jobs.job_status import JobState, StatusError
+    from pipeline.jobs.status_files import find_status
+    from pipeline.jobs.status_table import as_table
+
+    if read.status_folder is None:
+        _fail(f"The storage {read.storage} is no local folder: name one by `status:` in {file}.", EXIT_USAGE)
+    try:
+        statuses = [find_status(read.status_folder, job.name) for job in read.jobs]
+    except StatusError as error:
+        _fail(f"{error}.")
+    if output == "json":
+        told = [json.loads(one.to_json()) for one in statuses]
+        print(json.dumps({"name": read.name, "jobs": told}, indent=2))
+    else:
+        print(as_table(statuses))
+    if any(one.state is JobState.FAILED for one in statuses):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def _read(file: Path) -> "JobFile":
+    _need_spark()
+    from pipeline.jobs.job_reader import read_job_file
+    from pipeline.jobs.problems import JobFileError
+
+    try:
+        return read_job_file(file)
+    except JobFileError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(EXIT_USAGE) from None
+
+
+def _need_spark() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        _fail(
+            f"Jobs need Spark and what belongs to it ({', '.join(missing)} is missing): install ottla[spark]."
+        )
+
+
+def _tell(status: "JobStatus") -> None:
+    """A line for each change of a state."""
+    cause = f": {status.cause}" if status.cause else ""
+    print(f"{status.job}: {status.state.value}{cause}", file=sys.stderr, flush=True)
+
+
+def _fail(sentence: str, code: int = EXIT_FAILURE) -> NoReturn:
+    print(f"ottla: {sentence}", file=sys.stderr)
+    raise typer.Exit(code)

@@ -1,0 +1,33 @@
+"""`${NAME}` in a value stands for a variable of the environment, `$$` for a dollar."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_PLACE: Final = re.compile(r"\$(\$|\{([^}]*)\}?)")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class VariableError(ValueError):
+    """A variable that is not there, or is not written as one; the message is the rest of a sentence."""
+
+
+def fill_in(text: str, environment: Mapping[str, str]) -> tuple[str, frozenset[str]]:
+    """The text with its variables, and their values: they may be secrets. VariableError.
+
+    A value is not looked into again, and a dollar that stands alone is one: SQL and patterns have them.
+    """
+    values: set[str] = set()
+
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return "$"
+        name = match[2]
+        if not match[0].endswith("}") or not _NAME.fullmatch(name):
+            raise VariableError("has a ${ that is no variable; write ${NAME}, or $${ for the text itself")
+        if name not in environment:
+            raise VariableError(f"needs ${{{name}}}, which is not in the environment")
+        values.add(environment[name])
+        return environment[name]
+
+    return _PLACE.sub(value_of, text), frozenset(values)

@@ -1,0 +1,166 @@
+"""How a job fares: its state in Kafka Connect's words, and its last progress. As JSON, others read it."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import Any, Final
+
+from pipeline.source.progress import lag_of_source
+from pipeline.words import OptionError
+
+MAX_STATUS_BYTES: Final = 1024 * 1024
+# A trace of Java's is long; the file is for those who want to know why, not for all of it.
+MAX_TRACE_CHARS: Final = 20_000
+MAX_CAUSE_CHARS: Final = 400
+_JAVA_CLASS: Final = re.compile(r"^(?:[a-z][a-z0-9_]*\.)+[A-Za-z0-9_$]+: ")
+
+
+class JobState(Enum):
+    """Connect's words, and FINISHED for what was to end and did."""
+
+    UNASSIGNED = "UNASSIGNED"  # not run yet
+    RUNNING = "RUNNING"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    FINISHED = "FINISHED"
+
+
+MOVES: Final[Mapping[JobState, frozenset[JobState]]] = {
+    JobState.UNASSIGNED: frozenset({JobState.RUNNING}),
+    JobState.RUNNING: frozenset({JobState.FAILED, JobState.STOPPED, JobState.FINISHED}),
+    JobState.FAILED: frozenset(),
+    JobState.STOPPED: frozenset(),
+    JobState.FINISHED: frozenset(),
+}
+
+
+class StatusError(ValueError):
+    """This is no status of a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceProgress:
+    """`lag` is in records, None where the source does not tell how much there is."""
+
+    description: str
+    rows: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """The last batch, and all rows since the job was started; rates are in rows a second."""
+
+    batch: int
+    timestamp: str
+    rows: int
+    rows_since_start: int
+    input_rate: float
+    processed_rate: float
+    duration_ms: int
+    sources: tuple[SourceProgress, ...]
+    watermark: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """Times are ms since 1970. `cause` is a sentence about a failure, `trace` what Spark says of it."""
+
+    job: str
+    state: JobState = JobState.UNASSIGNED
+    since_ms: int = 0
+    updated_ms: int = 0
+    pid: int | None = None
+    host: str | None = None
+    query_id: str | None = None
+    cause: str | None = None
+    trace: str | None = None
+    progress: JobProgress | None = None
+
+    def moved(
+        self, state: JobState, now_ms: int, *, cause: str | None = None, trace: str | None = None
+    ) -> "JobStatus":
+        assert state in MOVES[self.state], f"{self.job}: {self.state.value} to {state.value}"
+        return replace(self, state=state, since_ms=now_ms, updated_ms=now_ms, cause=cause, trace=trace)
+
+    def to_json(self) -> bytes:
+        return json.dumps({**asdict(self), "state": self.state.value}, indent=2).encode() + b"\n"
+
+
+def read_status(content: bytes) -> JobStatus:
+    """What `to_json` wrote; StatusError."""
+    try:
+        fields: dict[str, Any] = json.loads(content)
+        progress = fields.pop("progress")
+        if progress is not None:
+            sources = tuple(SourceProgress(**source) for source in progress.pop("sources"))
+            progress = JobProgress(**progress, sources=sources)
+        read = JobStatus(**{**fields, "state": JobState(fields["state"]), "progress": progress})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StatusError(f"is no status of a job: {error}") from None
+    numbers = (read.since_ms, read.updated_ms, 0 if read.pid is None else read.pid)
+    if not isinstance(read.job, str) or not all(isinstance(one, int) for one in numbers):
+        raise StatusError("is no status of a job")
+    return read
+
+
+def read_progress(told: Mapping[str, Any], before: JobProgress | None) -> JobProgress:
+    """Spark's own JSON of a query's progress; `before` has the rows of the batches before."""
+    rows = int(told.get("numInputRows") or 0)
+    return JobProgress(
+        batch=int(told["batchId"]),
+        timestamp=str(told["timestamp"]),
+        rows=rows,
+        rows_since_start=rows + (0 if before is None else before.rows_since_start),
+        input_rate=_rate(told.get("inputRowsPerSecond")),
+        processed_rate=_rate(told.get("processedRowsPerSecond")),
+        duration_ms=int((told.get("durationMs") or {}).get("triggerExecution") or 0),
+        sources=tuple(
+            SourceProgress(
+                description=str(source.get("description")),
+                rows=int(source.get("numInputRows") or 0),
+                lag=_lag(source),
+            )
+            for source in told.get("sources") or ()
+        ),
+        watermark=(told.get("eventTime") or {}).get("watermark"),
+    )
+
+
+def _rate(told: object) -> float:
+    """Spark leaves it out, or says NaN or Infinity, where no time has passed."""
+    rate = float(told) if isinstance(told, int | float) else 0.0
+    return round(rate, 1) if 0 <= rate < float("inf") else 0.0
+
+
+def _lag(source: Mapping[str, Any]) -> int | None:
+    try:
+        lag = lag_of_source(source)
+    except OptionError:  # offsets of another format
+        return None
+    return None if lag is None else lag.total
+
+
+def cause_of(trace: str) -> str:
+    """The sentence of a trace that says most: the last error of Python's in it, else its first line."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    if lines and lines[0].startswith(
+        "An error occurred while calling "
+    ):  # Py4J's words; the error stands below
+        lines = [line.removeprefix(": ") for line in lines[1:]]
+    in_python = False
+    cause = lines[0] if lines else "no cause was told"
+    for number, line in enumerate(lines):
+        if line.startswith("Traceback (most recent call last)"):
+            in_python = True
+        elif in_python and not line.startswith(("File ", "^", "~")) and not _is_code(lines, number):
+            cause, in_python = line, False
+    cause = _JAVA_CLASS.sub("", cause)
+    return cause if len(cause) <= MAX_CAUSE_CHARS else cause[:MAX_CAUSE_CHARS] + "…"
+
+
+def _is_code(lines: list[str], number: int) -> bool:
+    """A line of a Python traceback that shows source: it stands after its file."""
+    return number > 0 and lines[number - 1].startswith("File ")

@@ -1,0 +1,71 @@
+"""What is wrong with a job file: all of it at once, each with its line, its key and the reason."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pipeline.words import nearest
+
+HIDDEN: Final = "[hidden]"
+# A shorter value is a part of too many words to be taken out of them, and is no secret.
+MIN_SECRET_LENGTH: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Problem:
+    """`key` is the path of a key with dots, as `jobs.totals.sink.topic`; empty for the file as a whole."""
+
+    line: int
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.line}: {self.key}: {self.reason}" if self.key else f"{self.line}: {self.reason}"
+
+
+class JobFileError(ValueError):
+    """A file that cannot be run, and why: a line for each problem, `FILE:LINE: key: reason`."""
+
+    def __init__(self, path: Path, problems: Iterable[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(f"{path}:{problem}" for problem in self.problems))
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects problems; what is secret in a file is not in their reasons."""
+
+    found: list[Problem] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=set)
+
+    def add(self, line: int, key: str, reason: str) -> None:
+        self.found.append(Problem(line=line, key=key, reason=reason))
+
+    def raise_if_any(self, path: Path) -> None:
+        """JobFileError with all that was found."""
+        if self.found:
+            secrets = frozenset(self.secrets)
+            raise JobFileError(
+                path,
+                [
+                    Problem(line=one.line, key=one.key, reason=without_secrets(one.reason, secrets))
+                    for one in self.found
+                ],
+            )
+
+
+def without_secrets(text: str, secrets: frozenset[str]) -> str:
+    """The text with each of these values hidden, the longest first."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= MIN_SECRET_LENGTH:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """The reason why a name is refused, with the nearest that there is."""
+    names = sorted(known)
+    near = nearest(name, names)
+    return f"is unknown; {near}?" if near else f"is unknown; there are {', '.join(names)}"

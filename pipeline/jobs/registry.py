@@ -1,0 +1,126 @@
+"""The names that a job file may use, and what they stand for.
+
+A kind is a function that imports what it needs, so that a file with one source does not load all. To add one,
+write its function and its line.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pipeline.jobs import spark_formats
+from pipeline.jobs.kinds import Options, SinkKind, SourceKind, TaskKind
+from pipeline.query import QuerySettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+def _ottla_source() -> SourceKind:
+    from pipeline.source.source_options import Mode, SourceOptions
+    from pipeline.spark.fresh_table import read_fresh
+
+    return SourceKind(
+        judge_stream=lambda options: SourceOptions.from_options(options, Mode.STREAM),
+        stream=lambda spark, options: spark.readStream.format("ottla").options(**options).load(),
+        judge_table=lambda options: SourceOptions.from_options(options, Mode.BATCH),
+        table=read_fresh,  # what Spark's reader gives would be the table of the query's first batch for ever
+    )
+
+
+def _ottla_sink() -> SinkKind:
+    from pipeline.sink.sink_options import SinkOptions
+
+    return SinkKind(judge=SinkOptions.from_options, start=_start_ottla, complete=_with_transactional_id)
+
+
+def _with_transactional_id(options: Options, full_name: str) -> Options:
+    """The id by which an exactly-once sink knows itself again: the job's, if it has no other."""
+    given = {name.lower(): value for name, value in options.items()}
+    if given.get("delivery.guarantee", "").lower() != "exactly_once" or "transactional.id" in given:
+        return options
+    return {**options, "transactional.id": full_name}
+
+
+def _start_ottla(frame: "DataFrame", options: Options, query: QuerySettings) -> "StreamingQuery":
+    if query.output_mode != "update":
+        return query.start(frame.writeStream.format("ottla").options(**options))
+
+    # Spark has no update mode for sinks in Python. A batch that is written by itself is as exact: it is known
+    # by the query's id and the batch's number, which a task has in either case.
+    def write(batch: "DataFrame", batch_id: int) -> None:
+        batch.write.format("ottla").mode("append").options(**options).save()
+
+    return query.start(frame.writeStream.foreachBatch(write))
+
+
+def _file_source() -> SourceKind:
+    from pipeline.connect.file_source import FileOptions, read_stream
+
+    return SourceKind(judge_stream=FileOptions.from_options, stream=read_stream)
+
+
+def _table_source() -> SourceKind:
+    from pipeline.connect.table_options import TableOptions
+    from pipeline.connect.table_source import read_stream
+
+    return SourceKind(judge_stream=TableOptions.from_options, stream=read_stream)
+
+
+def _lake_sink() -> SinkKind:
+    from pipeline.lake.sink import LakeOptions, start
+
+    return SinkKind(judge=LakeOptions.from_options, start=start, output_modes=("append",))
+
+
+def _http_sink() -> SinkKind:
+    from pipeline.connect.http_options import HttpOptions
+    from pipeline.connect.http_sink import start
+
+    return SinkKind(judge=HttpOptions.from_options, start=start, output_modes=("append", "update"))
+
+
+def _load_task() -> TaskKind:
+    from pipeline.lake.load import run
+    from pipeline.lake.load_options import LoadOptions
+
+    def start(spark: "SparkSession", options: Options, _query: QuerySettings) -> None:
+        # How far it is stands beside its rows, so there is neither a query nor a checkpoint.
+        run(spark, options)
+
+    return TaskKind(judge=LoadOptions.from_options, start=start)
+
+
+def _mirror_task() -> TaskKind:
+    from pipeline.mirror.mirror_job import run
+    from pipeline.mirror.mirror_options import MirrorOptions
+
+    return TaskKind(
+        judge=MirrorOptions.from_options,
+        start=lambda spark, options, query: run(spark, MirrorOptions.from_options(options), query).query,
+        complete=lambda options, full_name: {"transactional.id": full_name, **options},
+    )
+
+
+SOURCES: Final[Mapping[str, Callable[[], SourceKind]]] = {
+    "ottla": _ottla_source,
+    "file": _file_source,
+    "table": _table_source,
+    "kafka": spark_formats.kafka_source,
+    **{name: partial(spark_formats.files_source, name) for name in spark_formats.FILES},
+    **{name: partial(spark_formats.generator, name) for name in spark_formats.GENERATORS},
+}
+SINKS: Final[Mapping[str, Callable[[], SinkKind]]] = {
+    "ottla": _ottla_sink,
+    "http": _http_sink,
+    "lake": _lake_sink,
+    "kafka": spark_formats.kafka_sink,
+    **{name: partial(spark_formats.files_sink, name) for name in spark_formats.FILES},
+    **{name: partial(spark_formats.end, name) for name in spark_formats.ENDS},
+}
+# Jobs that are one thing: the key of a job that has their options.
+TASKS: Final[Mapping[str, Callable[[], TaskKind]]] = {
+    "load": _load_task,
+    "mirror": _mirror_task,
+}

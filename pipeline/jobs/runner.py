@@ -1,0 +1,317 @@
+"""Runs the jobs of a file in one Spark session, each with views of its own, until they end (door).
+
+All that happens comes through one inbox to one thread, which alone moves states and writes them down.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pipeline.jobs import spark_formats
+from pipeline.jobs.frames import rows_of
+from pipeline.jobs.job import Flow, Job, JobFile
+from pipeline.jobs.job_status import MAX_TRACE_CHARS, JobState, JobStatus, cause_of, read_progress
+from pipeline.jobs.problems import without_secrets
+from pipeline.jobs.query_events import (
+    Event,
+    Idled,
+    Inbox,
+    JobListener,
+    NotStarted,
+    Progressed,
+    Started,
+    StopAsked,
+    Terminated,
+)
+from pipeline.jobs.registry import SINKS, TASKS
+from pipeline.jobs.status_files import running, write_status
+from pipeline.jobs.stop_signals import stopping
+from pipeline.spark.session import activate, start_session
+
+# A status is written at least so often.
+HEARTBEAT_S: Final = 5.0
+# A query is over some time before its last progress and its end are told. If they are not told until then,
+# they were lost: Spark drops events that its queue has no room for.
+MAX_EVENT_DELAY_S: Final = 60.0
+
+# What Spark says when a process of Python's had no time to answer on a busy machine. The job is not to blame.
+NO_WORKER: Final = "Python worker failed to connect back"
+MAX_ATTEMPTS: Final = 5
+# Its bar would stand between the lines about jobs.
+DEFAULTS: Final = {"spark.ui.showConsoleProgress": "false"}
+
+Report = Callable[[JobStatus], None]
+
+
+@dataclass(slots=True)
+class _Running:
+    """A job under way. Its query is None while it starts, and for good if it is a batch."""
+
+    job: Job
+    session: SparkSession
+    status: JobStatus
+    query: StreamingQuery | None = None
+    is_stopped: bool = False  # by us: how it ends is what we wanted
+    over_since_s: float | None = None
+    attempts: int = 0
+
+
+class JobRun:
+    """The jobs of a file, run once. `stop` may be called by any thread and by signal handlers."""
+
+    def __init__(
+        self,
+        file: JobFile,
+        *,
+        session: SparkSession | None = None,
+        only: Collection[str] = (),
+        master: str | None = None,
+        report: Report | None = None,
+        takes_signals: bool = False,
+    ) -> None:
+        """`only` some of its jobs; `session` is used and left as it is, else one is started for the file.
+
+        With `takes_signals` SIGTERM and Ctrl-C stop the jobs; it is to be run in the main thread then.
+        """
+        self._file = file
+        self._given = session
+        self._jobs = [job for job in file.jobs if not only or job.name in only]
+        self._master = master or file.master
+        self._report = report or (lambda status: None)
+        self._takes_signals = takes_signals
+        self._inbox: Inbox = SimpleQueue()
+        self._active: dict[str, _Running] = {}
+        self._ended: list[JobStatus] = []
+        self._one_starts = threading.Lock()
+        self._is_stopping = False
+        self._stop_by_s: float | None = None
+        self._beat_at_s = time.monotonic() + HEARTBEAT_S
+
+    def stop(self) -> None:
+        """Ask all jobs to stop after their batch; called again: at once."""
+        self._inbox.put(StopAsked())
+
+    def run(self) -> tuple[JobStatus, ...]:
+        """Until all jobs have ended; how each did, failures too. AlreadyRunsError, NoJavaError."""
+        names = tuple(job.name for job in self._jobs)
+        with ExitStack() as stack:
+            if self._file.status_folder is not None:
+                stack.enter_context(running(self._file.status_folder, names))
+            session = self._given or self._start_session(stack)
+            if self._takes_signals:
+                stack.enter_context(stopping(self.stop))
+            for job in self._jobs:
+                self._begin(job, session.newSession())
+            self._go_on()
+        return tuple(sorted(self._ended, key=lambda status: names.index(status.job)))
+
+    # ---- begin --------------------------------------------------------------------------------------
+
+    def _start_session(self, stack: ExitStack) -> SparkSession:
+        folder = self._file.path.resolve().parent
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+        configuration = {**DEFAULTS, **self._file.configuration}
+        session = start_session(self._file.name, configuration, master=self._master, python_folders=[folder])
+        stack.callback(_stop_session, session)
+        return session
+
+    def _go_on(self) -> None:
+        """Until all have ended; the end of Spark's Java process is the end of all."""
+        try:
+            while self._active:
+                self._take(self._next_event())
+        except (Py4JNetworkError, ConnectionError) as error:
+            for one in list(self._active.values()):
+                one.is_stopped = False
+                self._end(one, f"Spark's Java process is gone ({error})")
+
+    def _begin(self, job: Job, session: SparkSession) -> None:
+        status = JobStatus(job=job.name, pid=os.getpid(), host=socket.gethostname())
+        one = _Running(job=job, session=session, status=status)
+        self._active[job.name] = one
+        self._move(one, JobState.RUNNING)
+        session.streams.addListener(JobListener(job.name, self._inbox))
+        self._attempt(one)
+
+    def _attempt(self, one: _Running) -> None:
+        """A start asks clusters and databases, and a batch takes as long as it does: nobody waits for it."""
+        one.attempts += 1
+        threading.Thread(target=self._start, args=(one,), name=one.job.query.name, daemon=True).start()
+
+    def _start(self, one: _Running) -> None:
+        """In a thread of the job's own."""
+        try:
+            activate(one.session)
+            if self._given is not None:
+                for name, value in self._file.configuration.items():
+                    one.session.conf.set(name, value)
+            one.session.sparkContext.setJobGroup(
+                one.job.query.name, one.job.query.name, interruptOnCancel=True
+            )
+            self._inbox.put(Started(job=one.job.name, query=self._start_work(one.session, one.job)))
+        except Exception as error:
+            # Whatever the user's functions, a format or Spark raise is the job's failure and not the others'.
+            self._inbox.put(NotStarted(job=one.job.name, error=error))
+
+    def _start_work(self, session: SparkSession, job: Job) -> StreamingQuery | None:
+        if not isinstance(job.work, Flow):
+            return TASKS[job.work.kind]().start(session, job.work.options, job.query)
+        # Each source in Python begins a process, which has ten seconds to answer: few when all begin at once.
+        with self._one_starts:
+            rows = rows_of(session, job.work)
+            sink = job.work.sink
+            kind = SINKS[sink.format]() if sink.format in SINKS else spark_formats.end(sink.format)
+            return kind.start(rows, sink.options, job.query)
+
+    # ---- events -------------------------------------------------------------------------------------
+
+    def _next_event(self) -> Event | None:
+        """None when the heart is to beat, however much happens."""
+        wait_s = self._beat_at_s - time.monotonic()
+        try:
+            if wait_s > 0:
+                return self._inbox.get(timeout=wait_s)
+        except Empty:
+            pass
+        self._beat_at_s = time.monotonic() + HEARTBEAT_S
+        return None
+
+    def _take(self, event: Event | None) -> None:
+        match event:
+            case None:
+                self._beat()
+            case StopAsked():
+                self._stop_all()
+            case Started() | NotStarted() | Progressed() | Idled() | Terminated():
+                one = self._active.get(event.job)
+                if one is not None:
+                    self._take_of_job(event, one)
+
+    def _take_of_job(
+        self, event: Started | NotStarted | Progressed | Idled | Terminated, one: _Running
+    ) -> None:
+        match event:
+            case Started(query=None):
+                self._end(one, None)
+            case Started(query=query):
+                one.query = query
+                one.status = replace(one.status, query_id=None if query is None else str(query.id))
+                self._write(one)
+                self._stop_between_batches(one)
+            case NotStarted(error=error):
+                self._end(one, f"{error}" if str(error) else repr(error))
+            case Progressed(progress=progress):
+                one.status = replace(one.status, progress=read_progress(progress, one.status.progress))
+                self._write(one)
+                self._stop_query(one, is_wanted=self._is_stopping)
+            case Idled():
+                self._stop_query(one, is_wanted=self._is_stopping)
+            case Terminated(trace=trace):
+                self._end(one, trace)
+
+    def _beat(self) -> None:
+        """What is to be done by the clock: stops whose time is up, ends that were not told, statuses."""
+        now_s = time.monotonic()
+        if self._stop_by_s is not None and now_s >= self._stop_by_s:
+            self._stop_by_s = None
+            self._stop_all()
+        for one in list(self._active.values()):
+            if one.query is not None and one.over_since_s is None and not one.query.isActive:
+                one.over_since_s = now_s
+            if one.query is not None and now_s - (one.over_since_s or now_s) >= MAX_EVENT_DELAY_S:
+                error = one.query.exception()
+                self._end(one, None if error is None else str(error))
+            else:
+                self._write(one)
+
+    # ---- stop ---------------------------------------------------------------------------------------
+
+    def _stop_all(self) -> None:
+        if self._is_stopping:
+            for one in list(self._active.values()):
+                self._stop_at_once(one)
+            return
+        self._is_stopping = True
+        self._stop_by_s = time.monotonic() + self._file.stop_timeout_ms / 1000
+        for one in list(self._active.values()):
+            self._stop_between_batches(one)
+
+    def _stop_between_batches(self, one: _Running) -> None:
+        """Stop a query that has no batch under way; else its progress will tell when it is done."""
+        if self._is_stopping and one.query is not None:
+            self._stop_query(one, is_wanted=not one.query.status["isTriggerActive"])
+
+    def _stop_query(self, one: _Running, *, is_wanted: bool) -> None:
+        if is_wanted and one.query is not None and not one.is_stopped:
+            one.is_stopped = True
+            one.query.stop()
+
+    def _stop_at_once(self, one: _Running) -> None:
+        if one.query is not None:
+            self._stop_query(one, is_wanted=True)
+        else:
+            one.is_stopped = True
+            one.session.sparkContext.cancelJobGroup(one.job.query.name)
+
+    # ---- states -------------------------------------------------------------------------------------
+
+    def _end(self, one: _Running, trace: str | None) -> None:
+        if trace is not None and NO_WORKER in trace and one.attempts < MAX_ATTEMPTS and not self._is_stopping:
+            one.query = one.over_since_s = None
+            self._attempt(one)
+            return
+        del self._active[one.job.name]
+        if one.is_stopped:
+            self._move(one, JobState.STOPPED)
+        elif trace is None:
+            self._move(one, JobState.FINISHED)
+        else:
+            told = without_secrets(trace, self._file.secrets)[:MAX_TRACE_CHARS]
+            self._move(one, JobState.FAILED, cause=cause_of(told), trace=told)
+        self._ended.append(one.status)
+        if (
+            one.status.state is JobState.FAILED
+            and self._file.stops_with_first_failure
+            and not self._is_stopping
+        ):
+            self._stop_all()
+
+    def _move(
+        self, one: _Running, state: JobState, *, cause: str | None = None, trace: str | None = None
+    ) -> None:
+        one.status = one.status.moved(state, _now_ms(), cause=cause, trace=trace)
+        self._write(one)
+        self._report(one.status)
+
+    def _write(self, one: _Running) -> None:
+        one.status = replace(one.status, updated_ms=_now_ms())
+        if self._file.status_folder is not None:
+            write_status(self._file.status_folder, one.status)
+
+
+def run(file: JobFile, *, session: SparkSession | None = None) -> tuple[JobStatus, ...]:
+    """Run all jobs of a file until they end; how each did."""
+    return JobRun(file, session=session).run()
+
+
+def _stop_session(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except (Py4JNetworkError, ConnectionError):
+        pass  # its Java process is gone, which the jobs have told
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

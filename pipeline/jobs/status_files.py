@@ -1,0 +1,110 @@
+"""Statuses in a folder, one file a job, for other processes to read; and a lock each: it runs once (door).
+
+The kernel drops a lock with the process that has it, so a status that says RUNNING without one is that of a
+process that is gone.
+"""
+
+import fcntl
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from pipeline.jobs.job_status import (
+    MAX_STATUS_BYTES,
+    JobState,
+    JobStatus,
+    StatusError,
+    read_status,
+)
+
+STATUS_FILE: Final = "status.json"
+LOCK_FILE: Final = "lock"
+
+
+class AlreadyRunsError(Exception):
+    """Another process runs a job; the message is a sentence."""
+
+
+def write_status(folder: Path, status: JobStatus) -> None:
+    """Put it there whole: who reads sees the one before or this one."""
+    where = folder / status.job
+    where.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=where, prefix=".status-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(status.to_json())
+        Path(name).chmod(0o644)
+        Path(name).replace(where / STATUS_FILE)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def find_status(folder: Path, job: str) -> JobStatus:
+    """The status of a job now: one that says RUNNING is FAILED if its process is gone. StatusError."""
+    path = folder / job / STATUS_FILE
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_STATUS_BYTES + 1)
+    except FileNotFoundError:
+        return JobStatus(job=job)
+    except OSError as error:
+        raise StatusError(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > MAX_STATUS_BYTES:
+        raise StatusError(f"{path} has more than {MAX_STATUS_BYTES} bytes")
+    try:
+        status = read_status(content)
+    except StatusError as error:
+        raise StatusError(f"{path} {error}") from None
+    if (
+        status.state is JobState.RUNNING
+        and status.host == socket.gethostname()
+        and not _is_locked(folder / job)
+    ):
+        cause = f"process {status.pid}, which ran it, is gone"
+        return replace(status, state=JobState.FAILED, cause=cause)
+    return status
+
+
+@contextmanager
+def running(folder: Path, jobs: tuple[str, ...]) -> Iterator[None]:
+    """Have the locks of these jobs; AlreadyRunsError if another process has one."""
+    files = []
+    try:
+        for job in jobs:
+            (folder / job).mkdir(parents=True, exist_ok=True)
+            file = (folder / job / LOCK_FILE).open("ab")
+            files.append(file)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pid = _pid_of(folder, job)
+                raise AlreadyRunsError(f"the job {job} is run by another process{pid}") from None
+        yield
+    finally:
+        for file in files:
+            file.close()
+
+
+def _pid_of(folder: Path, job: str) -> str:
+    try:
+        status = find_status(folder, job)
+    except StatusError:
+        return ""
+    return "" if status.pid is None else f", {status.pid} on {status.host}"
+
+
+def _is_locked(where: Path) -> bool:
+    try:
+        with (where / LOCK_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,26 @@
+"""SIGTERM and Ctrl-C as a wish to stop (door)."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` for each such signal, in the main thread, instead of what the process did before.
+
+    A Spark session takes Ctrl-C for itself when it starts, so this is to be entered after that.
+    """
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        stop()
+
+    before = {number: signal.signal(number, asked) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,124 @@
+"""Values out of a file's tree: keys are known, texts filled in from the environment, mistakes collected."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pipeline.client.setting_names import is_secret
+from pipeline.jobs.environment_values import VariableError, fill_in
+from pipeline.jobs.problems import Problems, unknown
+from pipeline.jobs.yaml_tree import Items, Members, Text, Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where something stands in the file, and the path of keys to it."""
+
+    line: int
+    key: str
+
+    def below(self, name: str, line: int | None = None) -> "Place":
+        return Place(line=self.line if line is None else line, key=f"{self.key}.{name}" if self.key else name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A key's value with its place."""
+
+    tree: Tree
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options as text, and the line of each."""
+
+    values: Mapping[str, str]
+    lines: Mapping[str, int]
+
+
+class TreeValues:
+    """Reads parts of the tree. What cannot be read is a problem and None, so that the rest is read, too."""
+
+    def __init__(self, problems: Problems, environment: Mapping[str, str]) -> None:
+        self._problems = problems
+        self._environment = environment
+
+    def wrong(self, place: Place, reason: str) -> None:
+        self._problems.add(place.line, place.key, reason)
+
+    def members(self, value: Value) -> dict[str, Value] | None:
+        """The members of a map by their keys."""
+        if not isinstance(value.tree, Members):
+            self.wrong(value.place, "is to be a map: keys with values")
+            return None
+        found: dict[str, Value] = {}
+        for key, tree in value.tree.pairs:
+            place = value.place.below(key.text, key.line)
+            if key.text in found:
+                self.wrong(place, f"is given twice, first in line {found[key.text].place.line}")
+            else:
+                found[key.text] = Value(tree=tree, place=place)
+        return found
+
+    def known_members(self, value: Value, known: Iterable[str]) -> dict[str, Value] | None:
+        """The same, and other keys are problems with the nearest known one."""
+        found = self.members(value)
+        names = list(known)
+        for name in [name for name in found or {} if name not in names]:
+            assert found is not None
+            self.wrong(found.pop(name).place, unknown(name, names))
+        return found
+
+    def items(self, value: Value) -> list[Value] | None:
+        """The items of a list, counted from 1 in their places."""
+        if not isinstance(value.tree, Items):
+            self.wrong(value.place, "is to be a list: items with a dash before each")
+            return None
+        return [
+            Value(tree=item, place=Place(line=item.line, key=f"{value.place.key}[{number}]"))
+            for number, item in enumerate(value.tree.items, start=1)
+        ]
+
+    def text(self, value: Value) -> str | None:
+        """A scalar with its variables filled in."""
+        if not isinstance(value.tree, Text):
+            hint = "" if isinstance(value.tree, Items) else "; JSON is to be in quotes"
+            self.wrong(value.place, f"is to be text{hint}")
+            return None
+        if value.tree.is_null:
+            self.wrong(value.place, "has no value")
+            return None
+        try:
+            text, of_environment = fill_in(value.tree.text, self._environment)
+        except VariableError as error:
+            self.wrong(value.place, str(error))
+            return None
+        self._problems.secrets |= of_environment
+        if is_secret(value.place.key):
+            self._problems.secrets.add(text)
+        return text
+
+    def boolean(self, value: Value) -> bool | None:
+        text = self.text(value)
+        if text is not None and text.lower() not in ("true", "false"):
+            self.wrong(value.place, "is to be true or false")
+            return None
+        return None if text is None else text.lower() == "true"
+
+    def choice(self, value: Value, choices: Iterable[str]) -> str | None:
+        text = self.text(value)
+        if text is not None and text not in choices:
+            self.wrong(value.place, f"is to be one of {', '.join(choices)}")
+            return None
+        return text
+
+    def options(self, value: Value, members: Mapping[str, Value] | None = None) -> Options | None:
+        """A map of texts; `members` where some were taken out already. None if one is wrong."""
+        found = self.members(value) if members is None else members
+        if found is None:
+            return None
+        texts = {name: self.text(one) for name, one in found.items()}
+        values = {name: text for name, text in texts.items() if text is not None}
+        if len(values) < len(texts):
+            return None
+        return Options(values=values, lines={name: one.place.line for name, one in found.items()})

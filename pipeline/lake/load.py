@@ -1,0 +1,101 @@
+"""Topics into a directory of Parquet files, step by step: a bounded read, to be run again and again.
+
+How far a load is stands in the manifest of its last batch, which came into sight with the rows of it. So a
+load that is killed goes on where what can be seen ends, without a row twice or left out, and the next one
+loads what has come since.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.client.metadata import Cluster
+from pipeline.lake.directory import LakeDirectory
+from pipeline.lake.load_options import LoadOptions
+from pipeline.lake.load_plan import plan_load, steps
+from pipeline.lake.manifest import LakeError, Manifest, Offsets, Owner
+from pipeline.lake.sink import add_batch
+from pipeline.source.data_loss import LossPolicy
+from pipeline.source.option_names import ENDS, STARTS, SUBSCRIPTIONS
+from pipeline.source.source_offsets import SourceOffsets
+
+WRITER: Final = "load"
+_SECONDS_OF_DAY: Final = 86_400
+# Said anew for each step.
+_OF_STEPS: Final = {
+    name.lower() for name in (*SUBSCRIPTIONS, *STARTS, *ENDS, "startingOffsetsByTimestampStrategy")
+}
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """What one run has added, and how far the load is now."""
+
+    batches: int
+    rows: int
+    progress: SourceOffsets
+
+
+def run(spark: SparkSession, given: Mapping[str, str]) -> LoadResult:
+    """Load what there is, up to the ends that are asked for.
+
+    OptionError, DataLossError, LakeError for a directory that is not as this wrote it; KafkaError.
+    """
+    options = LoadOptions.from_options(given)
+    directory = LakeDirectory(options.lake.path, Owner(writer=WRITER, partition_by=options.lake.partition_by))
+    directory.claim()
+    last = directory.last_batch()
+    if last is not None and last.offsets is None:
+        raise LakeError(str(directory.batch_path(last.batch)), "is a batch of a load, but has no offsets")
+    progress = SourceOffsets(offsets={}) if last is None or last.offsets is None else last.offsets.progress
+    cluster = Cluster(options.source.client)
+    try:
+        policy = LossPolicy(fails=options.source.fail_on_data_loss, warn=_LOG.warning)
+        plan = plan_load(cluster, options.source, progress, policy)
+    finally:
+        cluster.close()
+    batch, rows = 0 if last is None else last.batch + 1, 0
+    first = batch
+    for step in steps(plan, options.max_offsets_per_batch):
+        manifest = Manifest(writer=WRITER, batch=batch, files=(), offsets=step)
+        rows += add_batch(directory, read_step(spark, options, step), options.lake, manifest)
+        batch, progress = batch + 1, step.progress
+    return LoadResult(batches=batch - first, rows=rows, progress=progress)
+
+
+def read_step(spark: SparkSession, options: LoadOptions, step: Offsets) -> DataFrame:
+    """The records of a step, with the columns that their directories are named after."""
+    partitions: dict[str, list[int]] = {}
+    for one in step.end.offsets:
+        partitions.setdefault(one.topic, []).append(one.partition)
+    reader = {name: value for name, value in options.reader.items() if name.lower() not in _OF_STEPS}
+    reader |= {
+        "assign": json.dumps(partitions),
+        "startingOffsets": json.dumps(step.start.to_json()),
+        "endingOffsets": json.dumps(step.end.to_json()),
+    }
+    records = spark.read.format("ottla").options(**reader).load()
+    records = records.withColumn("key", F.col("key").cast(options.key_format))
+    records = records.withColumn("value", F.col("value").cast(options.value_format))
+    for name in options.lake.partition_by:
+        if name in _DERIVED:
+            records = records.withColumn(name, _DERIVED[name]())
+    return records
+
+
+def _date() -> Column:
+    """The day of the timestamp in UTC, whatever the session's zone is."""
+    return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / _SECONDS_OF_DAY).cast("int"))
+
+
+def _hour() -> Column:
+    return F.floor(F.pmod(F.unix_seconds("timestamp"), F.lit(_SECONDS_OF_DAY)) / 3_600).cast("int")
+
+
+_DERIVED: Final = {"date": _date, "hour": _hour}

@@ -1,0 +1,54 @@
+"""What a load reads and how it lays it out. What is read has the options of `format("ottla")` in a batch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipeline.lake.sink import LakeOptions
+from pipeline.option_values import OptionValues
+from pipeline.source.source_options import Mode, SourceOptions
+from pipeline.words import OptionError
+
+LAYOUTS: Final = ("topic", "partition", "date", "hour")
+FORMATS: Final = ("binary", "string")
+DEFAULT_BATCH_OFFSETS: Final = 5_000_000
+_ISOLATION: Final = "kafka.isolation.level"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """`reader` has the options that go with every step; where each begins and ends is not among them.
+
+    `max_offsets_per_batch` bounds a step, and so what a killed load does again.
+    """
+
+    lake: LakeOptions
+    source: SourceOptions
+    reader: Mapping[str, str] = field(repr=False)
+    key_format: str
+    value_format: str
+    max_offsets_per_batch: int
+
+    @classmethod
+    def from_options(cls, given: Mapping[str, str]) -> "LoadOptions":
+        """OptionError for the first option that cannot be honoured."""
+        values = OptionValues(given)
+        lake = LakeOptions.read(values)
+        unknown = [name for name in lake.partition_by if name not in LAYOUTS]
+        if unknown:
+            raise OptionError("partitionBy", f"names {unknown[0]}; a load has {', '.join(LAYOUTS)}")
+        key_format = values.choice("key.format", FORMATS, "binary")
+        value_format = values.choice("value.format", FORMATS, "binary")
+        max_offsets = values.integer("maxOffsetsPerBatch", DEFAULT_BATCH_OFFSETS, least=1, most=1_000_000_000)
+        reader = values.others()
+        if not any(name.lower() == _ISOLATION for name in reader):
+            # A file says of no row whether its transaction was aborted.
+            reader[_ISOLATION] = "read_committed"
+        return cls(
+            lake=lake,
+            source=SourceOptions.from_options(reader, Mode.BATCH),
+            reader=reader,
+            key_format=key_format,
+            value_format=value_format,
+            max_offsets_per_batch=max_offsets,
+        )

@@ -1,0 +1,97 @@
+"""The steps of a load: from where the last one ended, to the ends that were asked for.
+
+Pure, but for the questions about logs. All ends are decided before the first step, so a load of topics that
+go on growing comes to an end.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.metadata import Cluster
+from pipeline.lake.manifest import Offsets
+from pipeline.source.admission import rate_limit
+from pipeline.source.data_loss import LossPolicy, is_replaced, losses_between
+from pipeline.source.log_ends import edge_offsets, resolve
+from pipeline.source.range_limits import Edge
+from pipeline.source.source_offsets import SourceOffsets
+from pipeline.source.source_options import SourceOptions
+from pipeline.source.subscription import find_subscribed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """Where a run begins and ends, and all that was loaded before it."""
+
+    start: SourceOffsets
+    end: SourceOffsets
+    progress: SourceOffsets
+
+
+def plan_load(
+    cluster: Cluster, options: SourceOptions, progress: SourceOffsets, policy: LossPolicy
+) -> LoadPlan:
+    """What is left to read of what the options name; OptionError, DataLossError.
+
+    What was loaded is never loaded again, whatever `startingOffsets` says.
+    """
+    subscribed = find_subscribed(cluster, options.subscription)
+    subscribed.check()
+    there = SourceOffsets(offsets={}, topic_ids=subscribed.topic_ids)
+    loaded = {one: progress.offsets[one] for one in subscribed.partitions if one in progress.offsets}
+    latest = edge_offsets(cluster, subscribed, Edge.LATEST)
+    policy.judge(losses_between(SourceOffsets(offsets=loaded, topic_ids=progress.topic_ids), latest))
+    first = resolve(cluster, subscribed, options.start, options.start_name, options)
+    last = resolve(cluster, subscribed, options.end, options.end_name, options)
+    start = {
+        # Of a topic that was made anew nothing is loaded.
+        one: first.offsets[one]
+        if is_replaced(one.topic, progress, there)
+        else loaded.get(one, first.offsets[one])
+        for one in subscribed.partitions
+    }
+    end = {one: max(start[one], last.offsets[one]) for one in subscribed.partitions}
+    return LoadPlan(
+        start=SourceOffsets(offsets=start, topic_ids=subscribed.topic_ids),
+        end=SourceOffsets(offsets=end, topic_ids=subscribed.topic_ids),
+        progress=_without_replaced(progress, there),
+    )
+
+
+def steps(plan: LoadPlan, max_offsets: int) -> Iterator[Offsets]:
+    """What each batch reads: a share of every partition that is not done."""
+    at, progress = dict(plan.start.offsets), plan.progress
+    while left := {one: end for one, end in plan.end.offsets.items() if end > at[one]}:
+        begun = {one: at[one] for one in left}
+        limited = rate_limit(begun, left, max_offsets)
+        until = {one: end for one, end in limited.items() if end > begun[one]}
+        at |= until
+        progress = _moved(progress, until, plan.end.topic_ids)
+        yield Offsets(
+            start=_of({one: begun[one] for one in until}, plan.start.topic_ids),
+            end=_of(until, plan.end.topic_ids),
+            progress=progress,
+        )
+
+
+def _of(offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, bytes]) -> SourceOffsets:
+    topics = {partition.topic for partition in offsets}
+    return SourceOffsets(
+        offsets=offsets, topic_ids={topic: one for topic, one in topic_ids.items() if topic in topics}
+    )
+
+
+def _moved(
+    progress: SourceOffsets, until: Mapping[TopicPartition, int], topic_ids: Mapping[str, bytes]
+) -> SourceOffsets:
+    read = _of(until, topic_ids)
+    return SourceOffsets(
+        offsets={**progress.offsets, **read.offsets}, topic_ids={**progress.topic_ids, **read.topic_ids}
+    )
+
+
+def _without_replaced(progress: SourceOffsets, there: SourceOffsets) -> SourceOffsets:
+    kept = {
+        one: offset for one, offset in progress.offsets.items() if not is_replaced(one.topic, progress, there)
+    }
+    return _of(kept, progress.topic_ids)

@@ -1,0 +1,186 @@
+"""What a batch of a lake has, and whose the directory is: two small JSON files, checked when they are read.
+
+`batch=N/_batch.json` comes into sight by the same rename as the files that it names, so what it says of
+offsets is as exactly once as the rows are. `_lake.json` says who may add batches.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.source.source_offsets import SourceOffsets, read_offsets
+from pipeline.words import OptionError
+
+VERSION: Final = 1
+MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024  # a million files of sixty bytes
+_MAX_NUMBER: Final = 2**63 - 1
+
+
+class LakeError(Exception):
+    """A directory of batches that is not as it has to be: `where` is a file or directory of it."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(where, problem)
+        self.where = where
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeFile:
+    """One Parquet file; `path` is relative to the directory of its batch."""
+
+    path: str
+    size_bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """What a batch of a load read, from `start` to before `end`, and how far the load is with it in all."""
+
+    start: SourceOffsets
+    end: SourceOffsets
+    progress: SourceOffsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One batch; `offsets` if it is of a load."""
+
+    writer: str
+    batch: int
+    files: tuple[LakeFile, ...]
+    offsets: Offsets | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self.files)
+
+    def to_json(self) -> str:
+        document: dict[str, object] = {
+            "version": VERSION,
+            "writer": self.writer,
+            "batch": self.batch,
+            "rows": self.rows,
+            "files": [{"path": one.path, "bytes": one.size_bytes, "rows": one.rows} for one in self.files],
+        }
+        if self.offsets is not None:
+            document["startOffsets"] = self.offsets.start.to_json()
+            document["endOffsets"] = self.offsets.end.to_json()
+            document["progress"] = self.offsets.progress.to_json()
+        return json.dumps(document, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: bytes, where: str) -> "Manifest":
+        """LakeError, with `where` and the place in it, for what is not as `to_json` writes it."""
+        reader = _Reader(where)
+        document = reader.document(text)
+        files = tuple(
+            LakeFile(
+                path=reader.path(one, f"files[{number}].path"),
+                size_bytes=reader.number(one, "bytes", f"files[{number}].bytes"),
+                rows=reader.number(one, "rows", f"files[{number}].rows"),
+            )
+            for number, one in enumerate(reader.objects(document, "files"))
+        )
+        manifest = cls(
+            writer=reader.text(document, "writer"),
+            batch=reader.number(document, "batch", "batch"),
+            files=files,
+            offsets=reader.offsets(document),
+        )
+        if reader.number(document, "rows", "rows") != manifest.rows:
+            raise LakeError(where, "rows is not the sum of those of its files")
+        return manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who adds batches to a directory, and by which columns they are laid out in it."""
+
+    writer: str
+    partition_by: tuple[str, ...]
+
+    def to_json(self) -> str:
+        document = {"version": VERSION, "writer": self.writer, "partitionBy": list(self.partition_by)}
+        return json.dumps(document, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: bytes, where: str) -> "Owner":
+        """LakeError for what is not as `to_json` writes it."""
+        reader = _Reader(where)
+        document = reader.document(text)
+        names = document.get("partitionBy")
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            raise LakeError(where, "partitionBy is no list of names")
+        return cls(writer=reader.text(document, "writer"), partition_by=tuple(names))
+
+
+class _Reader:
+    """Takes a document apart; each problem with the file and the place in it."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def document(self, text: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise self._problem("is no JSON") from None
+        if not isinstance(found, dict):
+            raise self._problem("is no JSON object")
+        if found.get("version") != VERSION:
+            raise self._problem(f"has version {str(found.get('version'))[:20]}; this Ottla reads {VERSION}")
+        return found
+
+    def text(self, of: Mapping[str, Any], key: str) -> str:
+        value = of.get(key)
+        if not isinstance(value, str) or not value:
+            raise self._problem(f"{key} is no text")
+        return value
+
+    def number(self, of: Mapping[str, Any], key: str, place: str) -> int:
+        value = of.get(key)
+        # In Python true is a number, too.
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_NUMBER:
+            raise self._problem(f"{place} is no number from 0 on")
+        return value
+
+    def path(self, of: Mapping[str, Any], place: str) -> str:
+        """A path that stays in its directory."""
+        value = of.get("path")
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise self._problem(f"{place} is no path")
+        if value.startswith("/") or ".." in value.split("/"):
+            raise self._problem(f"{place} leads out of the batch")
+        return value
+
+    def objects(self, of: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+        value = of.get(key)
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise self._problem(f"{key} is no list of objects")
+        return value
+
+    def offsets(self, of: Mapping[str, Any]) -> Offsets | None:
+        if not any(key in of for key in ("startOffsets", "endOffsets", "progress")):
+            return None
+        start, end, progress = (self._offsets(of, key) for key in ("startOffsets", "endOffsets", "progress"))
+        if start.offsets.keys() != end.offsets.keys():
+            raise self._problem("endOffsets has other partitions than startOffsets")
+        for partition, offset in end.offsets.items():
+            if offset < start.offsets[partition] or progress.offsets.get(partition) != offset:
+                raise self._problem(f"endOffsets of {partition} fits neither startOffsets nor progress")
+        return Offsets(start=start, end=end, progress=progress)
+
+    def _offsets(self, of: Mapping[str, Any], key: str) -> SourceOffsets:
+        try:
+            return read_offsets(of.get(key), key)
+        except OptionError as error:
+            raise self._problem(str(error)) from None
+
+    def _problem(self, problem: str) -> LakeError:
+        return LakeError(self._where, problem)

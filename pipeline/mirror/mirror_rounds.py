@@ -1,0 +1,157 @@
+"""What a mirror does beside the rows, each so often: topics, settings and groups follow (door).
+
+A round that fails is told in the status and tried again the next time; rows go on meanwhile. What rows need
+(their topic, their partition) is looked to before each batch, and there a failure stops the query.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from logstore.errors import KafkaError
+from pipeline.client.metadata import TopicGone
+from pipeline.client.retries import monotonic_ms
+from pipeline.mirror.group_follower import GroupFollower
+from pipeline.mirror.mirror_options import MirrorOptions
+from pipeline.mirror.mirror_status import RoundsStatus, source_cluster, target_cluster
+from pipeline.mirror.topic_follower import TopicFollower
+from pipeline.words import OptionError
+
+LONGEST_WAIT_S: Final = 60
+
+
+class Progress(Protocol):
+    """What Spark tells of a batch."""
+
+    @property
+    def batchId(self) -> int: ...
+
+    @property
+    def numInputRows(self) -> int: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Round:
+    """Something to do each `interval_ms`; `due_ms` is of the monotonic clock."""
+
+    name: str
+    run: Callable[[], None]
+    interval_ms: int
+    due_ms: int = 0
+
+
+class MirrorRounds:
+    """The rounds of one mirror, with clients of their own; one thread at a time may run them."""
+
+    def __init__(self, options: MirrorOptions) -> None:
+        self._source = source_cluster(options)
+        self._target = target_cluster(options)
+        self._topics = TopicFollower(self._source, self._target, options)
+        self._groups = GroupFollower(self._source, self._target, options)
+        self._rounds: list[_Round] = []
+        self.status = RoundsStatus()
+        if options.refresh_topics:
+            self._add("topics", self._follow_topics, options.refresh_topics_interval_s)
+        if options.sync_topic_configs:
+            self._add("configs", self._sync_configs, options.sync_topic_configs_interval_s)
+        self._group_round: _Round | None = None
+        if options.sync_group_offsets:
+            self._group_round = self._add("groups", self._sync_groups, options.sync_group_offsets_interval_s)
+
+    def run_due(self) -> None:
+        """Those whose time has come."""
+        for one in self._rounds:
+            if monotonic_ms() >= one.due_ms:
+                self._run(one)
+
+    def run_groups(self) -> None:
+        """The groups, whether their time has come or not."""
+        if self._group_round is not None:
+            self._run(self._group_round)
+
+    def wait_s(self) -> int:
+        """How long nothing is due, in whole seconds, as Spark counts them."""
+        now_ms = monotonic_ms()
+        due_ms = min((one.due_ms for one in self._rounds), default=now_ms + LONGEST_WAIT_S * 1000)
+        return min(max((due_ms - now_ms) // 1000, 1), LONGEST_WAIT_S)
+
+    def close(self) -> None:
+        """All connections."""
+        self._source.close()
+        self._target.close()
+
+    def _add(self, name: str, run: Callable[[], None], interval_s: int) -> _Round:
+        made = _Round(name=name, run=run, interval_ms=interval_s * 1000)
+        self._rounds.append(made)
+        return made
+
+    def _run(self, one: _Round) -> None:
+        problems = {name: text for name, text in self.status.problems.items() if name != one.name}
+        try:
+            one.run()
+        except (KafkaError, TopicGone, OptionError) as error:
+            problems[one.name] = str(error)
+        one.due_ms = monotonic_ms() + one.interval_ms
+        self.status = replace(self.status, problems=problems)
+
+    def _follow_topics(self) -> None:
+        self._topics.follow(anew=True)
+        self.status = replace(self.status, topics_followed_ms=_wall_ms())
+
+    def _sync_configs(self) -> None:
+        self._topics.sync_configs()
+        self.status = replace(self.status, configs_synced_ms=_wall_ms())
+
+    def _sync_groups(self) -> None:
+        groups = tuple(self._groups.sync())
+        self.status = replace(self.status, groups=groups, groups_synced_ms=_wall_ms())
+
+
+class RoundsThread:
+    """A thread that runs rounds until `wait`, for so many seconds, says that all is over."""
+
+    def __init__(self, rounds: MirrorRounds, wait: Callable[[int], bool]) -> None:
+        self._rounds = rounds
+        self._wait = wait
+        # A process that ends does not wait for it: every round may be left off anywhere.
+        self._thread = threading.Thread(target=self._keep, name="mirror-rounds", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until it has ended, which it does by itself."""
+        self._thread.join()
+
+    def _keep(self) -> None:
+        try:
+            while True:
+                self._rounds.run_due()
+                if self._wait(self._rounds.wait_s()):
+                    break
+            # What the last batch brought is known to the groups, too.
+            self._rounds.run_groups()
+        finally:
+            self._rounds.close()
+
+
+class RowCount:
+    """The rows of all batches of a query, of which Spark remembers the last hundred; any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows = 0
+        self._last_batch = -1
+
+    def of(self, progresses: Iterable[Progress]) -> int:
+        """All rows, with those of batches that were not counted yet."""
+        with self._lock:
+            for progress in progresses:
+                if progress.batchId > self._last_batch:
+                    self._last_batch = progress.batchId
+                    self._rows += progress.numInputRows
+            return self._rows
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

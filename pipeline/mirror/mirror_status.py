@@ -1,0 +1,102 @@
+"""How far a mirror is: by partition from both clusters, whoever asks; by group from the mirror itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.client_settings import ClientSettings, Role
+from pipeline.client.group_offsets import committed_offsets
+from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
+from pipeline.client.metadata import Cluster
+from pipeline.mirror.group_follower import GroupSync
+from pipeline.mirror.mirror_options import MirrorOptions
+from pipeline.mirror.sync_reader import SyncReader
+from pipeline.mirror.topic_follower import TopicFollower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """How far a partition of the source is mirrored, in its offsets."""
+
+    target: TopicPartition
+    mirrored_to: int
+    source_end: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets that are still to be read; some may be of markers or of rows that are left out."""
+        return max(self.source_end - self.mirrored_to, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsStatus:
+    """What was done beside the rows; times are in ms since 1970, 0 for never."""
+
+    groups: tuple[GroupSync, ...] = ()
+    groups_synced_ms: int = 0
+    topics_followed_ms: int = 0
+    configs_synced_ms: int = 0
+    problems: Mapping[str, str] = field(default_factory=dict)  # by what was tried; those of the last time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorStatus:
+    """A mirror at one moment."""
+
+    partitions: Mapping[TopicPartition, PartitionStatus]  # by the source's names
+    rows: int  # since this mirror was started; 0 where it runs elsewhere
+    rounds: RoundsStatus
+
+    @property
+    def lag(self) -> int:
+        """Of all partitions."""
+        return sum(one.lag for one in self.partitions.values())
+
+
+def source_cluster(options: MirrorOptions) -> Cluster:
+    """A client of the source."""
+    return Cluster(ClientSettings.from_options(options.source_client, Role.SOURCE))
+
+
+def target_cluster(options: MirrorOptions, *, read_committed: bool = True) -> Cluster:
+    """A client of the target, for all but rows."""
+    isolation = "read_committed" if read_committed else "read_uncommitted"
+    settings = {**options.target_client, "kafka.isolation.level": isolation}
+    return Cluster(ClientSettings.from_options(settings, Role.SOURCE))
+
+
+def read_status(options: MirrorOptions) -> MirrorStatus:
+    """What both clusters tell of a mirror, wherever it runs, or of one that does not run now."""
+    source, target = source_cluster(options), target_cluster(options)
+    try:
+        partitions = partition_status(options, source, target)
+    finally:
+        source.close()
+        target.close()
+    return MirrorStatus(partitions=partitions, rows=0, rounds=RoundsStatus())
+
+
+def partition_status(
+    options: MirrorOptions, source: Cluster, target: Cluster
+) -> dict[TopicPartition, PartitionStatus]:
+    """Each partition of the source that is mirrored."""
+    names = TopicFollower(source, target, options).source_topics()
+    topics = source.topics([*names])
+    partitions = [TopicPartition(name, index) for name in names for index in sorted(topics[name].leaders)]
+    if not partitions:
+        return {}
+    # The group is told of a batch when the next one begins; the map knows of one that has just been written.
+    committed = committed_offsets(source, options.progress_group, partitions)
+    offsets = SyncReader(target, options.policy.offset_syncs_topic()).read()
+    starts = list_offsets(source, dict.fromkeys(partitions, EARLIEST))
+    ends = list_offsets(source, dict.fromkeys(partitions, LATEST))
+    found = {}
+    for partition in partitions:
+        remote = TopicPartition(names[partition.topic], partition.partition)
+        of_group = committed[partition].offset if partition in committed else starts[partition]
+        found[partition] = PartitionStatus(
+            target=remote,
+            mirrored_to=max(of_group, offsets.mirrored_to(remote) or 0),
+            source_end=ends[partition],
+        )
+    return found

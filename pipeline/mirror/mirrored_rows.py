@@ -1,0 +1,65 @@
+"""The rows of a mirror as Spark sees them: read from the source, renamed, marked, ready for the target."""
+
+from typing import TYPE_CHECKING
+
+from pipeline.mirror.mirror_options import MirrorOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def source_options(options: MirrorOptions) -> dict[str, str]:
+    """What the source of the query is told."""
+    told = {
+        **options.source_client,
+        # Spark looks for the pattern anywhere in a name.
+        "subscribePattern": f"^{options.topics.pattern()}$",
+        "includeHeaders": "true",
+        "startingOffsets": options.starting_offsets,
+        "failOnDataLoss": str(options.fail_on_data_loss).lower(),
+        "kafka.group.id": options.progress_group,
+    }
+    if options.max_offsets_per_trigger is not None:
+        told["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
+    return told
+
+
+def sink_options(options: MirrorOptions) -> dict[str, str]:
+    """What the sink of the query is told."""
+    return {
+        **options.target_client,
+        "delivery.guarantee": "exactly_once",
+        "transactional.id": options.transactional_id,
+        "offset.syncs.topic": options.policy.offset_syncs_topic(),
+        "offset.lag.max": str(options.offset_lag_max),
+    }
+
+
+def mirrored_rows(spark: "SparkSession", options: MirrorOptions) -> "DataFrame":
+    """Keys, values, headers, timestamps and partitions as they are; topics by their names in the target."""
+    rows = spark.readStream.format("ottla").options(**source_options(options)).load()
+    return _renamed(rows, options)
+
+
+def _renamed(rows: "DataFrame", options: MirrorOptions) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    headers = f.col("headers")
+    name = options.provenance_header
+    if name is not None:
+        target, source = options.policy.target_alias.encode(), options.policy.source_alias.encode()
+        has_been_there = f.exists(
+            headers, lambda one: (one["key"] == f.lit(name)) & one["value"].eqNullSafe(f.lit(target))
+        )
+        rows = rows.where(headers.isNull() | ~has_been_there)
+        mark = f.array(f.struct(f.lit(name).alias("key"), f.lit(source).alias("value")))
+        headers = f.when(headers.isNull(), mark).otherwise(f.concat(headers, mark))
+    return rows.select(
+        "key",
+        "value",
+        headers.alias("headers"),
+        f.concat(f.lit(options.policy.prefix), "topic").alias("topic"),
+        "partition",
+        "timestamp",
+        "offset",
+    )

@@ -1,0 +1,49 @@
+"""Which names are meant: lists of names and regular expressions with commas between, as MirrorMaker's.
+
+What is excluded is so even if it is included as well.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pipeline.words import OptionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameFilter:
+    """Names that fully match one expression of `included` and none of `excluded`."""
+
+    included: tuple[str, ...]
+    excluded: tuple[str, ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Whether the name is meant."""
+        return re.fullmatch(self.pattern(), name) is not None
+
+    def pattern(self) -> str:
+        """One expression for all of it, for whom can be told only one; Java and Python read it alike."""
+        if not self.included:
+            return "(?!)"
+        meant = _any_of(self.included)
+        return f"(?!{_any_of(self.excluded)}$){meant}" if self.excluded else meant
+
+    def without(self, more: Iterable[str]) -> "NameFilter":
+        """The same with more exclusions."""
+        return NameFilter(included=self.included, excluded=(*self.excluded, *more))
+
+
+def read_patterns(option: str, text: str) -> tuple[str, ...]:
+    """The expressions of a list; OptionError for one that is none."""
+    found = tuple(part for part in (part.strip() for part in text.split(",")) if part)
+    for one in found:
+        try:
+            re.compile(one)
+        except (re.error, RecursionError, OverflowError) as fault:
+            raise OptionError(option, f"{one[:80]!r} is no regular expression: {fault}") from None
+    return found
+
+
+def _any_of(expressions: Iterable[str]) -> str:
+    # Each in a group of its own: `a|b` of one must not join with its neighbour.
+    return "(?:" + "|".join(f"(?:{one})" for one in expressions) + ")"

@@ -1,0 +1,81 @@
+"""Offsets of the source in the target: where to read on there, for whoever has read so far here.
+
+The answer is never too late: a row that was not read lies at it or behind it. Where the runs of offsets tell
+less than they could (some were thinned out, one was not noted) it is earlier, so rows are read twice rather
+than left out.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final
+
+from logstore.topic_partition import TopicPartition
+from pipeline.columns.offset_runs import OffsetRun
+
+# Of one partition, in memory: some 100 bytes each.
+RUNS_MAX: Final = 4_096
+
+
+class OffsetMap:
+    """The runs of every partition of the target, in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._runs: dict[TopicPartition, list[OffsetRun]] = {}
+
+    def add(self, partition: TopicPartition, runs: Iterable[OffsetRun]) -> None:
+        """Runs behind those that there are. One that goes back in either log ends what is known there.
+
+        A topic that was made anew begins again at 0, in the source or in the target; a stream that began
+        again copies rows a second time. What is said last holds.
+        """
+        known = self._runs.setdefault(partition, [])
+        for run in runs:
+            _cut_back(known, run)
+            last = known[-1] if known else None
+            if last is not None and (last.source_end, last.target_end) == (run.source, run.target):
+                known[-1] = OffsetRun(last.source, last.target, last.rows + run.rows)
+            else:
+                known.append(run)
+        if len(known) > RUNS_MAX:
+            _thin(known)
+
+    def translate(self, partition: TopicPartition, offset: int) -> int | None:
+        """Where in the target to read on; None where nothing so early is known: at its log's start, then."""
+        known = self._runs.get(partition, [])
+        index = bisect_right(known, offset, key=lambda run: run.source)
+        if index == 0:
+            return None
+        run = known[index - 1]
+        return run.target + min(offset - run.source, run.rows)
+
+    def translate_back(self, partition: TopicPartition, offset: int) -> int:
+        """Up to where the source is read by whoever has read the target to `offset`; never too late either.
+
+        0 where nothing is known.
+        """
+        known = self._runs.get(partition, [])
+        index = bisect_right(known, offset, key=lambda run: run.target)
+        if index == 0:
+            return 0
+        run = known[index - 1]
+        return run.source + min(offset - run.target, run.rows)
+
+    def mirrored_to(self, partition: TopicPartition) -> int | None:
+        """The offset in the source after the last row that is known to be in the target."""
+        known = self._runs.get(partition)
+        return known[-1].source_end if known else None
+
+
+def _cut_back(known: list[OffsetRun], run: OffsetRun) -> None:
+    while known and (known[-1].source_end > run.source or known[-1].target_end > run.target):
+        last = known.pop()
+        left = min(run.source - last.source, run.target - last.target)
+        if left > 0:
+            known.append(OffsetRun(last.source, last.target, min(left, last.rows)))
+            break
+
+
+def _thin(known: list[OffsetRun]) -> None:
+    """Leave out every second run of the older half: whoever looks for it finds the one before."""
+    half = len(known) // 2
+    known[1:half] = known[1:half:2]

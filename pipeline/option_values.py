@@ -1,0 +1,108 @@
+"""Options of a connector, read one by one: each value is checked, and a name that nobody read is refused.
+
+Names are told apart without case, as Spark does it; what is told has the name as it is documented.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipeline.words import OptionError
+
+MAX_SHOWN: Final = 60  # characters of a value in a message: it may be as long as a file
+# Nineteen digits have every int64; int() of a million digits would take minutes.
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def shown(value: str) -> str:
+    """A value for a message."""
+    return repr(value if len(value) <= MAX_SHOWN else value[:MAX_SHOWN] + "…")
+
+
+class OptionValues:
+    """The options that one connector was given; `refuse_others` after all were read."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given: dict[
+            str, tuple[str, str]
+        ] = {}  # by the name in small letters: as written, and the value
+        for name, value in given.items():
+            if name.lower() in self._given:
+                raise OptionError(name, "is given twice, in letters of other case")
+            self._given[name.lower()] = name, value
+        self._read: set[str] = set()
+
+    def optional(self, name: str) -> str | None:
+        """The value without the blanks around it; None where none was given."""
+        self._read.add(name.lower())
+        found = self._given.get(name.lower())
+        return None if found is None else found[1].strip()
+
+    def text(self, name: str, otherwise: str | None = None) -> str:
+        """A value that is not empty; without `otherwise` it has to be there."""
+        value = self.optional(name)
+        if value is None and otherwise is not None:
+            return otherwise
+        if not value:
+            raise OptionError(name, "is missing" if value is None else "is empty")
+        return value
+
+    def integer(self, name: str, otherwise: int, *, least: int, most: int) -> int:
+        found = self.optional_integer(name, least=least, most=most)
+        return otherwise if found is None else found
+
+    def optional_integer(self, name: str, *, least: int, most: int) -> int | None:
+        """None where none was given."""
+        value = self.optional(name)
+        if value is None:
+            return None
+        if not _NUMBER.fullmatch(value):
+            raise OptionError(name, f"is {shown(value)}; a whole number")
+        if not least <= int(value) <= most:
+            raise OptionError(name, f"is {int(value)}; {least} is the least and {most} the most")
+        return int(value)
+
+    def boolean(self, name: str, otherwise: bool) -> bool:
+        value = self.optional(name)
+        if value is None:
+            return otherwise
+        if value.lower() not in ("true", "false"):
+            raise OptionError(name, f"is {shown(value)}; true or false")
+        return value.lower() == "true"
+
+    def choice(self, name: str, choices: Sequence[str], otherwise: str | None = None) -> str:
+        value = self.text(name, otherwise)
+        if value.lower() not in choices:
+            raise OptionError(name, f"is {shown(value)}; one of {', '.join(choices)}")
+        return value.lower()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Names between commas, in their order, each once; none where the option is not there."""
+        value = self.optional(name)
+        if not value:
+            return ()
+        found = tuple(part.strip() for part in value.split(","))
+        if "" in found:
+            raise OptionError(name, f"is {shown(value)}, which has an empty name between its commas")
+        if len(set(found)) < len(found):
+            raise OptionError(name, f"is {shown(value)}, which has a name twice")
+        return found
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """All whose names begin so, with their whole names as they were written."""
+        found = {key: pair for key, pair in self._given.items() if key.startswith(prefix.lower())}
+        self._read |= found.keys()
+        return {name: value.strip() for name, value in found.values()}
+
+    def others(self) -> dict[str, str]:
+        """The options that nobody has asked for yet, by their names as they were written."""
+        found = {key: pair for key, pair in self._given.items() if key not in self._read}
+        self._read |= found.keys()
+        return dict(found.values())
+
+    def refuse_others(self) -> None:
+        """OptionError for the first option that was not asked for."""
+        others = sorted(self._given.keys() - self._read)
+        if others:
+            known = ", ".join(sorted(self._read))
+            raise OptionError(self._given[others[0]][0], f"is no option here; there are {known}")

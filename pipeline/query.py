@@ -1,0 +1,73 @@
+"""How a streaming query runs, whatever it reads and writes: its name, checkpoint, trigger and output mode."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from pipeline.words import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+OutputMode = Literal["append", "complete", "update"]
+OUTPUT_MODES: Final = get_args(OutputMode)
+MAX_INTERVAL_MS: Final = 366 * 86_400_000
+_INTERVAL: Final = re.compile(r"([0-9]{1,12}) *([a-z]+)")
+_UNITS_MS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "second", "seconds"), 1_000),
+    **dict.fromkeys(("min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessingTime:
+    """A batch each so often, and at once where the one before took longer; 0: one after the other."""
+
+    interval_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvailableNow:
+    """What is there when it starts, in as many batches as that takes; then the query ends."""
+
+
+Trigger = ProcessingTime | AvailableNow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuerySettings:
+    """All of a query but its rows and where they go. `checkpoint` is a folder as Spark writes it."""
+
+    name: str
+    checkpoint: str
+    trigger: Trigger = ProcessingTime()
+    output_mode: OutputMode = "append"
+
+    def start(self, writer: "DataStreamWriter") -> "StreamingQuery":
+        """Start what the writer was told to write."""
+        told = (
+            writer.queryName(self.name)
+            .outputMode(self.output_mode)
+            .option("checkpointLocation", self.checkpoint)
+        )
+        match self.trigger:
+            case ProcessingTime(interval_ms=interval_ms):
+                return told.trigger(processingTime=f"{interval_ms} milliseconds").start()
+            case AvailableNow():
+                return told.trigger(availableNow=True).start()
+
+
+def parse_interval_ms(text: str, option: str) -> int:
+    """`500 ms`, `1 second`, `2 minutes`: Spark's words for a time, one number and one unit; OptionError."""
+    match = _INTERVAL.fullmatch(text.strip().lower())
+    unit_ms = _UNITS_MS.get(match[2]) if match else None
+    if match is None or unit_ms is None:
+        raise OptionError(option, "is to be a number and a unit, as 500 milliseconds or 10 seconds")
+    interval_ms = int(match[1]) * unit_ms
+    if interval_ms > MAX_INTERVAL_MS:
+        raise OptionError(option, "is more than a year")
+    return interval_ms

@@ -1,0 +1,138 @@
+"""Rows of one task to their partitions: Arrow batches into record batches, five of them in flight."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logstore.record_batch import increment_sequence
+from logstore.topic_partition import TopicPartition
+from pipeline.client.batch_sender import BatchSender
+from pipeline.client.metadata import Cluster, TopicGone
+from pipeline.client.offset_syncs import OffsetNotes, slot_of
+from pipeline.columns.batch_encoder import ProducerPair, encode_batches
+from pipeline.columns.partitioner import Sticky
+from pipeline.columns.row_columns import RowColumns, RowLayout, judge_columns, rows_by_partition
+from pipeline.sink.sink_options import SinkOptions
+from pipeline.words import OptionError
+
+
+@dataclass(slots=True, kw_only=True)
+class Producer:
+    """A producer as nodes know it; `sequences` has the next one of each partition that it has written to.
+
+    Without a pair nothing tells a batch that is sent again from a new one.
+    """
+
+    pair: ProducerPair | None
+    transactional_id: str | None = None
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a task has written."""
+
+    rows: int = 0
+    bytes: int = 0  # of record batches, compressed
+
+
+class RowWriter:
+    """One task's way out. `join` is told of partitions before the first batch goes to them; `begin_at` is any
+    number, another one for each task (`Sticky`). `batch_id` is the stream's, for offset syncs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: SinkOptions,
+        producer: Producer,
+        *,
+        begin_at: int,
+        now_ms: Callable[[], int],
+        join: Callable[[Sequence[TopicPartition]], None] = lambda _partitions: None,
+        batch_id: int = 0,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._producer = producer
+        self._now_ms = now_ms
+        self._join = join
+        self._joined: set[TopicPartition] = set()
+        self._sticky = Sticky(begin_at)
+        self._sender = BatchSender(cluster, producer.transactional_id)
+        self._layout: RowLayout | None = None
+        self._notes: OffsetNotes | None = None
+        if options.offset_syncs_topic is not None:
+            self._notes = OffsetNotes(slot=slot_of(batch_id), lag_max=options.offset_lag_max)
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send all rows of `batch`. OptionError for rows that no topic takes; KafkaError, TopicGone."""
+        if self._layout is None:
+            with_offsets = self._notes is not None
+            self._layout = judge_columns(batch.schema, topic=self._options.topic, with_offsets=with_offsets)
+        if not batch.num_rows:
+            return
+        self._send(self._parts(batch, self._layout), self._notes)
+        self._rows += batch.num_rows
+
+    def finish(self) -> Written:
+        """Wait until every row is in its log."""
+        placed = self._sender.flush()
+        if self._notes is not None and (syncs := self._notes.rows(placed)) is not None:
+            assert self._options.offset_syncs_topic is not None
+            self._send([(TopicPartition(self._options.offset_syncs_topic, 0), syncs)], None)
+            self._sender.flush()
+        return Written(rows=self._rows, bytes=self._bytes)
+
+    def _send(self, parts: Sequence[tuple[TopicPartition, RowColumns]], notes: OffsetNotes | None) -> None:
+        new = [partition for partition, _ in parts if partition not in self._joined]
+        if new:
+            self._join(new)
+            self._joined.update(new)
+        now_ms = self._now_ms()
+        settings, producer = self._options.client, self._producer
+        for partition, rows in parts:
+            sequence = producer.sequences.get(partition, 0)
+            encoded = encode_batches(
+                rows,
+                compression=self._options.compression,
+                level=settings.compression_level,
+                producer=producer.pair,
+                base_sequence=sequence,
+                is_transactional=producer.transactional_id is not None,
+                max_batch_bytes=settings.batch_size,
+                max_row_bytes=settings.max_request_size,
+                now_ms=now_ms,
+            )
+            producer.sequences[partition] = increment_sequence(sequence, len(rows))
+            for one in encoded:
+                self._sender.send(partition, one.data, records_count=one.records_count)
+                self._bytes += len(one.data)
+                if notes is not None and rows.offsets is not None:
+                    notes.note(partition, rows.offsets[one.first_row : one.first_row + one.records_count])
+
+    def _parts(self, batch: pa.RecordBatch, layout: RowLayout) -> list[tuple[TopicPartition, RowColumns]]:
+        counts = self._partition_counts(batch, layout)
+        try:
+            return rows_by_partition(batch, layout, counts, self._sticky)
+        except OptionError as refused:
+            if refused.option != "partition":
+                raise
+        # The topic may have grown since this process asked for it.
+        for topic in counts:
+            self._cluster.forget_topic(topic)
+        return rows_by_partition(batch, layout, self._partition_counts(batch, layout), self._sticky)
+
+    def _partition_counts(self, batch: pa.RecordBatch, layout: RowLayout) -> dict[str, int]:
+        if layout.topic is None:
+            assert layout.topic_of_all is not None
+            topics = [layout.topic_of_all]
+        else:
+            topics = pc.unique(batch.column(layout.topic)).drop_null().to_pylist()
+        try:
+            return {topic: len(self._cluster.topic(topic).leaders) for topic in topics}
+        except TopicGone as gone:
+            raise OptionError("topic", f"{gone.topic} does not exist") from None

@@ -1,0 +1,128 @@
+"""What the protocol of exactly-once asks of a cluster, and the cluster that is asked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from pipeline.client.broker_settings import max_transaction_timeout_ms
+from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from pipeline.client.group_settings import keep_offsets
+from pipeline.client.metadata import Cluster, TopicGone
+from pipeline.client.retries import is_retriable
+from pipeline.client.transactions import Described, Transactions
+from pipeline.columns.batch_encoder import ProducerPair
+
+# A record hangs on a partition, as an offset of it. This one is in every cluster that has groups, whatever
+# becomes of the topics that a query writes to.
+ANCHOR: Final = TopicPartition("__consumer_offsets", 0)
+# And this one is in every cluster that has transactions: on it hangs which batch was completed last.
+ANCHOR_OF_COMPLETED: Final = TopicPartition("__transaction_state", 0)
+# A node that has gone is out of the metadata after some seconds; a batch waits no longer for a list.
+LIST_BUDGET_MS: Final = 5_000
+# Nor does it wait longer for a note that is needed only after a rest of days.
+NOTE_BUDGET_MS: Final = 5_000
+
+
+class SinkCluster(Protocol):
+    """All methods raise KafkaError for what retries have not mended."""
+
+    def init(self, ids: Sequence[str], *, timeout_ms: int, two_phase: bool) -> Mapping[str, ProducerPair]: ...
+
+    def describe(self, ids: Sequence[str]) -> Mapping[str, Described | None]: ...
+
+    def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> Mapping[str, KafkaError | None]: ...
+
+    def list_open(self, prefix: str) -> set[str] | None:
+        """The ids with that beginning whose transaction is open; None while a node does not answer."""
+
+    def add_partitions(
+        self, transactional_id: str, pair: ProducerPair, partitions: Sequence[TopicPartition]
+    ) -> None: ...
+
+    def write_record(
+        self, transactional_id: str, pair: ProducerPair, group_id: str, record: CommittedOffset
+    ) -> None:
+        """Within the transaction, which is not ended."""
+
+    def read_record(self, group_id: str) -> CommittedOffset | None:
+        """The last one that was committed; waits for one that is about to be."""
+
+    def note_completed(self, group_id: str, note: CommittedOffset) -> None:
+        """Beside the record, that its transactions are all committed; where it can not be, it is left out."""
+
+    def read_completed(self, group_id: str) -> CommittedOffset | None:
+        """The last note."""
+
+    def keep_record(self, group_id: str) -> None:
+        """Let record and note never expire, where the cluster can."""
+
+    def max_timeout_ms(self) -> int:
+        """The longest `transaction.timeout.ms` that it grants."""
+
+
+class KafkaSinkCluster:
+    """A cluster of Ottla or Apache Kafka."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._transactions = Transactions(cluster)
+
+    def init(self, ids: Sequence[str], *, timeout_ms: int, two_phase: bool) -> Mapping[str, ProducerPair]:
+        return self._transactions.init(ids, timeout_ms=timeout_ms, two_phase=two_phase)
+
+    def describe(self, ids: Sequence[str]) -> Mapping[str, Described | None]:
+        return self._transactions.describe(ids)
+
+    def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> Mapping[str, KafkaError | None]:
+        return self._transactions.end(pairs, commit=commit)
+
+    def list_open(self, prefix: str) -> set[str] | None:
+        try:
+            return self._transactions.list_open(prefix, budget_ms=LIST_BUDGET_MS)
+        except KafkaError as error:
+            if is_retriable(error):
+                return None
+            raise
+
+    def add_partitions(
+        self, transactional_id: str, pair: ProducerPair, partitions: Sequence[TopicPartition]
+    ) -> None:
+        self._transactions.add_partitions(transactional_id, pair, partitions)
+
+    def write_record(
+        self, transactional_id: str, pair: ProducerPair, group_id: str, record: CommittedOffset
+    ) -> None:
+        self._transactions.add_offsets(transactional_id, pair, group_id, {ANCHOR: record})
+
+    def read_record(self, group_id: str) -> CommittedOffset | None:
+        return committed_offsets(self._cluster, group_id, [ANCHOR]).get(ANCHOR)
+
+    def note_completed(self, group_id: str, note: CommittedOffset) -> None:
+        try:
+            commit_offsets(self._cluster, group_id, {ANCHOR_OF_COMPLETED: note}, budget_ms=NOTE_BUDGET_MS)
+        except (KafkaError, TopicGone):
+            pass  # the batch is complete all the same
+
+    def read_completed(self, group_id: str) -> CommittedOffset | None:
+        return committed_offsets(self._cluster, group_id, [ANCHOR_OF_COMPLETED]).get(ANCHOR_OF_COMPLETED)
+
+    def keep_record(self, group_id: str) -> None:
+        keep_offsets(self._cluster, group_id)
+
+    def max_timeout_ms(self) -> int:
+        return max_transaction_timeout_ms(self._cluster)
+
+
+def has_two_phase(cluster: SinkCluster, name: str) -> bool:
+    """Whether transactions of two phases are granted, asked for an id that never has one."""
+    try:
+        cluster.init([name], timeout_ms=60_000, two_phase=True)
+    except KafkaError as refused:
+        if refused.code in (
+            ErrorCode.UNSUPPORTED_VERSION,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ):
+            return False
+        raise
+    return True

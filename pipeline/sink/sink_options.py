@@ -1,0 +1,158 @@
+"""The options of a sink, judged whole before a row is written; those of Kafka's client by `client`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from logstore.compression import Compression
+from logstore.errors import KafkaError
+from logstore.topic_partition import check_topic_name
+from pipeline.client.client_settings import ClientSettings, Role
+from pipeline.client.own_options import own_options
+from pipeline.client.setting_names import PREFIX
+from pipeline.option_values import OptionValues
+from pipeline.words import OptionError
+
+# With what the sink adds to it, an id stays one that every tool can show on a line.
+MAX_ID_CHARS: Final = 200
+
+OWN: Final = (
+    "topic",
+    "delivery.guarantee",
+    "transactional.id",
+    "transactional.id.takeover",
+    "offset.syncs.topic",
+    "offset.lag.max",
+)
+OF_EXACTLY_ONCE: Final = ("transactional.id", "transactional.id.takeover", "offset.syncs.topic")
+MAX_LAG: Final = 2**31 - 1
+# Spark's own words to a query come along with ours.
+OF_SPARK: Final = ("checkpointLocation", "queryName")
+_OF_THE_SOURCE: Final = "is an option of the source"
+_MAY_SKIP: Final = (
+    "is not for this sink: Spark may then run a batch again with other rows than it had, "
+    "and neither guarantee would hold"
+)
+REFUSED: Final[Mapping[str, str]] = {
+    "assign": f"{_OF_THE_SOURCE}: say topic",
+    "subscribe": f"{_OF_THE_SOURCE}: say topic",
+    "subscribePattern": f"{_OF_THE_SOURCE}: say topic",
+    **dict.fromkeys(
+        (
+            "startingTimestamp",
+            "startingOffsetsByTimestamp",
+            "startingOffsetsByTimestampStrategy",
+            "startingOffsets",
+            "endingTimestamp",
+            "endingOffsetsByTimestamp",
+            "endingOffsets",
+            "failOnDataLoss",
+            "fetchOffset.numRetries",
+            "fetchOffset.retryIntervalMs",
+            "groupIdPrefix",
+            "kafkaConsumer.pollTimeoutMs",
+            "maxOffsetsPerTrigger",
+            "maxRecordsPerPartition",
+            "maxTriggerDelay",
+            "minOffsetsPerTrigger",
+            "minPartitions",
+        ),
+        _OF_THE_SOURCE,
+    ),
+    "includeHeaders": f"{_OF_THE_SOURCE}: a column headers is always written",
+    "path": "is no option of this format: say topic",
+    "asyncProgressTrackingEnabled": _MAY_SKIP,
+    "asyncProgressTrackingCheckpointIntervalMs": _MAY_SKIP,
+    "_asyncProgressTrackingOverrideSinkSupportCheck": _MAY_SKIP,
+    "spark.speculation": "is a setting of the session, and must be false there",
+}
+# Said so, they are what holds anyway.
+HARMLESS: Final = frozenset({("asyncprogresstrackingenabled", "false"), ("spark.speculation", "false")})
+
+
+class Guarantee(Enum):
+    """What holds of a row when something fails on its way."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    EXACTLY_ONCE = "exactly_once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Every option that has an effect."""
+
+    client: ClientSettings
+    topic: str | None = None  # None: a column names it
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    transactional_id: str = ""  # "" where nothing is exactly once
+    takes_over: bool = False  # a transactional id that another query has used
+    # Where it is told which offset each row, that has a column `offset`, has got here; None: nowhere.
+    offset_syncs_topic: str | None = None
+    offset_lag_max: int = 100  # so many rows too early one may be led, at the most
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> "SinkOptions":
+        """OptionError for the first option that is unknown, wrong, or contradicts another."""
+        left = {
+            name: value
+            for name, value in options.items()
+            if (name.lower(), value.strip().lower()) not in HARMLESS
+        }
+        own = own_options(left, honoured=(*OWN, *OF_SPARK), refused=REFUSED, of="sink")
+        values = OptionValues(own)
+        read = cls(
+            client=ClientSettings.from_options(options, Role.SINK),
+            topic=_topic(values, "topic"),
+            guarantee=Guarantee(
+                values.choice(
+                    "delivery.guarantee", [one.value for one in Guarantee], Guarantee.AT_LEAST_ONCE.value
+                )
+            ),
+            transactional_id=values.optional("transactional.id") or "",
+            takes_over=values.boolean("transactional.id.takeover", False),
+            offset_syncs_topic=_topic(values, "offset.syncs.topic"),
+            offset_lag_max=values.integer("offset.lag.max", 100, least=0, most=MAX_LAG),
+        )
+        if read.is_exactly_once:
+            read._check_exactly_once()
+        else:
+            for name in OF_EXACTLY_ONCE:
+                if name in own:
+                    raise OptionError(name, "is for delivery.guarantee=exactly_once alone")
+        return read
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.guarantee is Guarantee.EXACTLY_ONCE
+
+    @property
+    def compression(self) -> Compression:
+        return Compression[self.client.compression_type.upper()]
+
+    def _check_exactly_once(self) -> None:
+        given = self.transactional_id
+        if not given:
+            raise OptionError(
+                "transactional.id",
+                "is missing: exactly_once needs a name that is this query's alone and outlives restarts",
+            )
+        if len(given) > MAX_ID_CHARS or not given.isprintable():
+            raise OptionError("transactional.id", f"must have {MAX_ID_CHARS} printable characters at most")
+        if self.client.acks != -1:
+            raise OptionError(PREFIX + "acks", "must be all for delivery.guarantee=exactly_once")
+        if not self.client.enable_idempotence:
+            raise OptionError(
+                PREFIX + "enable.idempotence", "must be true for delivery.guarantee=exactly_once"
+            )
+
+
+def _topic(values: OptionValues, name: str) -> str | None:
+    topic = values.optional(name)
+    if topic is None:
+        return None
+    try:
+        check_topic_name(topic)
+    except KafkaError as fault:
+        raise OptionError(name, fault.detail) from None
+    return topic

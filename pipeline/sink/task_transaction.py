@@ -1,0 +1,67 @@
+"""A task's part of exactly-once: a slot of its own, taken with a ticket when the first row comes."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from logstore.topic_partition import TopicPartition
+from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.sink.decisions import BatchRun
+from pipeline.sink.driver import COORDINATING_TIMEOUT_MS, Begun, TaskReport
+from pipeline.sink.sink_cluster import SinkCluster
+from pipeline.sink.slots import FIRST_UNPREPARED, Names, Participant, Slot, tickets_between
+
+NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
+
+
+class TaskTransaction:
+    """The transaction of one attempt of one task, which the driver will end."""
+
+    def __init__(self, names: Names, begun: Begun, run: BatchRun, cluster: SinkCluster) -> None:
+        self._names = names
+        self._begun = begun
+        self._run = run
+        self._cluster = cluster
+        self._participant: Participant | None = None
+        self._partitions = NO_PARTITIONS
+
+    def take_slot(self) -> Participant:
+        """A slot that no other attempt has, be it of the same task, given up by Spark or run twice."""
+        name = self._names.tickets
+        ticket = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
+        number = tickets_between(self._begun.first_ticket, ticket)
+        if number is not None and number < len(self._begun.slots):
+            self._participant = self._begun.slots[number]
+        else:
+            self._participant = self._unprepared(ticket)
+        return self._participant
+
+    def join(self, partitions: Sequence[TopicPartition]) -> None:
+        """Make partitions part of the transaction, before a row goes there; an error if a newer driver has
+        begun."""
+        assert self._participant is not None, "a slot comes first"
+        name = self._names.of(self._participant.slot)
+        self._cluster.add_partitions(name, self._participant.pair, partitions)
+        self._partitions |= {*partitions}
+
+    def report(self) -> TaskReport:
+        """For the driver, when all rows are in their logs."""
+        return TaskReport(
+            run=self._run,
+            generation=self._begun.generation,
+            first_ticket=self._begun.first_ticket,
+            two_phase=self._begun.two_phase,
+            participant=self._participant,
+            partitions=self._partitions,
+        )
+
+    def give_up(self) -> None:
+        """Abort it, so that it holds back no reader until the next batch; the driver never hears of it."""
+        if self._participant is not None:
+            self._cluster.end({self._names.of(self._participant.slot): self._participant.pair}, commit=False)
+
+    def _unprepared(self, ticket: ProducerPair) -> Participant:
+        """A slot that bears the ticket's number, so nobody else has it."""
+        slot = Slot(self._begun.life, FIRST_UNPREPARED + ticket.epoch)
+        name = self._names.of(slot)
+        given = self._cluster.init([name], timeout_ms=self._begun.timeout_ms, two_phase=self._begun.two_phase)
+        return Participant(slot, given[name])

@@ -1,0 +1,77 @@
+"""What a query was to read and cannot: deleted topics and records, logs that end before what was read.
+
+`failOnDataLoss` decides whether that stops the query or is told of in the log of Spark.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from logstore.topic_partition import ZERO_UUID, TopicPartition
+from pipeline.source.source_offsets import SourceOffsets
+
+Report = Callable[[str], None]
+
+
+class DataLossError(Exception):
+    """Rows are gone that the query was to read; `losses` are sentences without their full stops."""
+
+    def __init__(self, losses: Sequence[str]) -> None:
+        super().__init__(tuple(losses))
+        self.losses = tuple(losses)
+
+    def __str__(self) -> str:
+        losses = "; ".join(self.losses)
+        return f"rows are lost: {losses}. With failOnDataLoss=false a query goes on with what there is."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossPolicy:
+    """What is done about losses: DataLossError, or a line in a log."""
+
+    fails: bool
+    warn: Report = field(repr=False)
+
+    def judge(self, losses: Sequence[str]) -> None:
+        """Nothing if there are none."""
+        if losses and self.fails:
+            raise DataLossError(losses)
+        for loss in losses:
+            self.warn(f"rows are lost, and failOnDataLoss is false: {loss}")
+
+
+def is_replaced(topic: str, before: SourceOffsets, after: SourceOffsets) -> bool:
+    """Whether the topic of that name is another one; where an id is not known it is taken for the same."""
+    ids = {before.topic_id(topic), after.topic_id(topic)}
+    return ZERO_UUID not in ids and len(ids) == 2
+
+
+def losses_between(read: SourceOffsets, ends: SourceOffsets) -> list[str]:
+    """Why a query that has read so far cannot go on to the ends of the logs as they are now."""
+    losses: dict[str, None] = {}
+    for partition, offset in sorted(read.offsets.items()):
+        end = ends.offsets.get(partition)
+        if is_replaced(partition.topic, read, ends):
+            losses[f"topic {partition.topic} was deleted and made anew"] = None
+        elif end is None:
+            losses[f"{partition} is gone, of which all before offset {offset} was read"] = None
+        elif end < offset:
+            losses[f"{partition} ends at offset {end}, and all before {offset} was read"] = None
+    return list(losses)
+
+
+def new_partitions(read: SourceOffsets, ends: SourceOffsets) -> list[TopicPartition]:
+    """Partitions of which nothing was read: added ones, new topics, and topics made anew."""
+    return [
+        partition
+        for partition in ends.offsets
+        if partition not in read.offsets or is_replaced(partition.topic, read, ends)
+    ]
+
+
+def losses_at_beginnings(beginnings: dict[TopicPartition, int], read: SourceOffsets) -> list[str]:
+    """Of added partitions: what was deleted before it was read. A replaced topic is told of already."""
+    return [
+        f"{partition} was added, and begins at offset {offset}"
+        for partition, offset in sorted(beginnings.items())
+        if offset > 0 and partition not in read.offsets
+    ]

@@ -1,0 +1,113 @@
+"""The offsets at which a source begins and ends: edges of logs, times, and what was said to the letter."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from logstore.topic_partition import ZERO_UUID, TopicPartition
+from pipeline.client.list_offsets import list_offsets
+from pipeline.client.metadata import Cluster, TopicGone
+from pipeline.source.data_loss import losses_between
+from pipeline.source.range_limits import AtOffsets, AtTimestamp, AtTimestamps, Edge, RangeLimit
+from pipeline.source.source_offsets import EARLIEST, LATEST, SourceOffsets
+from pipeline.source.source_options import SourceOptions
+from pipeline.source.subscription import Subscribed, find_subscribed
+from pipeline.words import OptionError
+
+_MARKERS: Final = {Edge.EARLIEST: EARLIEST, Edge.LATEST: LATEST}
+
+
+def edge_offsets(cluster: Cluster, subscribed: Subscribed, edge: Edge) -> SourceOffsets:
+    """The first offsets, or the last ones (with `isolation.level` those that are stable); TopicGone."""
+    wanted = dict.fromkeys(subscribed.partitions, _MARKERS[edge])
+    return SourceOffsets(offsets=list_offsets(cluster, wanted), topic_ids=subscribed.topic_ids)
+
+
+def beginnings(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """The first offsets of these partitions; TopicGone."""
+    return list_offsets(cluster, dict.fromkeys(partitions, EARLIEST)) if partitions else {}
+
+
+def ends_after(
+    cluster: Cluster, options: SourceOptions, read: SourceOffsets, pause: Callable[[int], None]
+) -> tuple[SourceOffsets, list[str]]:
+    """The ends of the logs now, and why a query that has read so far cannot go on to them.
+
+    What looks like a loss is asked again, `fetchOffset.numRetries` times: a node that was away may not yet
+    know what it will soon, and no query should be stopped, or begin anew, by its word.
+    """
+    gone: TopicGone | None = None
+    ends, losses = read, []
+    for attempt in range(options.fetch_offset_retries):
+        if attempt:
+            pause(options.fetch_offset_interval_ms)
+        subscribed = find_subscribed(cluster, options.subscription)
+        try:
+            ends, gone = edge_offsets(cluster, subscribed, Edge.LATEST), None
+        except TopicGone as error:  # between the two questions
+            gone = error
+            continue
+        losses = losses_between(read, ends)
+        told = {f"topic {partition.topic}" for partition in read.offsets} | {
+            f"partition {partition}" for partition in read.offsets
+        }
+        losses += [f"{missing} does not exist" for missing in subscribed.missing if missing not in told]
+        if not losses:
+            break
+    if gone is not None:
+        raise gone
+    return ends, losses
+
+
+def resolve(
+    cluster: Cluster, subscribed: Subscribed, limit: RangeLimit, name: str, options: SourceOptions
+) -> SourceOffsets:
+    """The offsets that option `name` means; OptionError if it does not fit what there is, TopicGone."""
+    match limit:
+        case Edge():
+            return edge_offsets(cluster, subscribed, limit)
+        case AtOffsets(offsets=given):
+            _check_partitions(given.offsets, subscribed, name)
+            _check_ids(given, subscribed, name)
+            return _resolve_markers(cluster, given.offsets, subscribed)
+        case AtTimestamp(timestamp_ms=timestamp_ms):
+            moments: Mapping[TopicPartition, int] = dict.fromkeys(subscribed.partitions, timestamp_ms)
+        case AtTimestamps(timestamps_ms=moments):
+            _check_partitions(moments, subscribed, name)
+    found = list_offsets(cluster, moments)
+    for partition, moment in moments.items():
+        if partition not in found:
+            if name.startswith("starting") and not options.latest_if_no_match:
+                raise OptionError(
+                    name,
+                    f"no record of {partition} is as late as {moment};"
+                    " startingOffsetsByTimestampStrategy=latest begins at its end then",
+                )
+            found[partition] = LATEST
+    return _resolve_markers(cluster, found, subscribed)
+
+
+def _resolve_markers(
+    cluster: Cluster, offsets: Mapping[TopicPartition, int], subscribed: Subscribed
+) -> SourceOffsets:
+    markers = {partition: offset for partition, offset in offsets.items() if offset < 0}
+    resolved = {**offsets, **(list_offsets(cluster, markers) if markers else {})}
+    return SourceOffsets(offsets=resolved, topic_ids=subscribed.topic_ids)
+
+
+def _check_partitions(given: Mapping[TopicPartition, int], subscribed: Subscribed, name: str) -> None:
+    if unnamed := sorted(set(subscribed.partitions) - given.keys()):
+        raise OptionError(
+            name,
+            f"does not name {unnamed[0]}; all partitions are to be named, -1 for latest, -2 for earliest",
+        )
+    if unknown := sorted(given.keys() - set(subscribed.partitions)):
+        raise OptionError(name, f"names {unknown[0]}, which is not among the partitions that are read")
+
+
+def _check_ids(given: SourceOffsets, subscribed: Subscribed, name: str) -> None:
+    for topic, topic_id in given.topic_ids.items():
+        if (
+            ZERO_UUID not in (topic_id, found := subscribed.topic_ids.get(topic, ZERO_UUID))
+            and topic_id != found
+        ):
+            raise OptionError(name, f"is of a topic {topic} that was deleted, and made anew")

@@ -1,0 +1,38 @@
+"""The options of Spark's Kafka connector: how each is written, and what becomes of it here.
+
+Settings of Kafka's client, `kafka.*`, are judged by `client.setting_names`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
+STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one wins
+ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix")
+HONOURED: Final = (
+    *SUBSCRIPTIONS,
+    *STARTS,
+    *ENDS,
+    *OF_STREAMS,
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxRecordsPerPartition",
+    "minPartitions",
+    "startingOffsetsByTimestampStrategy",
+)
+REFUSED: Final[Mapping[str, str]] = {
+    "delivery.guarantee": "is an option of the sink: what is read is read once for each batch of a query",
+    "path": "is no option of this format: topics are named by subscribe, subscribePattern or assign",
+    "topic": "is an option of the sink: say subscribe",
+    "transactional.id": "is an option of the sink: say kafka.isolation.level=read_committed",
+}
+
+
+def one_of(names: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last

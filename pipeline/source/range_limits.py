@@ -1,0 +1,125 @@
+"""Where a read begins and where it ends, as options say it: edges of the log, offsets, or times.
+
+Three options can say each; the connector's order decides which counts, and the others are without effect.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from logstore.topic_partition import TopicPartition
+from pipeline.source.option_names import one_of
+from pipeline.source.source_offsets import EARLIEST, LATEST, SourceOffsets, open_json, read_offsets
+from pipeline.words import OptionError
+
+
+class Edge(Enum):
+    """An end of each log."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtOffsets:
+    """These offsets, EARLIEST and LATEST among them."""
+
+    offsets: SourceOffsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtTimestamp:
+    """The first record of each partition at or after a moment."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtTimestamps:
+    """The same, each partition with a moment of its own."""
+
+    timestamps_ms: Mapping[TopicPartition, int]
+
+
+RangeLimit = Edge | AtOffsets | AtTimestamp | AtTimestamps
+_MAX_TIMESTAMP_MS: Final = 2**63 - 1
+_LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edge) -> tuple[RangeLimit, str]:
+    """What the first of the options that is given says, and its name; OptionError."""
+    by_timestamp, by_timestamps, by_offsets = names
+    if by_timestamp in own:
+        return _read_timestamp(own[by_timestamp].strip(), by_timestamp), by_timestamp
+    if by_timestamps in own:
+        value = open_json(own[by_timestamps], by_timestamps)
+        read = read_offsets(value, by_timestamps)
+        return AtTimestamps(timestamps_ms=read.offsets), by_timestamps
+    text = own.get(by_offsets, default.value).strip()
+    for edge in Edge:
+        if text.lower() == edge.value:
+            return edge, by_offsets
+    if not text.startswith("{"):
+        edges = one_of([edge.value for edge in Edge])
+        raise OptionError(by_offsets, f"is {text[:80]!r}; {edges}, or offsets by topic and partition in JSON")
+    offsets = read_offsets(open_json(text, by_offsets), by_offsets, least=EARLIEST)
+    return AtOffsets(offsets=offsets), by_offsets
+
+
+def check_start(limit: RangeLimit, name: str) -> None:
+    """A batch does not begin where nothing is yet; OptionError."""
+    if limit is Edge.LATEST:
+        raise OptionError(name, "is latest, behind which a batch finds nothing")
+    _refuse_marker(limit, name, LATEST, "is latest (-1), behind which a batch finds nothing")
+
+
+def check_end(limit: RangeLimit, name: str) -> None:
+    """A batch does not end before everything; OptionError."""
+    if limit is Edge.EARLIEST:
+        raise OptionError(name, "is earliest, before which a batch finds nothing")
+    _refuse_marker(limit, name, EARLIEST, "is earliest (-2), before which a batch finds nothing")
+
+
+def check_order(start: RangeLimit, start_name: str, end: RangeLimit, end_name: str) -> None:
+    """Of limits of one kind, the same partitions and none that ends before it begins; OptionError."""
+    match start, end:
+        case AtOffsets(offsets=first), AtOffsets(offsets=last):
+            _compare(first.offsets, start_name, last.offsets, end_name)
+        case AtTimestamps(timestamps_ms=firsts), AtTimestamps(timestamps_ms=lasts):
+            _compare(firsts, start_name, lasts, end_name)
+        case AtTimestamp(timestamp_ms=one), AtTimestamp(timestamp_ms=other) if one > other:
+            raise OptionError(end_name, f"is {other}, before {start_name}, {one}")
+        case _:
+            pass
+
+
+def _compare(
+    starts: Mapping[TopicPartition, int],
+    start_name: str,
+    ends: Mapping[TopicPartition, int],
+    end_name: str,
+) -> None:
+    if lone := starts.keys() ^ ends.keys():
+        one = min(lone)
+        has, lacks = (start_name, end_name) if one in starts else (end_name, start_name)
+        raise OptionError(lacks, f"does not name {one}, which {has} names")
+    for partition, start in sorted(starts.items()):
+        if start >= 0 and 0 <= ends[partition] < start:
+            raise OptionError(
+                end_name, f"has {ends[partition]} for {partition}, before {start_name}, {start}"
+            )
+
+
+def _refuse_marker(limit: RangeLimit, name: str, marker: int, problem: str) -> None:
+    if isinstance(limit, AtOffsets):
+        for partition, offset in limit.offsets.offsets.items():
+            if offset == marker:
+                raise OptionError(name, f"of {partition} {problem}")
+
+
+def _read_timestamp(text: str, name: str) -> AtTimestamp:
+    if not _LONG.fullmatch(text) or not 0 <= int(text) <= _MAX_TIMESTAMP_MS:
+        raise OptionError(name, f"is {text[:40]!r}; milliseconds since 1970")
+    return AtTimestamp(timestamp_ms=int(text))

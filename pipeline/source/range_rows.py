@@ -1,0 +1,41 @@
+"""The rows of one range as batches of columns, and what is done when they are not there."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pipeline.client.metadata import Cluster, TopicGone
+from pipeline.client.offset_range import OffsetRange
+from pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
+from pipeline.columns.fetched_batches import KEY_AND_VALUE
+from pipeline.columns.record_columns import to_record_batch
+from pipeline.source.data_loss import LossPolicy
+
+
+def read_rows(
+    cluster: Cluster, split: OffsetRange, fields: Sequence[str], policy: LossPolicy
+) -> Iterator[pa.RecordBatch]:
+    """What is visible of the range, fetch by fetch, with the columns `fields`.
+
+    DataLossError, or without it all that there still is; KafkaError for what no attempt mended.
+    """
+    fetcher = PartitionFetcher(
+        cluster, with_headers="headers" in fields, wanted=KEY_AND_VALUE.intersection(fields)
+    )
+    position = split.start
+    while position < split.end:
+        try:
+            for fetched in fetcher.batches(replace(split, start=position)):
+                assert fetched.columns is not None, "what is not visible is passed over"
+                position = fetched.next_offset
+                yield to_record_batch(fetched.columns, split.partition, fields)
+            return
+        except OutOfRange as lost:
+            policy.judge([str(lost)])
+            if lost.log_start <= position:
+                return  # the log was cut before the range: nothing of it is left
+            position = lost.log_start
+        except (TopicGone, TopicReplaced) as lost:
+            policy.judge([str(lost)])
+            return

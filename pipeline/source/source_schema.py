@@ -1,0 +1,44 @@
+"""The columns of the source: those of Spark's Kafka connector, all or those that a schema names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipeline.words import OptionError
+
+# In Spark's own words for types, in the connector's order.
+COLUMNS: Final[Mapping[str, str]] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+HEADERS: Final = "headers"
+HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+
+
+def schema_text(*, include_headers: bool) -> str:
+    """The schema as Spark reads it from text."""
+    columns = {**COLUMNS, HEADERS: HEADERS_TYPE} if include_headers else COLUMNS
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def check_columns(columns: Sequence[tuple[str, str, bool]], *, include_headers: bool) -> tuple[str, ...]:
+    """The names of a schema's columns, given as (name, type, nullable); OptionError."""
+    known = {**COLUMNS, HEADERS: HEADERS_TYPE}
+    for name, kind, nullable in columns:
+        option = f"column {name[:80]}"
+        if name not in known:
+            raise OptionError(option, f"is none of this source, which has {', '.join(known)}")
+        if kind != known[name]:
+            raise OptionError(option, f"is {kind}, and this source has {known[name]}: cast it in the query")
+        if not nullable:
+            raise OptionError(option, "is NOT NULL, which this source does not promise")
+        if name == HEADERS and not include_headers:
+            raise OptionError(option, "needs the option includeHeaders=true")
+    names = tuple(name for name, _, _ in columns)
+    if len(set(names)) < len(names):
+        raise OptionError("schema", "names a column twice")
+    return names

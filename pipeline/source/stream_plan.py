@@ -1,0 +1,51 @@
+"""The ranges between two offsets of a stream, of partitions that came between them as well."""
+
+from pipeline.client.metadata import Cluster
+from pipeline.client.offset_range import OffsetRange
+from pipeline.source.data_loss import LossPolicy, losses_at_beginnings, losses_between, new_partitions
+from pipeline.source.log_ends import beginnings
+from pipeline.source.source_offsets import SourceOffsets
+from pipeline.source.source_options import SourceOptions
+from pipeline.source.splits import divide
+
+
+def plan_micro_batch(
+    cluster: Cluster, options: SourceOptions, start: SourceOffsets, end: SourceOffsets, policy: LossPolicy
+) -> list[OffsetRange]:
+    """Splits from `start` to `end`; DataLossError. Partitions that are not in `start` begin with their log.
+
+    A partition that ends before it begins is left out: its log was cut, and goes on from `end`.
+    """
+    policy.judge(losses_between(start, end))
+    begin = begin_offsets(cluster, start, end, policy)
+    ranges = [
+        OffsetRange(
+            partition=partition,
+            topic_id=end.topic_id(partition.topic),
+            start=begin.offsets[partition],
+            end=end.offsets[partition],
+        )
+        for partition in sorted(end.offsets)
+    ]
+    return divide(
+        ranges,
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+    )
+
+
+def begin_offsets(
+    cluster: Cluster, start: SourceOffsets, end: SourceOffsets, policy: LossPolicy
+) -> SourceOffsets:
+    """Where each partition of `end` begins: where `start` left off; new ones with the log. TopicGone."""
+    firsts = beginnings(cluster, new_partitions(start, end))
+    policy.judge(losses_at_beginnings(firsts, start))
+    offsets = {partition: firsts.get(partition, start.offsets.get(partition, 0)) for partition in end.offsets}
+    return SourceOffsets(offsets=offsets, topic_ids=end.topic_ids)
+
+
+def is_before(end: SourceOffsets, start: SourceOffsets) -> bool:
+    """Whether nothing is between `start` and `end`, but maybe between `end` and `start`."""
+    return not new_partitions(start, end) and all(
+        offset <= start.offsets[partition] for partition, offset in end.offsets.items()
+    )

@@ -1,0 +1,50 @@
+"""Batches: planned where Spark plans, read in its tasks."""
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pipeline.client.process_clusters import cluster_of
+from pipeline.source.batch_plan import plan_batch
+from pipeline.source.data_loss import LossPolicy
+from pipeline.source.source_options import Mode, SourceOptions
+from pipeline.spark.range_partition import RangePartition
+from pipeline.spark.worker_process import settle
+
+LOG = logging.getLogger("ottla.source")
+
+
+class BatchReader(DataSourceReader):
+    """Reads what there is when it is planned. It travels to tasks, so it holds nothing of the process."""
+
+    def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
+        self._options = SourceOptions.from_options(options, Mode.BATCH)
+        self._fields = fields
+
+    def partitions(self) -> list[InputPartition]:
+        tell_without_effect(self._options)
+        splits = plan_batch(cluster_of(self._options.client), self._options, loss_policy(self._options))
+        return [RangePartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.
+        from pipeline.source.range_rows import read_rows
+
+        if not isinstance(partition, RangePartition):  # Spark's own, when there is nothing to read
+            return iter(())
+        settle()
+        cluster = cluster_of(self._options.client)
+        return read_rows(cluster, partition.split, self._fields, loss_policy(self._options))
+
+
+def loss_policy(options: SourceOptions) -> LossPolicy:
+    """What the options say of losses; those that do not stop a query go to the log of Spark."""
+    return LossPolicy(fails=options.fail_on_data_loss, warn=LOG.warning)
+
+
+def tell_without_effect(options: SourceOptions) -> None:
+    """A line in the log of Spark for each option that was given in vain."""
+    for name, why in options.without_effect:
+        LOG.warning("%s is without effect: %s", name, why)

@@ -1,0 +1,31 @@
+"""The sink of a batch, on its own or inside foreachBatch, where it is exactly once as a stream's is."""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pipeline.spark.sink_task import Connect, connect
+from pipeline.spark.sink_writer import SinkWriter, reports_of
+from pipeline.words import OptionError
+
+
+class BatchWriter(SinkWriter, DataSourceArrowWriter):
+    """Rows of a DataFrame into topics."""
+
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, overwrite: bool, connect: Connect = connect
+    ) -> None:
+        super().__init__(options, schema, connect)
+        if overwrite:
+            raise OptionError("mode", "overwrite is not for this sink, as a topic only grows: say append")
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Called where the driver is, once all tasks are done."""
+        if self._options.is_exactly_once and (reports := reports_of(messages)):
+            self._driver().commit(reports, reports[0].run.batch_id)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Called where the driver is, when a task has failed; others may still be at work."""
+        if self._options.is_exactly_once and (reports := reports_of(messages)):
+            self._driver().abort(reports, reports[0].run.batch_id)

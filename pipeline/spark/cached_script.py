@@ -1,0 +1,29 @@
+"""Small programs that stand between Spark and another one, and hand over to it in other words.
+
+They lie in the user's cache, each under a name made from its text, and appear there whole or not at all.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def cache_of(environment: Mapping[str, str]) -> Path:
+    """Our folder in the user's cache; XDG_CACHE_HOME may place it elsewhere."""
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla"
+
+
+def cached_script(cache: Path, text: str, *, prefix: str, place: str) -> Path:
+    """The program at `cache/PREFIX-HASH/PLACE`, written if need be; OSError where it cannot be."""
+    path = cache / f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:16]}" / place
+    if path.is_file() and os.access(path, os.X_OK) and path.read_text() == text:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), 0o755)
+    Path(name).replace(path)
+    return path

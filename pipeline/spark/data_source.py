@@ -1,0 +1,68 @@
+"""`format("ottla")`: what Spark asks for a reader or a writer, of batches and of streams.
+
+Spark makes it anew in each process that plans, reads, writes or commits, so it imports what it hands out only
+when it is asked, and keeps nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pipeline.spark.worker_process import settle
+
+if TYPE_CHECKING:
+    from pipeline.spark.batch_reader import BatchReader
+    from pipeline.spark.batch_writer import BatchWriter
+    from pipeline.spark.stream_reader import StreamReader
+    from pipeline.spark.stream_writer import StreamWriter
+
+
+class OttlaDataSource(DataSource):
+    """Topics of an Ottla or Apache Kafka cluster."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    # ---- source -----------------------------------------------------------------------------------
+
+    def schema(self) -> str:
+        from pipeline.source.source_options import check_for_any_mode
+        from pipeline.source.source_schema import schema_text
+
+        return schema_text(include_headers=check_for_any_mode(self.options).include_headers)
+
+    def reader(self, schema: StructType) -> "BatchReader":
+        from pipeline.spark.batch_reader import BatchReader
+
+        settle()
+        return BatchReader(self.options, self._fields(schema))
+
+    def streamReader(self, schema: StructType) -> "StreamReader":
+        from pipeline.spark.stream_reader import StreamReader
+
+        settle()
+        return StreamReader(self.options, self._fields(schema))
+
+    def _fields(self, schema: StructType) -> tuple[str, ...]:
+        from pipeline.source.source_options import check_for_any_mode
+        from pipeline.source.source_schema import check_columns
+
+        columns = [(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields]
+        include_headers = check_for_any_mode(self.options).include_headers
+        return check_columns(columns, include_headers=include_headers)
+
+    # ---- sink -------------------------------------------------------------------------------------
+
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
+        from pipeline.spark.batch_writer import BatchWriter
+
+        settle()
+        return BatchWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
+        from pipeline.spark.stream_writer import StreamWriter
+
+        settle()
+        return StreamWriter(self.options, schema)

@@ -1,0 +1,20 @@
+"""The columns of a sink, judged before the first task begins."""
+
+from typing import Final
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pipeline.columns.row_columns import judge_columns
+from pipeline.sink.sink_options import SinkOptions
+
+_TAKEN: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """OptionError for a column that is missing or of a wrong type."""
+    # Others are passed over, of whatever type; Arrow need not know theirs.
+    with_offsets = options.offset_syncs_topic is not None
+    names = (*_TAKEN, "offset") if with_offsets else _TAKEN
+    taken = StructType([field for field in schema.fields if field.name in names])
+    judge_columns(to_arrow_schema(taken, timezone="UTC"), topic=options.topic, with_offsets=with_offsets)

@@ -1,0 +1,150 @@
+"""One task of the sink in Spark's Python worker: its rows, its producer, and what it tells the driver."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from logstore.errors import KafkaError
+from pipeline.client.process_clusters import cluster_of
+from pipeline.client.producer_ids import new_producer_pair
+from pipeline.client.retries import is_retriable
+from pipeline.sink.decisions import BatchRun, Verdict, judge_batch
+from pipeline.sink.driver import Begun, TaskReport
+from pipeline.sink.row_writer import Producer, RowWriter, Written
+from pipeline.sink.sink_cluster import KafkaSinkCluster, SinkCluster
+from pipeline.sink.sink_options import SinkOptions
+from pipeline.sink.slots import Names
+from pipeline.sink.task_transaction import TaskTransaction
+from pipeline.spark.worker_process import settle
+from pipeline.words import OptionError
+
+Connect = Callable[[SinkOptions], SinkCluster]
+
+# Spark's names of what a task knows of its query; they are internal, so the tests hold them.
+BATCH_ID: Final = "streaming.sql.batchId"
+QUERY_ID: Final = "sql.streaming.queryId"
+JOB_GROUP: Final = "spark.jobGroup.id"  # the id of the run, unless a foreachBatch has set its own
+SPECULATION: Final = "spark.speculation"
+UNKNOWN_RUN: Final = UUID(int=0)
+
+# Nodes remember a producer for a day, in each of its partitions: a new one for each task would be a burden.
+# One that failed is not used again, as nobody knows which of its batches are there.
+_producers: dict[SinkOptions, Producer] = {}
+
+
+class TaskMessage(WriterCommitMessage):
+    """What a task tells the driver; `report` where it wrote in a transaction."""
+
+    def __init__(self, written: Written, report: TaskReport | None = None) -> None:
+        self.written = written
+        self.report = report
+
+
+def connect(options: SinkOptions) -> SinkCluster:
+    """The cluster of this process that the options lead to."""
+    return KafkaSinkCluster(cluster_of(options.client))
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
+    """All rows of a task, each in its log when this returns."""
+    settle()
+    cluster = cluster_of(options.client)
+    producer = _producers.pop(options, None)
+    try:
+        if producer is None:
+            pair = new_producer_pair(cluster) if options.client.enable_idempotence else None
+            producer = Producer(pair=pair)
+        begin_at = _context().partitionId() + wall_ms()
+        writer = RowWriter(cluster, options, producer, begin_at=begin_at, now_ms=wall_ms)
+        for batch in batches:
+            writer.write(batch)
+        written = writer.finish()
+    except BaseException:
+        cluster.close()  # what was on its way is not for the next task
+        raise
+    _producers[options] = producer
+    return TaskMessage(written)
+
+
+def write_exactly_once(
+    options: SinkOptions, begun: Begun, connect: Connect, batches: Iterator[pa.RecordBatch]
+) -> TaskMessage:
+    """All rows of a task in a transaction that stays open, or none if they are there already."""
+    settle()
+    run = _run_of_task()
+    transaction = TaskTransaction(Names(options.transactional_id), begun, run, connect(options))
+    if judge_batch(run, begun.record, takes_over=options.takes_over) is Verdict.DRAIN:
+        for _ in batches:
+            pass  # Spark may not be left with rows that nobody takes
+        return TaskMessage(Written(), transaction.report())
+    cluster = cluster_of(options.client)
+    writer: RowWriter | None = None
+    try:
+        for batch in batches:
+            if writer is None:
+                if not batch.num_rows:
+                    continue
+                writer = _writer(options, transaction, run.batch_id)
+            writer.write(batch)
+        written = writer.finish() if writer is not None else Written()
+    except BaseException as error:
+        if isinstance(error, Exception) and not (isinstance(error, KafkaError) and is_retriable(error)):
+            _give_up(transaction)
+        cluster.close()
+        raise
+    return TaskMessage(written, transaction.report())
+
+
+def _writer(options: SinkOptions, transaction: TaskTransaction, batch_id: int) -> RowWriter:
+    participant = transaction.take_slot()
+    name = Names(options.transactional_id).of(participant.slot)
+    return RowWriter(
+        cluster_of(options.client),
+        options,
+        Producer(pair=participant.pair, transactional_id=name),
+        begin_at=participant.slot.number + wall_ms(),
+        now_ms=wall_ms,
+        join=transaction.join,
+        batch_id=batch_id,
+    )
+
+
+def _give_up(transaction: TaskTransaction) -> None:
+    try:
+        transaction.give_up()
+    except KafkaError:
+        pass  # what the task failed of is what the user shall read
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "Spark calls write in a task"
+    return context
+
+
+def _run_of_task() -> BatchRun:
+    """Which batch of which query this task works for; OptionError where exactly_once can not hold."""
+    context = _context()
+    batch_id, query_id = context.getLocalProperty(BATCH_ID), context.getLocalProperty(QUERY_ID)
+    if batch_id is None or query_id is None:
+        raise OptionError(
+            "delivery.guarantee",
+            "exactly_once is for streams, writeStream or foreachBatch: a batch of its own is not run again",
+        )
+    if (context.getLocalProperty(SPECULATION) or "false").lower() == "true":
+        raise OptionError(SPECULATION, "must be false for a sink: each row would be written twice over")
+    try:
+        run_id = UUID(context.getLocalProperty(JOB_GROUP) or "")
+    except ValueError:
+        run_id = UNKNOWN_RUN
+    return BatchRun(query_id=UUID(query_id), run_id=run_id, batch_id=int(batch_id))

@@ -1,0 +1,51 @@
+"""What the sinks of batches and of streams share: how a writer begins, and what its tasks do.
+
+Spark pickles a writer on its way from where it is planned to the tasks. So the driver's part begins when it
+is pickled first, and a commit knows of that only what the tasks tell.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pipeline.sink.driver import Begun, Driver, TaskReport
+from pipeline.sink.sink_options import SinkOptions
+from pipeline.spark.sink_columns import check_columns
+from pipeline.spark.sink_task import Connect, TaskMessage, connect, write_at_least_once, write_exactly_once
+
+# What this process knows of the batches that it has planned; not pickled.
+_LIVES: Final[dict[SinkOptions, Any]] = {}
+
+
+class SinkWriter:
+    """Rows into topics; `commit` and `abort`, which differ, are those of the two sinks."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, connect: Connect = connect) -> None:
+        self._options = SinkOptions.from_options(options)
+        self._connect = connect
+        self._begun: Begun | None = None
+        check_columns(schema, self._options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._options.is_exactly_once and self._begun is None:
+            self._begun = self._driver().begin()
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Called in each task."""
+        if not self._options.is_exactly_once:
+            return write_at_least_once(self._options, iterator)
+        assert self._begun is not None, "it was pickled on its way here"
+        return write_exactly_once(self._options, self._begun, self._connect, iterator)
+
+    def _driver(self) -> Driver:
+        """The driver's part, with what this process remembers."""
+        return Driver(self._options, self._connect(self._options), _LIVES)
+
+
+def reports_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    """What tasks have told; None stands for one that has not."""
+    return [one.report for one in messages if isinstance(one, TaskMessage) and one.report is not None]

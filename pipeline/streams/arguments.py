@@ -1,0 +1,63 @@
+"""Arguments as a job file has them: texts. What is wrong is an OptionError with the argument's name."""
+
+from collections.abc import Collection
+
+from pipeline.query import parse_interval_ms
+from pipeline.words import OptionError
+
+MAX_NAMES = 1_000  # of columns; a row with more is a mistake
+
+
+def names_of(text: str, option: str, columns: Collection[str], *, may_be_empty: bool = False) -> list[str]:
+    """`carrier, origin`: names that are among `columns`, each once."""
+    names = [name.strip() for name in text.split(",")] if text.strip() else []
+    if not names and not may_be_empty:
+        raise OptionError(option, "needs the name of a column at least")
+    if len(names) > MAX_NAMES:
+        raise OptionError(option, f"has {len(names)} names; {MAX_NAMES} are the most")
+    for index, name in enumerate(names):
+        name_of(name, option, columns)
+        if name in names[:index]:
+            raise OptionError(option, f"names {name} twice")
+    return names
+
+
+def name_of(text: str, option: str, columns: Collection[str]) -> str:
+    """The name of one column, which is there."""
+    name = text.strip()
+    if name not in columns:
+        raise OptionError(option, f"names {name!r}, and the columns are {', '.join(sorted(columns))}")
+    return name
+
+
+def interval_of(text: str, option: str, *, may_be_zero: bool = False) -> str:
+    """A time in Spark's words, `10 minutes`; as milliseconds, so that all that read it agree."""
+    interval_ms = parse_interval_ms(text, option)
+    if not interval_ms and not may_be_zero:
+        raise OptionError(option, "is to be more than no time")
+    return f"{interval_ms} milliseconds"
+
+
+def one_of(text: str, option: str, choices: Collection[str]) -> str:
+    """One of the words there are."""
+    if text not in choices:
+        raise OptionError(option, f"is {text!r}, and can be {', '.join(choices)}")
+    return text
+
+
+def number_of(text: str, option: str, *, least: int, most: int) -> int:
+    """A whole number between two."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise OptionError(option, f"is {text!r} and to be a whole number") from None
+    if not least <= number <= most:
+        raise OptionError(option, f"is {number} and to be between {least} and {most}")
+    return number
+
+
+def refuse_taken(names: Collection[str], option: str, columns: Collection[str]) -> None:
+    """Refuse to give a second column a name: what reads it would be told that it is ambiguous, much later."""
+    taken = sorted(set(names) & set(columns))
+    if taken:
+        raise OptionError(option, f"would make a second column {taken[0]}")

@@ -1,0 +1,18 @@
+"""Each row once, however often it came."""
+
+from pyspark.sql import DataFrame
+
+from pipeline.streams.arguments import interval_of, name_of, names_of
+
+
+def once(rows: DataFrame, *, key: str, time: str, watermark: str) -> DataFrame:
+    """The first row that came of all with the same columns `key`.
+
+    A row is remembered until the watermark, the latest `time` of the batches before less `watermark`, has
+    passed its time by `watermark`: that is how far apart in time duplicates may be. Rows before the watermark
+    are dropped, for nobody remembers whether they came.
+    """
+    keys = names_of(key, "key", rows.columns)
+    at = name_of(time, "time", rows.columns)
+    marked = rows.withWatermark(at, interval_of(watermark, "watermark"))
+    return marked.dropDuplicatesWithinWatermark(keys)

@@ -1,0 +1,67 @@
+"""Records of JSON to rows, and rows to records; keys and values as other programs would write them."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+from pyspark.sql.utils import ParseException
+
+from pipeline.streams.arguments import names_of, one_of, refuse_taken
+from pipeline.words import OptionError
+
+_PARSED = "__parsed"
+_BROKEN = "__broken"
+
+
+def parse(records: DataFrame, *, schema: str, keep: str = "", broken: str = "fail") -> DataFrame:
+    """The fields of each record's value, which is a JSON object, as columns.
+
+    `schema` names them in SQL's words, `carrier STRING, delay LONG`; a field that a value does not have is
+    null. `keep` names columns of the records that stay, as `record_offset`. A record without a value says
+    that its key is gone and gives no row. One that is no JSON, or has a field of another type, fails the
+    query, or is left out with `broken="drop"`.
+    """
+    fields = _schema_of(schema)
+    kept = names_of(keep, "keep", records.columns, may_be_empty=True)
+    one_of(broken, "broken", ("fail", "drop"))
+    refuse_taken([f"record_{name}" for name in kept], "keep", fields.names)
+    columns = [F.col(name).alias(f"record_{name}") for name in kept]
+    text = F.col("value").cast("string")
+    there = records.where(F.col("value").isNotNull())
+    if broken == "fail":
+        parsed = F.from_json(text, fields, {"mode": "FAILFAST"})
+        return there.select(*columns, parsed.alias(_PARSED)).select(*_renamed(kept), *_fields_of(fields))
+    told = StructType([*fields.fields]).add(_BROKEN, "string")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    rows = there.select(*columns, F.from_json(text, told, options).alias(_PARSED))
+    return rows.where(F.col(_PARSED)[_BROKEN].isNull()).select(*_renamed(kept), *_fields_of(fields))
+
+
+def to_records(rows: DataFrame, *, key: str = "") -> DataFrame:
+    """A `value` of JSON with all columns, and a `key` made of those named: one is the key's text as it is,
+    of several it is a JSON object with them, so that no two keys are alike. Nulls are told."""
+    names = names_of(key, "key", rows.columns, may_be_empty=True)
+    options = {"ignoreNullFields": "false"}
+    value = F.to_json(F.struct(*[F.col(name) for name in rows.columns]), options).alias("value")
+    if not names:
+        return rows.select(value)
+    if len(names) == 1:
+        return rows.select(F.col(names[0]).cast("string").alias("key"), value)
+    return rows.select(F.to_json(F.struct(*[F.col(name) for name in names]), options).alias("key"), value)
+
+
+def _schema_of(text: str) -> StructType:
+    try:
+        schema = StructType.fromDDL(text)
+    except ParseException as error:
+        raise OptionError("schema", f"cannot be read: {error.getMessage() or error}") from None
+    if not isinstance(schema, StructType):
+        raise OptionError("schema", "is one type, and to be names with their types")
+    return schema
+
+
+def _renamed(kept: list[str]) -> list[F.Column]:
+    return [F.col(f"record_{name}") for name in kept]
+
+
+def _fields_of(schema: StructType) -> list[F.Column]:
+    return [F.col(_PARSED)[name].alias(name) for name in schema.names]

@@ -1,0 +1,29 @@
+"""Sessions: rows of a key with no pause between them that is longer than the gap."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
+
+
+def sessions(rows: DataFrame, *, time: str, watermark: str, gap: str, by: str, sums: str = "") -> DataFrame:
+    """`session_start` and `session_end`, the times of its first and last row, the columns `by`, `count`, and
+    `sum_X` of each column in `sums`; a session is given once, in output mode `append`, when it is over.
+
+    Two rows are of one session when no more than `gap` is between them, as in Kafka Streams. It is over when
+    the watermark, the latest `time` of the batches before less `watermark`, is a `gap` after its end; a row
+    as far behind the watermark of the batch before is dropped.
+    """
+    keys = names_of(by, "by", rows.columns)
+    summed = names_of(sums, "sums", rows.columns, may_be_empty=True)
+    refuse_taken(["session_start", "session_end", "count", *[f"sum_{name}" for name in summed]], "by", keys)
+    at = name_of(time, "time", rows.columns)
+    pause = interval_of(gap, "gap")
+    marked = rows.withWatermark(at, interval_of(watermark, "watermark", may_be_zero=True))
+    # Spark gives a session one gap after its last row as its end.
+    found = marked.groupBy(*keys, F.session_window(at, pause)).agg(
+        F.count(F.lit(1)).alias("count"), *[F.sum(name).alias(f"sum_{name}") for name in summed]
+    )
+    start = F.col("session_window.start").alias("session_start")
+    end = (F.col("session_window.end") - F.expr(f"INTERVAL {pause}")).alias("session_end")
+    return found.select(start, end, *keys, "count", *[f"sum_{name}" for name in summed])

@@ -1,0 +1,98 @@
+"""State of one's own, kept by Spark's `transformWithState`, and read back while the query runs or after it.
+
+State lies in the query's checkpoint, so it is there after a restart and exactly as far as the batches that
+were committed. Spark keeps it in RocksDB (`require_rocksdb`). Unlike all else here, this calls Python for
+each key of a batch and reads its rows one by one: state that Spark's own functions can keep is quicker there.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from pipeline.streams.arguments import name_of, number_of
+from pipeline.words import OptionError
+
+PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STREAK_STATE: Final = "streak"  # the variable's name in the state store
+_STREAK: Final = StructType(
+    [StructField("rows", LongType()), StructField("over", LongType()), StructField("streak", LongType())]
+)
+MAX_LENGTH: Final = 1_000_000
+
+
+class Streaks(StatefulProcessor):
+    """For each key: rows seen, how many of them were over a limit, and how many of these came last."""
+
+    def __init__(self, limit: int, length: int) -> None:
+        self._limit = limit
+        self._length = length
+        self._state: Any = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getValueState(STREAK_STATE, _STREAK)
+
+    def handleInputRows(self, key: Any, rows: Iterable[Row], timerValues: Any) -> Iterator[Row]:
+        """A row for each that makes a streak of the length, or a longer one."""
+        seen, over, streak = self._state.get() if self._state.exists() else (0, 0, 0)
+        # A batch's rows of a key come in any order.
+        for at, value in sorted((row.at, row.value) for row in rows):
+            seen += 1
+            streak = streak + 1 if value > self._limit else 0
+            over += streak > 0
+            if streak >= self._length:
+                yield Row(key=key[0], at=at, value=value, streak=streak)
+        self._state.update((seen, over, streak))
+
+
+def streaks(rows: DataFrame, *, by: str, value: str, order: str, over: str, length: str) -> DataFrame:
+    """`key`, `at`, `value` and `streak` of each row that is the `length`th or a later one in a row, among
+    those with the same `by`, whose `value` is greater than `over`.
+
+    `order` is a column of whole numbers by which the rows of a key follow each other within a batch, and from
+    batch to batch: offsets of a topic keyed by `by`. Rows without key or value are left out; output mode
+    `append` or `update`, which give the same.
+    """
+    require_rocksdb(rows.sparkSession)
+    columns = rows.columns
+    key, number, at = (
+        name_of(by, "by", columns),
+        name_of(value, "value", columns),
+        name_of(order, "order", columns),
+    )
+    bound = number_of(over, "over", least=-(2**53), most=2**53)
+    count = number_of(length, "length", least=1, most=MAX_LENGTH)
+    taken = rows.select(
+        F.col(key).cast("string").alias("key"),
+        F.col(at).cast("long").alias("at"),
+        F.col(number).cast("long").alias("value"),
+    ).dropna()
+    given = StructType(
+        [
+            StructField("key", StringType()),
+            StructField("at", LongType()),
+            StructField("value", LongType()),
+            StructField("streak", LongType()),
+        ]
+    )
+    return taken.groupBy("key").transformWithState(Streaks(bound, count), given, "Append", "None")
+
+
+def require_rocksdb(spark: SparkSession) -> None:
+    """Say which setting is missing before Spark fails in the middle of a query."""
+    if spark.conf.get(PROVIDER, "") != ROCKSDB:
+        raise OptionError(PROVIDER, f"is to be {ROCKSDB}: transformWithState needs it")
+
+
+def read_state(spark: SparkSession, checkpoint: str, *, variable: str = "", operator: int = 0) -> DataFrame:
+    """The state of a query as its last batch left it, a row for each key: the fields of the key, then those
+    of the value. `variable` names one of a `transformWithState`; without it the state is Spark's own, of a
+    window, a join or another. `operator` counts those of a query that keep state."""
+    reader = spark.read.format("statestore").option("operatorId", operator)
+    if variable:
+        reader = reader.option("stateVarName", variable)
+    return reader.load(checkpoint).select("key.*", "value.*")

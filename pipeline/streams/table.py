@@ -1,0 +1,47 @@
+"""A compacted topic as a table: the latest record of each key.
+
+A join of a stream with `records` is one of each micro-batch with the table as it is when that batch runs: a
+change is seen by the batches after it, and all rows of a batch see one table. A batch that is run again after
+a crash sees the table of that moment. The topic is read whole for each batch; that is what keeps it right
+without state, and its price (some millions of rows cost seconds a batch). `spark.read.format("ottla")` would
+be the table as it was when the query began.
+
+A table written in transactions is read with `kafka.isolation.level=read_committed`.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.spark.fresh_table import read_fresh
+from pipeline.words import OptionError
+
+COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+
+
+def records(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """The records of topics, by the options of a batch read, anew whenever they are used. In a job file: a
+    source with `static: true`."""
+    return read_fresh(spark, options)
+
+
+def latest(rows: DataFrame) -> DataFrame:
+    """The record of each key with its greatest offset.
+
+    A key whose latest record has no value (a tombstone) is gone, and a record without a key is none of a
+    table. Where the topic got more partitions and a key lies in two, the later timestamp decides.
+    """
+    missing = [name for name in COLUMNS if name not in rows.columns]
+    if missing:
+        raise OptionError("table", f"has no column {missing[0]}: it is to be records as they were read")
+    row = F.struct(*[F.col(name) for name in COLUMNS])
+    # One shuffle by key serves both steps.
+    by_partition = (
+        rows.where(F.col("key").isNotNull())
+        .repartition("key")
+        .groupBy("key", "partition")
+        .agg(F.max_by(row, "offset").alias("row"))
+    )
+    newest = F.max_by("row", F.struct("row.timestamp", "row.partition")).alias("row")
+    return by_partition.groupBy("key").agg(newest).select("row.*").where(F.col("value").isNotNull())

@@ -1,0 +1,36 @@
+"""Counts and sums by windows of time.
+
+A watermark tells when a window is over: that long after its end, by the latest time among the rows of the
+batches before. In output mode `append` a window is given once, when it is over; in `update` whenever it
+changed, which a compacted topic makes a table of. Rows of a window that is over are dropped, and counted by
+Spark (`numRowsDroppedByWatermark` of a query's progress).
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
+
+
+def count_and_sum(
+    rows: DataFrame, *, time: str, watermark: str, window: str, slide: str = "", by: str = "", sums: str = ""
+) -> DataFrame:
+    """`window_start`, `window_end`, the columns `by`, `count` of rows, and `sum_X` of each column in `sums`.
+
+    `time` is the column with a row's time; rows where it is null are in no window. `watermark`, `window` and
+    `slide` are times as `10 minutes`; windows that slide overlap, else each row is in one. Windows begin at
+    whole multiples of `slide` since 1970 in UTC. A sum passes over nulls; of nulls alone it is null.
+    """
+    keys = names_of(by, "by", rows.columns, may_be_empty=True)
+    summed = names_of(sums, "sums", rows.columns, may_be_empty=True)
+    refuse_taken(["window_start", "window_end", "count", *[f"sum_{name}" for name in summed]], "by", keys)
+    at = name_of(time, "time", rows.columns)
+    length = interval_of(window, "window")
+    step = interval_of(slide, "slide") if slide else length
+    marked = rows.withWatermark(at, interval_of(watermark, "watermark", may_be_zero=True))
+    groups = marked.groupBy(*keys, F.window(at, length, step))
+    counted = groups.agg(
+        F.count(F.lit(1)).alias("count"), *[F.sum(name).alias(f"sum_{name}") for name in summed]
+    )
+    start, end = F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end")
+    return counted.select(start, end, *keys, "count", *[f"sum_{name}" for name in summed])

@@ -1,0 +1,299 @@
+"""The REST API of one node: records in through HTTP, records out, and a list of a thousand topics.
+
+The client is aiohttp's, in a process of its own beside the node's. Bodies are built before; answers are read
+whole, and each record in them must have been stored.
+"""
+
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import orjson
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import clients, servers
+from benchmarks.report import machine, number
+
+CONNECTIONS = 4
+BATCH_RECORDS = 1_000
+STREAM_RECORDS = 200  # in each piece of a stream
+MAX_AHEAD = 10_000  # records of a stream that wait for their reports
+PARTITIONS = 6
+TOPICS = 1_000
+LISTS = 50
+PAGE_RECORDS = 1_000
+WARM_UP_S = 1.0
+HEADERS = {"Content-Type": "application/json"}
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A node with the REST API, and how long to measure."""
+
+    server: servers.Server
+    url: str  # of the cluster, below /v3
+    http: aiohttp.ClientSession
+    seconds: float
+
+    def records_url(self, topic: str, verb: str = "") -> str:
+        return f"{self.url}/topics/{topic}/records{verb}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One thing to measure, and what is promised of it: at least, or below."""
+
+    name: str
+    run: Callable[[Stage], Awaitable[Figures]]
+    at_least: dict[str, float] = field(default_factory=dict)
+    below: dict[str, float] = field(default_factory=dict)
+
+
+# ---- what is sent --------------------------------------------------------------------------------
+
+
+def record(index: int) -> dict[str, object]:
+    """A hundred bytes of JSON under a key."""
+    data = {"id": index, "user": f"user-{index % 977}", "ok": True, "text": "x" * 60}
+    return {"key": {"type": "STRING", "data": f"{index}"}, "value": {"type": "JSON", "data": data}}
+
+
+def batch_body() -> bytes:
+    return orjson.dumps({"entries": [{"id": str(index), **record(index)} for index in range(BATCH_RECORDS)]})
+
+
+# ---- records in ----------------------------------------------------------------------------------
+
+
+async def batches(stage: Stage) -> Figures:
+    """`records:batch`, one after another on each of some connections."""
+    topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
+    body = batch_body()
+    waits: list[float] = []
+
+    async def send(until: float) -> int:
+        stored = 0
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            async with stage.http.post(
+                stage.records_url(topic, ":batch"), data=body, headers=HEADERS
+            ) as answer:
+                found = orjson.loads(await answer.read())
+            assert len(found["successes"]) == BATCH_RECORDS, found["failures"][:3]
+            waits.append(time.perf_counter() - began)
+            stored += BATCH_RECORDS
+        return stored
+
+    figures = await _rate(stage, [send] * CONNECTIONS, "records")
+    return {**figures, "p99 ms": _percentile(waits, 99) * 1000}
+
+
+async def stream(stage: Stage) -> Figures:
+    """One connection for all: JSON documents in, a report for each out."""
+    topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
+    piece = b"".join(orjson.dumps(record(index)) for index in range(STREAM_RECORDS))
+
+    async def send(until: float) -> int:
+        stored, sent = 0, 0
+        is_free = asyncio.Event()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            nonlocal sent
+            while time.perf_counter() < until:
+                if sent - stored > MAX_AHEAD:
+                    is_free.clear()
+                    await is_free.wait()
+                sent += STREAM_RECORDS
+                yield piece
+
+        async with stage.http.post(stage.records_url(topic), data=pieces(), headers=HEADERS) as answer:
+            async for some in answer.content.iter_any():
+                stored += some.count(b"\n")
+                assert b'"message"' not in some, some[:500]
+                is_free.set()
+        assert stored == sent
+        return stored
+
+    return await _rate(stage, [send], "records")
+
+
+async def singles(stage: Stage) -> Figures:
+    """A record a request, on some connections."""
+    topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
+    body = orjson.dumps(record(1))
+    waits: list[float] = []
+
+    async def send(until: float) -> int:
+        stored = 0
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            async with stage.http.post(stage.records_url(topic), data=body, headers=HEADERS) as answer:
+                assert orjson.loads(await answer.read())["error_code"] == 200
+            waits.append(time.perf_counter() - began)
+            stored += 1
+        return stored
+
+    figures = await _rate(stage, [send] * CONNECTIONS, "records")
+    return {**figures, "p99 ms": _percentile(waits, 99) * 1000}
+
+
+# ---- records and topics out ----------------------------------------------------------------------
+
+
+async def pages(stage: Stage) -> Figures:
+    """Pages of records, from the beginning on, by the links of the answers."""
+    topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
+    for _ in range(20):
+        async with stage.http.post(
+            stage.records_url(topic, ":batch"), data=batch_body(), headers=HEADERS
+        ) as answer:
+            await answer.read()
+    first = f"{stage.records_url(topic)}?count={PAGE_RECORDS}"
+
+    async def read(until: float) -> int:
+        seen, link = 0, first
+        while time.perf_counter() < until:
+            async with stage.http.get(link) as answer:
+                page = orjson.loads(await answer.read())
+            seen += len(page["data"])
+            link = page["metadata"]["next"] or first
+        return seen
+
+    return await _rate(stage, [read], "records")
+
+
+async def topics(stage: Stage) -> Figures:
+    """GET /topics of a cluster that has a thousand."""
+    admin = AdminClient({"bootstrap.servers": stage.server.bootstrap, **clients.QUIET})
+    names = [f"bench-list-{index:04}" for index in range(TOPICS)]
+    made = admin.create_topics([NewTopic(name, 1, 1) for name in names])
+    for one in made.values():
+        one.result(clients.CALL_TIMEOUT_S)
+    waits = []
+    for turn in range(LISTS + 3):
+        began = time.perf_counter()
+        async with stage.http.get(f"{stage.url}/topics") as answer:
+            content = await answer.read()
+        if turn >= 3:
+            waits.append((time.perf_counter() - began) * 1000)
+    assert len(orjson.loads(content)["data"]) >= TOPICS
+    for one in admin.delete_topics(names).values():
+        one.result(clients.CALL_TIMEOUT_S)
+    return {"p50 ms": statistics.median(waits), "p99 ms": _percentile(waits, 99), "kB": len(content) / 1000}
+
+
+WORKLOADS = (
+    Workload(
+        name=f"rest: batches of {BATCH_RECORDS:,}, {CONNECTIONS} connections",
+        run=batches,
+        at_least={"records/s": 20_000},
+    ),
+    Workload(name="rest: a stream on one connection", run=stream, at_least={"records/s": 20_000}),
+    Workload(name=f"rest: one record a request, {CONNECTIONS} connections", run=singles),
+    Workload(name=f"rest: pages of {PAGE_RECORDS:,} records", run=pages),
+    Workload(name=f"rest: GET topics, {TOPICS:,} topics", run=topics, below={"p50 ms": 50.0}),
+)
+
+
+async def _rate(stage: Stage, senders: Sequence[Callable[[float], Awaitable[int]]], what: str) -> Figures:
+    """Let all of them work at once: how much in a second, and what it costs the node."""
+
+    async def work(seconds: float) -> tuple[float, int]:
+        began = time.perf_counter()
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(_awaited(send(began + seconds))) for send in senders]
+        return time.perf_counter() - began, sum(one.result() for one in running)
+
+    await work(WARM_UP_S)
+    cpu = stage.server.cpu_seconds()
+    seconds, done = await work(stage.seconds)
+    cpu = stage.server.cpu_seconds() - cpu
+    return {f"{what}/s": done / seconds, f"CPU us/{what[:-1]}": cpu * 1e6 / done}
+
+
+async def _awaited(work: Awaitable[int]) -> int:
+    return await work
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+Samples = dict[str, list[Figures]]
+
+
+def main(arguments: Namespace, console: Console) -> int:
+    """Measure the workloads whose names have the words that were given, each `--runs` times."""
+    words = [text for text in arguments.only if text != "rest"]
+    chosen = [one for one in WORKLOADS if not words or any(text in one.name for text in words)]
+    if arguments.list:
+        for one in chosen:
+            console.print(one.name, markup=False)
+        return 0
+    seconds = 1.0 if arguments.quick else 3.0
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        server = servers.start("ottla", Path(folder) / "ottla", ["ottla.rest.listeners=http://127.0.0.1:0"])
+        try:
+            found = asyncio.run(_measure(server, chosen, arguments.runs, seconds, console))
+        finally:
+            server.stop()
+    _print_table(chosen, found, console)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "samples": found}, indent=1) + "\n")
+    return 0
+
+
+async def _measure(
+    server: servers.Server, chosen: Sequence[Workload], runs: int, seconds: float, console: Console
+) -> Samples:
+    found: Samples = {one.name: [] for one in chosen}
+    async with aiohttp.ClientSession() as http:
+        async with http.get(f"http://{server.rest}/v3/clusters") as answer:
+            [cluster] = (await answer.json())["data"]
+        stage = Stage(server=server, url=cluster["metadata"]["self"], http=http, seconds=seconds)
+        for one in chosen:
+            for _ in range(runs):
+                found[one.name].append(await one.run(stage))
+            words = "  ".join(f"{number(value)} {name}" for name, value in _medians(found[one.name]).items())
+            console.print(f"[dim]{one.name:42}[/] {words}", highlight=False)
+    return found
+
+
+def _medians(samples: Sequence[Figures]) -> Figures:
+    return {name: float(statistics.median(one[name] for one in samples)) for name in samples[0]}
+
+
+def _print_table(chosen: Sequence[Workload], found: Samples, console: Console) -> None:
+    table = Table(title="REST API of one node: min, median, max of the runs", header_style="bold")
+    for column in ("workload", "figure", "min", "median", "max", "goal"):
+        table.add_column(column, justify="left" if column in ("workload", "figure") else "right")
+    for one in chosen:
+        samples = found[one.name]
+        for name, median in _medians(samples).items():
+            values = [figures[name] for figures in samples]
+            goal = ""
+            if name in one.at_least:
+                goal = f">= {one.at_least[name]:,.0f}  {_verdict(median >= one.at_least[name])}"
+            elif name in one.below:
+                goal = f"< {one.below[name]:g}  {_verdict(median < one.below[name])}"
+            told = [number(float(value)) for value in (min(values), median, max(values))]
+            table.add_row(one.name if name == next(iter(samples[0])) else "", name, *told, goal)
+        table.add_section()
+    console.print(table)
+
+
+def _verdict(is_reached: bool) -> str:
+    return "yes" if is_reached else "[bold red]NO[/]"

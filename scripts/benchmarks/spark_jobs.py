@@ -1,0 +1,169 @@
+"""What Spark is made to do: rows into a topic, out of a topic to nowhere, from topic to topic.
+
+Each is done by either format with given options, and gives its rows a second and the CPU of a million.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from pyspark.sql import DataFrame
+
+from benchmarks import clients
+from benchmarks.servers import Server
+from benchmarks.spark_session import Client
+
+Figures = dict[str, float]
+PARTITIONS = 4
+VALUE_BYTES = 100
+COPY_TIMEOUT_S = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where a job runs: a session, a broker, so many rows, and a topic that has them."""
+
+    client: Client
+    server: Server
+    rows: int
+    filled: str
+
+    def options(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.server.bootstrap}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One end of a job: a format and its options."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def fresh(self) -> dict[str, str]:
+        """The options; an id of a transaction is another one for each run, as for each query."""
+        options = dict(self.options)
+        if "transactional.id" in options:
+            options["transactional.id"] += f"-{uuid.uuid4().hex[:12]}"
+        return options
+
+
+def generated(stage: Stage, rows: int) -> DataFrame:
+    """Keys of 10 bytes, values of 100."""
+    numbers = stage.client.spark.range(0, rows, 1, PARTITIONS)
+    return numbers.selectExpr(
+        "lpad(string(id), 10, 'k') key", f"rpad(string(id), {VALUE_BYTES}, 'the rest of a value, ') value"
+    )
+
+
+def fill(stage: Stage) -> None:
+    """The topic that is read: written by the connector with its defaults, so in Java's batches of 16 KB."""
+    _save(stage, generated(stage, stage.rows), Side(format="kafka"), stage.filled)
+
+
+def source(side: Side) -> Callable[[Stage], Figures]:
+    """All columns of a topic to nowhere."""
+
+    def run(stage: Stage) -> Figures:
+        reader = stage.client.spark.read.format(side.format).options(**stage.options(), **side.fresh())
+        frame = reader.option("subscribe", stage.filled).load()
+        return _measured(stage, lambda: frame.write.format("noop").mode("overwrite").save())
+
+    return run
+
+
+def sink(side: Side, *, in_stream: bool = False) -> Callable[[Stage], Figures]:
+    """Rows that are made on the way into a new topic; `in_stream`: as a batch of a query, by foreachBatch."""
+
+    def run(stage: Stage) -> Figures:
+        def write(topic: str) -> Figures:
+            return _measured(stage, lambda: _save(stage, generated(stage, stage.rows), side, topic))
+
+        def write_in_stream(topic: str) -> Figures:
+            return _in_a_batch(stage, partial(write, topic))
+
+        return _into_new_topic(stage, write_in_stream if in_stream else write)
+
+    return run
+
+
+def _in_a_batch(stage: Stage, work: Callable[[], Figures]) -> Figures:
+    """`work` in the one batch of a query; the query's own time is not counted."""
+    folder = Path(stage.client.new_folder())
+    (folder / "line").write_text("one batch\n")
+    found: list[Figures] = []
+    stream = stage.client.spark.readStream.text(str(folder))
+    writer = stream.writeStream.foreachBatch(lambda _frame, _batch_id: found.append(work()))
+    query = writer.option("checkpointLocation", stage.client.new_folder()).trigger(availableNow=True).start()
+    if not query.awaitTermination(COPY_TIMEOUT_S):
+        query.stop()
+    return found[0]
+
+
+def copy(begin: Side, end: Side, *, batch_rows: int | None = None) -> Callable[[Stage], Figures]:
+    """A stream with a checkpoint from topic to topic, from its start until all is there."""
+
+    def run(stage: Stage) -> Figures:
+        working_ms: list[int] = []
+
+        def stream(topic: str) -> None:
+            reader = stage.client.spark.readStream.format(begin.format)
+            reader = reader.options(**stage.options(), **begin.fresh(), startingOffsets="earliest")
+            if batch_rows is not None:
+                reader = reader.option("maxOffsetsPerTrigger", str(batch_rows))
+            frame = reader.option("subscribe", stage.filled).load().select("key", "value")
+            writer = frame.writeStream.format(end.format).options(**stage.options(), **end.fresh())
+            writer = writer.option("topic", topic).option("checkpointLocation", stage.client.new_folder())
+            query = writer.trigger(availableNow=True).start()
+            if not query.awaitTermination(COPY_TIMEOUT_S):
+                query.stop()
+                raise RuntimeError("the stream does not end")
+            copied = sum(progress.numInputRows for progress in query.recentProgress)
+            if copied != stage.rows:
+                raise RuntimeError(f"{copied} of {stage.rows} rows were copied")
+            working_ms.extend(each.durationMs["triggerExecution"] for each in query.recentProgress)
+
+        figures = _into_new_topic(stage, lambda topic: _measured(stage, partial(stream, topic)))
+        # A query of Python's starts processes, which a long one does not notice.
+        return figures | {"k rows/s in batches": stage.rows / sum(working_ms)}
+
+    return run
+
+
+def _save(stage: Stage, frame: DataFrame, side: Side, topic: str) -> None:
+    writer = frame.write.format(side.format).mode("append")
+    writer.options(**stage.options(), **side.fresh()).option("topic", topic).save()
+
+
+def _into_new_topic(stage: Stage, work: Callable[[str], Figures]) -> Figures:
+    topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
+    figures = work(topic)
+    there = _records_in(stage.server.bootstrap, topic)
+    clients.delete_topic(stage.server.bootstrap, topic)
+    if there < stage.rows:
+        raise RuntimeError(f"{there} of {stage.rows} rows are in the topic")
+    return figures
+
+
+def _records_in(bootstrap: str, topic: str) -> int:
+    """Offsets that are used; markers of transactions have one each."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **clients.QUIET})
+    asked = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(PARTITIONS)}
+    return sum(one.result(clients.CALL_TIMEOUT_S).offset for one in admin.list_offsets(asked).values())
+
+
+def _measured(stage: Stage, work: Callable[[], None]) -> Figures:
+    client_before, broker_before = stage.client.cpu.seconds(), stage.server.cpu_seconds()
+    began = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - began
+    millions = stage.rows / 1e6
+    return {
+        "k rows/s": stage.rows / seconds / 1e3,
+        "client CPU s/M": (stage.client.cpu.seconds() - client_before) / millions,
+        "broker CPU s/M": (stage.server.cpu_seconds() - broker_before) / millions,
+    }

@@ -1,0 +1,83 @@
+"""How long one record takes from topic to topic while few come, in small batches or in Real-time Mode."""
+
+import struct
+import time
+import uuid
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks import clients
+from benchmarks.spark_jobs import Figures, Side, Stage
+
+PAUSE_S = 0.05
+RECORDS = 200
+# The first ones find processes that are starting and code that is not compiled.
+WARM_UP_RECORDS = 60
+FIRST_TIMEOUT_S = 120
+TIMEOUT_S = 30
+PADDING = b"x" * 92
+ONE_LONG_BATCH = "1 hour"
+
+
+def trickle(begin: Side, end: Side, *, real_time: bool = False) -> Callable[[Stage], Figures]:
+    """One record every 50 ms; milliseconds from `produce()` to the consumer of what is committed."""
+
+    def run(stage: Stage) -> Figures:
+        source, target = (clients.create_topic(stage.server.bootstrap, 1) for _ in range(2))
+        reader = stage.client.spark.readStream.format(begin.format)
+        reader = reader.options(**stage.options(), **begin.fresh(), startingOffsets="earliest")
+        frame = reader.option("subscribe", source).load().select("key", "value")
+        writer = frame.writeStream.format(end.format).options(**stage.options(), **end.fresh())
+        writer = writer.option("topic", target).option("checkpointLocation", stage.client.new_folder())
+        if real_time:
+            writer = writer.outputMode("update").trigger(realTime=ONE_LONG_BATCH)
+        query = writer.start()
+        try:
+            taken = _round_trips_ms(stage.server.bootstrap, source, target)
+        finally:
+            query.stop()
+        for topic in (source, target):
+            clients.delete_topic(stage.server.bootstrap, topic)
+        return {
+            "p50 ms": taken[len(taken) // 2],
+            "p99 ms": taken[len(taken) * 99 // 100],
+        }
+
+    return run
+
+
+def _round_trips_ms(bootstrap: str, source: str, target: str) -> list[float]:
+    """Sorted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **clients.QUIET})
+    group = f"bench-{uuid.uuid4().hex[:8]}"
+    settings = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings, **clients.QUIET})
+    consumer.assign([TopicPartition(target, 0, 0)])
+    taken: list[float] = []
+
+    def send() -> None:
+        producer.produce(source, struct.pack(">d", time.perf_counter()) + PADDING, partition=0)
+        producer.poll(0)
+
+    def receive(timeout_s: float) -> None:
+        message = consumer.poll(timeout_s)
+        if message is not None and not message.error():
+            taken.append((time.perf_counter() - struct.unpack_from(">d", message.value() or b"")[0]) * 1000)
+
+    send()
+    producer.flush(clients.CALL_TIMEOUT_S)
+    receive(FIRST_TIMEOUT_S)
+    total = WARM_UP_RECORDS + RECORDS
+    began = time.perf_counter()
+    for number in range(1, total):
+        send()
+        while (left := began + number * PAUSE_S - time.perf_counter()) > 0:
+            receive(left)
+    deadline = time.perf_counter() + TIMEOUT_S
+    while len(taken) < total and time.perf_counter() < deadline:
+        receive(1)
+    consumer.close()
+    if len(taken) < total:
+        raise RuntimeError(f"{len(taken)} of {total} records came back")
+    return sorted(taken[WARM_UP_RECORDS:])

@@ -1,0 +1,184 @@
+"""Brokers, the quorum and moves in the console."""
+
+import re
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from node.embedded import Cluster
+from tests.console.console_page import ConsolePage
+from tests.console.makers import TIMEOUT_S, fill, make_topic, name_of
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_overview_says_that_all_is_well(console: ConsolePage, cluster: Cluster) -> None:
+    make_topic(cluster, "seen")
+    console.open("#/")
+
+    console.sees("All is well.", "3 of 3 brokers running")
+    assert console.fact("Brokers") == "3 of 3" and console.fact("Voters") == "3"
+    assert console.fact("Controller") == f"node {cluster.controller_id}"
+    assert console.fact("Without a leader") == console.fact("Under-replicated") == "0"
+    for node_id in cluster.node_ids:
+        assert console.cells_of(str(node_id))[1].startswith("active")
+
+
+def test_the_charts_show_what_goes_through_this_node(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "charted", partitions=6)
+    console.open("#/")
+    console.sees("Through this node", "Produce takes")
+
+    def moves() -> bool:
+        for partition in range(6):
+            fill(producer, topic, *(b"x" * 1000 for _ in range(20)), partition=partition)
+        label = console.script(
+            "return document.querySelector('.charts svg[role=img]').getAttribute('aria-label')"
+        )
+        return re.fullmatch(r"Bytes of clients: in [1-9][0-9.,]* [KM]?i?B/s, out .*", label) is not None
+
+    console.eventually(moves, "the chart shows nothing")
+    console.eventually(
+        lambda: console.script("return document.querySelectorAll('.charts polyline').length") >= 4, "no lines"
+    )
+
+
+def test_every_node_knows_itself(console: ConsolePage, cluster: Cluster) -> None:
+    for node_id, url in enumerate(cluster.rest_urls):
+        other = ConsolePage(console.driver, url)
+        other.load("#/quorum")
+        other.sees(f"node {node_id}", f"cluster {cluster.cluster_id}")
+    console.load()
+
+
+def test_the_quorum_shows_its_voters(console: ConsolePage, cluster: Cluster) -> None:
+    console.open("#/quorum")
+
+    console.sees("Metadata quorum", "every node votes")
+    assert console.fact("Controller") == f"node {cluster.controller_id}"
+    for node_id in cluster.node_ids:
+        cells = console.cells_of(str(node_id))
+        assert cells[1] == ("leads" if node_id == cluster.controller_id else "follows")
+        assert cells[2].replace(",", "").isdigit()
+
+
+def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "led", partitions=6)
+    console.open("#/brokers/2")
+    console.click("Drain…")
+    console.sees("Others lead what it leads")
+    console.click("Drain it")
+    console.sees("moved.")
+
+    console.open("#/brokers")
+    console.eventually(lambda: console.cells_of("2")[4] == "0", "it still leads")
+    assert 2 not in {cluster.leader_of(topic, one) for one in range(6)}
+
+    console.open("#/brokers/2")
+    console.click("Take back")
+    console.sees("moved.")
+    console.open("#/brokers")
+    console.eventually(lambda: int(console.cells_of("2")[4]) > 0, "it leads nothing")
+
+
+def test_why_a_broker_cannot_leave_is_told(console: ConsolePage) -> None:
+    console.open("#/brokers/1")
+
+    console.click("Decommission…")
+
+    console.sees("votes in the metadata quorum")
+
+
+def test_log_directories_and_configs_of_a_broker(console: ConsolePage) -> None:
+    console.open("#/brokers/1")
+
+    directory = console.cells("node-1")
+    assert directory[0].endswith("node-1") and directory[4].endswith("iB")
+    console.fill("Search", "log.cleaner.threads")
+    console.click("Change log.cleaner.threads")
+    console.fill("Value for broker 1", "2")
+    console.click("Set it")
+    console.sees("log.cleaner.threads of broker 1 is 2.")
+    console.row("log.cleaner.threads", "this broker")
+
+    console.click("Reset log.cleaner.threads")
+    console.click("Reset it")
+    console.sees("log.cleaner.threads follows the default.")
+
+
+def test_what_cannot_be_changed_has_no_button(console: ConsolePage) -> None:
+    console.open("#/brokers/0")
+    console.fill("Search", "log.dirs")
+
+    assert "read-only" in console.row("log.dirs").text
+
+
+def test_a_partition_moves_with_its_progress_and_is_stopped(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = name_of("moves")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    # The first fetch is let through; the rest, at some bytes a second, is not done while the test looks.
+    throttled = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
+    admin.create_topics([NewTopic(topic, 1, replica_assignment=[[0]], config=throttled)])[topic].result(
+        TIMEOUT_S
+    )
+    fill(producer, topic, *(b"x" * 100_000 for _ in range(60)))
+    for broker in ("0", "1"):
+        console.open(f"#/brokers/{broker}")
+        kind = "leader" if broker == "0" else "follower"
+        console.fill("Search", f"{kind}.replication.throttled.rate")
+        console.click(f"Change {kind}.replication.throttled.rate")
+        console.fill(f"Value for broker {broker}", "10")
+        console.click("Set it")
+        console.sees(f"of broker {broker} is 10.")
+
+    console.open("#/reassignments")
+    console.fill("Topic", topic)
+    console.fill("Partition", "0")
+    console.fill("Brokers", "1")
+    console.click("Move…")
+    console.sees(f"Move {topic}, partition 0?")
+    console.click("Move it")
+    console.row(topic, "%", "left")
+
+    console.click(f"Stop the move of {topic}, partition 0")
+    console.click("Stop the move")
+    console.sees("The move is stopped.")
+    console.eventually(lambda: topic not in console.text(), "it still moves")
+    for broker, kind in (("0", "leader"), ("1", "follower")):
+        console.open(f"#/brokers/{broker}")
+        console.fill("Search", f"{kind}.replication.throttled.rate")
+        console.click(f"Reset {kind}.replication.throttled.rate")
+        console.click("Reset it")
+        console.sees("follows the default.")
+
+    console.open("#/reassignments")
+    console.fill("Topic", topic)
+    console.fill("Partition", "0")
+    console.fill("Brokers", "2")
+    console.click("Move…")
+    console.click("Move it")
+    console.open(f"#/topics/{topic}")
+    console.eventually(lambda: console.cells_of("0")[2] == "2", "it does not move")
+
+
+def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "wounded")
+    console.open("#/")
+    console.sees("All is well.")
+
+    cluster.kill(2)
+    console.sees("under-replicated.", "2 of 3 brokers running", "A replica is behind or its broker is down.")
+    console.sees(f"{topic}-0")
+    assert console.cells_of("2")[1] == "fenced"
+    console.click(f"{topic}-0")
+    console.sees("1 partition under-replicated", "2 behind")
+
+    cluster.restart(2)
+    console.sees("all replicas")
+    console.open("#/")
+    console.sees("All is well.", "3 of 3 brokers running")

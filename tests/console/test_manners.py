@@ -1,0 +1,301 @@
+"""What holds for every page: keyboard, width of a phone, contrast, hidden tabs, nodes that are down."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.keys import Keys
+
+from node.embedded import Cluster
+from tests.console.console_page import ConsolePage
+from tests.console.makers import commit, fill, make_topic, name_of
+
+pytestmark = pytest.mark.slow
+
+PHONE_PX = 360
+PAGES = (
+    "#/",
+    "#/topics",
+    "#/topics/{topic}",
+    "#/topics/{topic}/records",
+    "#/topics/{topic}/produce",
+    "#/topics/{topic}/configs",
+    "#/groups",
+    "#/groups/{group}",
+    "#/groups/{group}/reset",
+    "#/transactions",
+    "#/transactions/hanging",
+    "#/brokers",
+    "#/brokers/0",
+    "#/reassignments",
+    "#/quorum",
+    "#/nothing",
+)
+# Of each text that is seen: the text, its colour, and that of the ground below it.
+COLOURS = """
+const seen = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const ground = (one) => {
+  for (; one; one = one.parentElement) {
+    const colour = getComputedStyle(one).backgroundColor;
+    if (!/, 0\\)$|transparent/.test(colour)) return colour;
+  }
+  return "rgb(255, 255, 255)";
+};
+while (walker.nextNode()) {
+  const text = walker.currentNode, one = text.parentElement;
+  if (!text.data.trim() || one.closest("[disabled], noscript")) continue;
+  if (!one.checkVisibility({ visibilityProperty: true })) continue;
+  seen.push([text.data.trim().slice(0, 40), getComputedStyle(one).color, ground(one)]);
+}
+for (const one of document.querySelectorAll("input, textarea, select")) {
+  seen.push(["a field", getComputedStyle(one).color, ground(one)]);
+  seen.push(["a placeholder", getComputedStyle(one, "::placeholder").color, ground(one)]);
+}
+return seen;
+"""
+
+
+@pytest.fixture(scope="module")
+def places(cluster: Cluster, producer: object) -> dict[str, str]:
+    """A topic with records and a group that is behind."""
+    topic, group = make_topic(cluster, "any", partitions=2), name_of("any")
+    fill(producer, topic, b'{"a": 1}', b"text " * 100, bytes(range(256)))  # type: ignore[arg-type]
+    commit(cluster, group, topic, 1)
+    return {"topic": topic, "group": group}
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2, relative luminance, of `rgb(r, g, b)`."""
+    parts = [float(one) / 255 for one in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def is_drawn(console: ConsolePage) -> bool:
+    """Whether every part of the page has had its answer."""
+    return bool(
+        console.script("return !document.querySelector('[aria-busy]') && !!document.querySelector('h1')")
+    )
+
+
+def test_the_contrast_that_is_computed_is_that_of_the_guidelines() -> None:
+    assert contrast("rgb(0, 0, 0)", "rgb(255, 255, 255)") == 21
+    assert contrast("rgb(119, 119, 119)", "rgb(255, 255, 255)") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_has_a_contrast_of_4_5(console: ConsolePage, places: dict[str, str], scheme: str) -> None:
+    console.wear(scheme)
+    for address in PAGES:
+        console.open(address.format(**places))
+        console.eventually(lambda: is_drawn(console), f"{address} is not drawn")
+        colours = console.script(COLOURS)
+        weak = {
+            (text, one, other, round(contrast(one, other), 2))
+            for text, one, other in colours
+            if contrast(one, other) < 4.5
+        }
+
+        assert len(colours) > 10 and not weak, address
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_dialogs_and_their_buttons_have_it_too(
+    console: ConsolePage, places: dict[str, str], scheme: str
+) -> None:
+    console.wear(scheme)
+    console.open(f"#/topics/{places['topic']}")
+    console.click("Delete…")
+    console.sees("cannot be brought back")
+    for text, one, other in console.script(COLOURS):
+        assert contrast(one, other) >= 4.5, text
+    console.click("Cancel")
+
+
+def test_the_colours_are_the_systems_until_somebody_chooses(console: ConsolePage) -> None:
+    def ground() -> float:
+        return luminance(console.script("return getComputedStyle(document.body).backgroundColor"))
+
+    console.wear("dark")
+    assert ground() < 0.05
+    console.click("Light colours")
+    assert ground() > 0.8
+
+    console.load()
+    console.eventually(lambda: ground() > 0.8, "the choice is forgotten")
+    console.script("localStorage.clear()")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_a_phone(console: ConsolePage, places: dict[str, str], scheme: str) -> None:
+    console.wear(scheme)
+    console.resize(PHONE_PX)
+    for address in PAGES:
+        console.open(address.format(**places))
+        console.eventually(lambda: is_drawn(console), f"{address} is not drawn")
+
+        assert console.script("return document.scrollingElement.scrollWidth") <= PHONE_PX, address
+        beyond = console.script(
+            "return [...document.querySelectorAll('main *')].filter((one) => one.checkVisibility()"
+            " && !one.closest('.unseen, thead, pre, svg')"
+            " && one.getBoundingClientRect().right > innerWidth + 1)"
+            ".map((one) => one.outerHTML.slice(0, 200))"
+        )
+        assert beyond == [], address
+
+
+def test_on_a_phone_the_pages_are_behind_a_button(console: ConsolePage) -> None:
+    console.resize(PHONE_PX)
+    console.open("#/quorum")
+    console.sees("Metadata quorum")
+
+    console.click("Menu")
+    console.click("Topics")
+
+    console.eventually(lambda: console.title() == "Topics", "the page does not come")
+    assert console.script("return document.getElementById('menu').getAttribute('aria-expanded')") == "false"
+
+
+def test_a_dangerous_thing_is_not_done_by_enter(console: ConsolePage, places: dict[str, str]) -> None:
+    console.open(f"#/topics/{places['topic']}")
+    console.sees("all replicas")
+
+    console.script("document.querySelector('.danger-quiet').focus()")
+    console.keys(Keys.ENTER)
+    console.sees("Delete topic")
+    assert console.focused() == "Cancel"
+    console.keys(Keys.ENTER)
+
+    console.misses("Delete topic")
+    assert console.focused() == "Delete…"
+    console.keys(Keys.ENTER)
+    console.sees("Delete topic")
+    console.keys(Keys.ESCAPE)
+    console.misses("Delete topic")
+    assert console.title() == places["topic"]
+
+
+def test_the_keyboard_reaches_everything(console: ConsolePage, places: dict[str, str]) -> None:
+    console.load(f"#/topics/{places['topic']}/records")
+    console.sees("3 records")
+
+    console.keys(Keys.TAB)
+    assert console.focused() == "Skip to the page"
+    seen = []
+    for _ in range(60):
+        console.keys(Keys.TAB)
+        if console.script("return document.activeElement === document.body"):
+            break
+        name = console.focused()
+        seen.append(name)
+        assert console.script("return getComputedStyle(document.activeElement).outlineStyle") != "none", name
+
+    assert {"Ottla", "Dark colours", "Overview", "Quorum", "Delete…", "Records", "Read", "Live tail"} <= set(
+        seen
+    )
+    assert "Show offset 0 of partition 0" in seen
+
+
+def test_the_skip_link_leads_to_the_page(console: ConsolePage) -> None:
+    console.open("#/topics")
+    console.sees("Create a topic…")
+    console.script("document.querySelector('.skip').focus()")
+
+    console.keys(Keys.ENTER)
+    console.keys(Keys.TAB)
+
+    assert console.focused() == "Create a topic…" and console.title() == "Topics"
+
+
+def test_tables_are_tables_to_a_screen_reader_on_a_phone_too(
+    console: ConsolePage, places: dict[str, str]
+) -> None:
+    console.resize(PHONE_PX)
+    console.open(f"#/topics/{places['topic']}")
+    console.sees("all replicas")
+
+    tree = console.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    names = {
+        (one["role"]["value"], one.get("name", {}).get("value", "")) for one in tree if not one["ignored"]
+    }
+
+    assert ("table", f"Partitions of {places['topic']}") in names
+    assert ("columnheader", "End offset") in names and ("rowheader", "Partition 1") in names
+    assert "main" in {role for role, _ in names}
+
+
+def test_focus_and_typing_survive_the_next_answer(console: ConsolePage, places: dict[str, str]) -> None:
+    console.open("#/brokers")
+    console.sees("active")
+    console.script("window.kept = document.querySelector('tbody a'); kept.focus()")
+    entries = "performance.getEntriesByType('resource')"
+    asked = f"return {entries}.filter((one) => one.name.endsWith('/v1/health')).length"
+    before = console.script(asked)
+
+    console.eventually(lambda: console.script(asked) >= before + 2, "it is not asked again")
+
+    assert console.script("return kept.isConnected && document.activeElement === kept")
+
+
+def test_nothing_is_asked_while_nobody_looks(console: ConsolePage) -> None:
+    asked = "return performance.getEntriesByType('resource').length"
+    hide = (
+        "window.isHidden = arguments[0];"
+        "Object.defineProperty(document, 'hidden', { get: () => window.isHidden, configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange'));"
+    )
+    console.open("#/reassignments")
+    console.sees("Nothing moves.")
+    console.script(hide, True)
+    # What is under way ends; after that nothing begins, though every part would ask thrice in this time.
+    console.driver.execute_async_script("setTimeout(arguments[0], 1500)")
+    before = console.script(asked)
+    console.driver.execute_async_script("setTimeout(arguments[0], 6000)")
+    assert console.script(asked) == before
+
+    console.script(hide, False)
+
+    console.eventually(lambda: console.script(asked) > before, "it does not go on")
+
+
+def test_nothing_comes_from_elsewhere(console: ConsolePage, places: dict[str, str]) -> None:
+    for address in PAGES:
+        console.open(address.format(**places))
+        console.eventually(lambda: is_drawn(console), f"{address} is not drawn")
+
+    asked = console.script("return performance.getEntriesByType('resource').map((one) => one.name)")
+
+    assert asked and all(name.startswith(console.url) for name in asked)
+
+
+def test_a_node_that_is_down_is_told_and_the_page_goes_on(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    with Cluster(1, data=tmp_path / "one", overrides={"ottla.rest.listeners": url}) as cluster:
+        page = ConsolePage(browser, url)
+        page.resize(1280)
+        page.load("#/brokers")
+        page.sees("active")
+
+        cluster.kill(0)
+        page.sees(f"The node at 127.0.0.1:{port} does not answer since")
+        page.sees("active")  # what was known stays
+        cluster.restart(0)
+        page.misses("does not answer since")
+
+        page.click("Topics")
+        page.sees("There are no topics yet.")
+        page.errors()  # the browser complains of what it could not reach
+        page.load("#/")
+        page.sees("All is well.")
+        assert page.errors() == []
+        browser.get("about:blank")

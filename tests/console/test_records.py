@@ -1,0 +1,203 @@
+"""Records in the console: read from anywhere, filtered, followed, shown in full, and made."""
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from node.embedded import Cluster
+from tests.console.console_page import ConsolePage
+from tests.console.makers import fill, make_topic
+
+pytestmark = pytest.mark.slow
+
+LARGE = 12345678901234567890  # more than a number of JavaScript holds
+
+
+def test_records_are_read_from_the_end_the_beginning_and_an_offset(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "read")
+    fill(producer, topic, *(f"value-{i}.".encode() for i in range(30)))
+    console.open(f"#/topics/{topic}/records")
+    console.sees("value-29.", "30 records")
+
+    console.fill("How many", "5")
+    console.click("Read")
+    console.sees("5 records", "value-25.")
+    assert "value-24." not in console.text()
+
+    console.choose("From", "oldest")
+    console.click("Read")
+    console.sees("value-0.")
+    assert "value-29." not in console.text()
+
+    console.choose("From", "offset")
+    console.fill("Offset", "12")
+    console.click("Read")
+    console.sees("value-12.", "value-16.")
+    assert "value-11." not in console.text() and "value-17." not in console.text()
+
+
+def test_records_are_found_by_time_and_by_text(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "found")
+    for i in range(10):
+        producer.produce(
+            topic, f"apple {i}" if i % 2 else f"pear {i}", timestamp=1_600_000_000_000 + i * 60_000
+        )
+    producer.flush()
+    console.open(f"#/topics/{topic}/records")
+    console.sees("10 records")
+
+    console.fill("Filter", "apple")
+    console.click("Read")
+    console.sees("5 records", "apple 9")
+    assert "pear" not in console.text()
+
+    console.choose("From", "time")
+    console.script(
+        """
+        const at = new Date(1600000000000 + 5 * 60000);
+        const local = new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 23);
+        document.querySelector("input[name=at]").value = local;
+        """
+    )
+    console.click("Read")
+    console.sees("3 records", "apple 5")
+    assert "apple 3" not in console.text()
+
+
+def test_one_partition_is_read_alone(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
+    topic = make_topic(cluster, "parted", partitions=2)
+    fill(producer, topic, b"in zero", partition=0)
+    fill(producer, topic, b"in one", partition=1)
+    console.open(f"#/topics/{topic}/records")
+    console.sees("in zero", "in one")
+
+    console.choose("Partition", "1")
+    console.click("Read")
+
+    console.misses("in zero")
+    console.sees("in one")
+
+
+def test_json_keeps_its_digits_and_bytes_are_shown_in_hex(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "shown")
+    value = json.dumps({"id": LARGE, "tags": [], "of": {"a": [1.10, True]}}).replace("1.1,", "1.10,")
+    producer.produce(topic, value, key=b"\x00\xff", headers=[("trace", b"abc"), ("none", None)])
+    producer.flush()
+    console.open(f"#/topics/{topic}/records")
+
+    console.click("Show offset 0 of partition 0")
+
+    console.sees(f'{{\n  "id": {LARGE},\n  "tags": [],', "    1.10,\n", "00000000  00 ff", "|..|")
+    assert console.cells_of("trace") == ["trace", "abc"] and console.cells_of("none") == ["none", "null"]
+    console.click("Close")
+    console.misses("00000000  00 ff")
+
+
+def test_a_live_tail_shows_what_comes(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
+    topic = make_topic(cluster, "live")
+    fill(producer, topic, b"before")
+    console.open(f"#/topics/{topic}/records")
+    console.sees("before")
+
+    console.click("Live tail")
+    console.sees("Live, newest first")
+    console.misses("before")
+    fill(producer, topic, b"until it follows")
+    console.eventually(lambda: _comes(console, producer, topic, "first"), "nothing comes")
+    fill(producer, topic, b"second")
+    console.sees("second")
+
+    console.click("Stop")
+    fill(producer, topic, b"unseen")
+    console.click("Read")
+    console.sees("unseen", "before")
+
+
+def _comes(console: ConsolePage, producer: Producer, topic: str, text: str) -> bool:
+    """Whether a record is seen; the tail begins at some time after it was asked for."""
+    fill(producer, topic, text.encode())
+    return text in console.text()
+
+
+def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "made", partitions=2)
+    console.open(f"#/topics/{topic}/produce")
+
+    console.fill("Partition", "1")
+    console.choose("Key is", "text")
+    console.fill("Key", "a key")
+    console.choose("Value is", "JSON")
+    console.fill("Value", '{"id": ')
+    console.click("Produce")
+    console.sees("Value is no JSON.")
+    console.fill("Value", f'{{"id": {LARGE}}}')
+    console.click("Add a header")
+    console.keys("origin")
+    console.script("document.querySelector('input[name=header-value]').focus()")
+    console.keys("by hand")
+    console.click("Produce")
+
+    console.sees("Partition 1, offset 0: it is in the log.")
+    console.click("Look at it")
+    console.sees("a key", f'{{"id": {LARGE}}}')
+    console.click("Show offset 0 of partition 1")
+    assert console.cells_of("origin") == ["origin", "by hand"]
+
+
+def test_bytes_are_made_from_base64_and_nothing_from_null(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "binary")
+    console.open(f"#/topics/{topic}/produce")
+
+    console.choose("Value is", "base64")
+    console.fill("Value", "no base64!")
+    console.click("Produce")
+    console.sees("Value is no base64.")
+    console.fill("Value", "/wB/")
+    console.click("Produce")
+    console.sees("offset 0: it is in the log.")
+    console.choose("Value is", "null")
+    console.click("Produce")
+    console.sees("offset 1: it is in the log.")
+
+    console.open(f"#/topics/{topic}/records")
+    console.sees("ff 00 7f", "null")
+
+
+def test_the_newest_of_large_records_are_the_newest(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "large")
+    fill(producer, topic, *(f"large-{i}.".encode() + b"x" * 300_000 for i in range(30)))
+
+    console.open(f"#/topics/{topic}/records")
+
+    console.sees("large-29.", "large-0.", "30 records, the newest first")
+
+
+def test_a_live_tail_draws_what_comes_at_once_together(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "burst")
+    console.open(f"#/topics/{topic}/records")
+    console.sees("0 records")
+    console.click("Live tail")
+    console.eventually(lambda: _comes(console, producer, topic, "follows"), "nothing comes")
+    console.script(
+        """
+        window.drawn = 0;
+        new MutationObserver((changes) => { window.drawn += changes.length; })
+          .observe(document.querySelector(".live [role=status]"), { characterData: true, subtree: true });
+        """
+    )
+
+    fill(producer, topic, *(f"burst-{i}.".encode() for i in range(400)))
+
+    console.sees("burst-399.")
+    assert console.script("return window.drawn") < 200

@@ -1,0 +1,84 @@
+"""Transactions in the console: listed, looked into, aborted."""
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from node.embedded import Cluster
+from tests.compat.raw_transactions import leave_hanging
+from tests.compat.wire_client import WireClient
+from tests.console.console_page import ConsolePage
+from tests.console.makers import TIMEOUT_S, make_topic, name_of
+
+pytestmark = pytest.mark.slow
+
+
+def test_an_open_transaction_is_found_and_aborted(console: ConsolePage, cluster: Cluster) -> None:
+    topic, transactional_id = make_topic(cluster, "moved"), name_of("copier")
+    writer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id})
+    writer.init_transactions(TIMEOUT_S)
+    writer.begin_transaction()
+    writer.produce(topic, b"open")
+    writer.flush(TIMEOUT_S)
+
+    console.open("#/transactions")
+    console.fill("Search", transactional_id)
+    console.click("only what is open")
+    console.row(transactional_id, "Ongoing")
+    console.click(transactional_id)
+    assert console.fact("State") == "Ongoing"
+    assert console.cells(topic) == [topic, "0", "0"]
+
+    console.click("Abort…")
+    console.sees("its producer is fenced")
+    console.click("Abort it")
+
+    console.sees(f"The transaction of {transactional_id} is aborted.")
+    console.eventually(lambda: console.fact("State") == "Empty", "it is not aborted")
+    with pytest.raises(KafkaException):
+        writer.commit_transaction(TIMEOUT_S)
+
+
+def test_what_is_not_open_is_not_aborted(console: ConsolePage, cluster: Cluster) -> None:
+    transactional_id = name_of("idle")
+    Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id}
+    ).init_transactions()
+    console.open(f"#/transactions/id/{transactional_id}")
+
+    console.click("Abort…")
+    console.click("Abort it")
+
+    console.sees("has no transaction open")
+    console.click("Cancel")
+
+
+def test_a_hanging_transaction_is_found_and_ended(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "hangs")
+    leader = cluster.bootstrap.split(",")[cluster.leader_of(topic, 0)]
+    with WireClient(leader) as wire:
+        leave_hanging(wire, topic, 2**40, 3)
+    console.open("#/transactions/hanging")
+    console.fill("Silent for minutes", "0")
+    console.click("Search")
+    assert console.cells_of(topic)[1:4] == ["0", "0", str(2**40)]
+
+    console.click("Abort at offset 0")
+    console.sees(f"Abort what {topic}, partition 0, has open from 0?")
+    console.click("Write the marker")
+
+    console.sees("The marker is written.")
+    console.sees("None hangs.")
+
+
+def test_hanging_transactions_are_searched_for(console: ConsolePage) -> None:
+    console.open("#/transactions/hanging")
+    console.sees("None hangs.")
+
+    console.fill("Silent for minutes", "soon")
+    console.click("Search")
+    console.sees("Minutes is to be a whole number")
+    console.fill("Silent for minutes", "30")
+    console.click("Search")
+
+    console.misses("Minutes is to be a whole number")
+    console.sees("None hangs.")

@@ -1,0 +1,63 @@
+"""`ottla hand-over`: a node leads nothing more and serves on, so that to stop it then interrupts nobody."""
+
+import json
+import os
+
+import pytest
+
+from tests.compat import command_line
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
+from tests.integration.cluster.test_cluster import create
+from tests.integration.cluster.test_failures import Load
+
+pytestmark = pytest.mark.slow
+
+
+def hand_over(cluster: Cluster, node_id: int, *, pid: int | None = None, code: int = 0) -> str:
+    node = cluster.nodes[node_id]
+    process = node.process.pid if pid is None else pid
+    words = ("hand-over", "--pid", str(process), "--node-id", str(node_id), "--timeout", "20")
+    return command_line.ottla(node.bootstrap, *words, code=code)
+
+
+def brokers(cluster: Cluster, asked: int) -> dict[int, tuple[str, int]]:
+    """State and number of led partitions of each broker, as one node tells."""
+    told = json.loads(
+        command_line.ottla(cluster.nodes[asked].bootstrap, "broker", "list", "--output", "json")
+    )
+    return {one["broker"]: (one["state"], one["leads"]) for one in told}
+
+
+def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(3)
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, partitions=6, min_insync_replicas="2")
+    load = Load(cluster, topic)
+    eventually(lambda: load.acknowledged > 0, "it writes")
+
+    try:
+        said = hand_over(cluster, 1)
+
+        # Asked of itself: it still answers.
+        assert brokers(cluster, 1)[1] == ("fenced", 0) and "node 1 leads nothing more" in said
+        assert cluster.running() == [0, 1, 2]
+        assert "node 1 leads nothing more" in hand_over(cluster, 1), "to ask again does no harm"
+        assert cluster.terminate(1) == 0
+        cluster.start(1)
+        eventually(lambda: brokers(cluster, 0)[1][0] == "active", "it takes part again")
+    finally:
+        acknowledged = load.stop()
+
+    assert acknowledged > 0
+    assert "Traceback" not in cluster.output(1)
+
+
+def test_a_node_alone_has_nobody_to_hand_over_to(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(1)
+    cluster.start(0)
+    topic = create(cluster, by=0, replicas=1)
+
+    assert "nobody can take over" in hand_over(cluster, 0)
+
+    assert cluster.admin(0).list_topics(topic, timeout=5).topics[topic].partitions[0].leader == 0
+    assert "is not `ottla start`" in hand_over(cluster, 0, pid=os.getpid(), code=1)

@@ -1,0 +1,115 @@
+"""A cluster of three nodes with the REST API, one for all tests here, and a client that says what it expects.
+
+Give topics and groups names of your own (`name_of`), and leave the nodes as they are.
+"""
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+
+from node.embedded import Cluster
+
+TIMEOUT_S = 30
+
+
+class Reply(NamedTuple):
+    """An answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Api:
+    """The REST API of one node."""
+
+    def __init__(self, url: str, cluster_id: str) -> None:
+        self.url = url
+        self.cluster_id = cluster_id
+        self.v3 = f"/v3/clusters/{cluster_id}"
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> Reply:
+        """One request; a path that is a whole URL, as links are, goes to its own node."""
+        parts = urlsplit(path if path.startswith("http:") else self.url + path)
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        if body is not None:
+            content = json.dumps(body).encode()
+        given = {"Content-Type": "application/json"} if content is not None else {}
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
+        try:
+            connection.request(method, target, body=content, headers={**given, **(headers or {})})
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, status: int = 200) -> Any:
+        return self._json(self.ask("GET", path), status)
+
+    def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        return self._json(self.ask("POST", path, body), status)
+
+    def put(self, path: str, body: Any = None, status: int = 200) -> Any:
+        return self._json(self.ask("PUT", path, body), status)
+
+    def patch(self, path: str, body: Any = None, status: int = 200) -> Any:
+        return self._json(self.ask("PATCH", path, body), status)
+
+    def delete(self, path: str, status: int = 204) -> Any:
+        return self._json(self.ask("DELETE", path), status)
+
+    @staticmethod
+    def _json(reply: Reply, status: int) -> Any:
+        assert reply.status == status, (reply.status, reply.content[:1000])
+        return reply.json if reply.content else None
+
+
+@pytest.fixture(scope="session")
+def rest_cluster() -> Iterator[Cluster]:
+    """Three nodes for all tests of the session."""
+    with Cluster(nodes=3, rest=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def apis(rest_cluster: Cluster) -> list[Api]:
+    """The API of each node."""
+    return [Api(url, rest_cluster.cluster_id) for url in rest_cluster.rest_urls]
+
+
+@pytest.fixture(scope="session")
+def api(apis: list[Api]) -> Api:
+    """The API of one node."""
+    return apis[0]
+
+
+def name_of(what: str) -> str:
+    """A name that no other test has."""
+    return f"{what}-{uuid4().hex[:8]}"
+
+
+def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:
+    """What `holds` gives, once that is true."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"after {TIMEOUT_S} s it does not hold that {what}"
+        time.sleep(0.05)
+    return found

@@ -1,0 +1,42 @@
+"""A request may go to any node that lives, whoever has died."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from node.embedded import Cluster
+from tests.integration.rest.conftest import Api, eventually, name_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    """A cluster of our own: a node of it dies."""
+    with Cluster(nodes=3, rest=True) as cluster:
+        yield cluster
+
+
+def test_the_others_carry_out_what_is_asked_when_the_controller_dies(three: Cluster) -> None:
+    dead = three.controller_id
+    by_node = dict(zip(three.node_ids, three.rest_urls, strict=True))
+    living = [Api(url, three.cluster_id) for node_id, url in by_node.items() if node_id != dead]
+    for api in living:
+        assert api.get(f"{api.v3}/brokers")["data"], "its connections are made"
+
+    three.kill(dead)
+    for api in living:
+        name = name_of("topic")
+        body = {"topic_name": name, "partitions_count": 2, "replication_factor": 2}
+        made = api.post(f"{api.v3}/topics", body, 201)
+        assert made["topic_name"] == name
+
+    for api in living:
+        eventually(lambda api=api: len(api.get(f"{api.v3}/brokers")["data"]) == 2, "it is fenced")
+        assert api.get(f"{api.v3}/brokers/{dead}", 404)["error_code"] == 404
+        assert api.get(f"{api.v3}/brokers/{dead}/configs", 404)["error_code"] == 404
+        controller = api.get(api.v3)["controller"]["related"]
+        assert int(controller.rpartition("/")[2]) != dead
+    three.restart(dead)
+    back = Api(three.rest_urls[dead], three.cluster_id)
+    assert {one["broker_id"] for one in back.get(f"{back.v3}/brokers")["data"]} == {0, 1, 2}

@@ -1,0 +1,62 @@
+"""A group in one answer."""
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from node.embedded import Cluster
+from tests.integration.rest.conftest import Api, eventually, name_of
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: Api) -> None:
+    topic, group = name_of("viewed"), name_of("viewers")
+    producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
+    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    for _ in range(5):
+        producer.produce(topic, b"hello", partition=0)
+    producer.flush()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": rest_cluster.bootstrap,
+            "group.id": group,
+            "client.id": "viewer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    eventually(lambda: consumer.poll(0.1), "a record comes")
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+
+    told = api.get(f"/v1/groups/{group}")
+
+    [member] = told["members"]
+    assert (told["group_id"], told["state"]) == (group, "Stable")
+    assert member["client_id"] == "viewer" and member["partitions"][0] == {"topic": topic, "partition": 0}
+    lag = told["lags"][0]
+    assert (lag["topic"], lag["partition"], lag["member_id"]) == (topic, 0, member["member_id"])
+    assert (lag["committed"], lag["log_end_offset"], lag["lag"]) == (2, 5, 3)
+    assert lag["lag_ms"] >= 0
+    consumer.close()
+
+
+def test_what_a_member_reads_and_nobody_committed_is_there_too(rest_cluster: Cluster, api: Api) -> None:
+    topic, group = name_of("fresh"), name_of("beginners")
+    producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
+    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    consumer = Consumer(
+        {"bootstrap.servers": rest_cluster.bootstrap, "group.id": group, "enable.auto.commit": False}
+    )
+    consumer.subscribe([topic])
+    consumer.poll(0.1)
+    eventually(lambda: consumer.poll(0.1) or consumer.assignment(), "it has an assignment")
+
+    lags = api.get(f"/v1/groups/{group}")["lags"]
+
+    assert {one["topic"] for one in lags} == {topic}
+    assert {(one["committed"], one["lag"], one["log_end_offset"]) for one in lags} == {(None, None, 0)}
+    consumer.close()
+
+
+def test_a_group_that_is_not_there_is_told(api: Api) -> None:
+    assert api.ask("GET", "/v1/groups/nobody").status == 404

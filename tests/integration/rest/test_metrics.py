@@ -1,0 +1,197 @@
+"""What a Prometheus scrapes of three nodes: it is what happened, sums are right, all of it can be read."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from node.embedded import Cluster
+from tests.integration.rest.conftest import Api, eventually, name_of
+
+pytestmark = pytest.mark.slow
+
+RECORDS = 60
+# Names and labels that others have given; promtool would have them otherwise.
+KNOWN_LINTS = re.compile(
+    r"(kafka_consumergroup_\w+|kminion_\w+) .*_sum\" suffix"
+    r"|kafka_\w+ .*_count\" suffix"
+    r"|kafka_(log|server)_\w+ label names should be written in 'snake_case'"
+    r"|kafka_server_brokermetadatametrics_last_applied_record_lag_ms .*abbreviated units"
+)
+
+
+def scrape(api: Api) -> dict[str, float]:
+    """NAME{label=value,...} -> value."""
+    reply = api.ask("GET", "/metrics")
+    assert reply.status == 200, reply.content[:500]
+    assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    return {
+        f"{one.name}{{{','.join(f'{k}={v}' for k, v in sorted(one.labels.items()))}}}": one.value
+        for family in read_text(reply.content.decode())
+        for one in family.samples
+    }
+
+
+def added(apis: list[Api], name: str) -> float:
+    """The sum over all nodes, as a dashboard takes it."""
+    return sum(scrape(api).get(name, 0.0) for api in apis)
+
+
+@pytest.fixture(scope="module")
+def busy(rest_cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """A topic with records, and a group that has read some of them."""
+    topic, group = name_of("orders"), name_of("readers")
+    settings = {"bootstrap.servers": rest_cluster.bootstrap}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, 3, 3)])[topic].result()
+    producer = Producer(settings)
+    for number in range(RECORDS):
+        producer.produce(topic, b"x" * 50, partition=number % 3)
+    assert producer.flush(30) == 0
+    consumer = Consumer({**settings, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(3)])
+    read = 0
+    while read < RECORDS:
+        read += len(consumer.consume(RECORDS, 1.0))
+    consumer.commit(offsets=[TopicPartition(topic, 0, 20), TopicPartition(topic, 1, 15)], asynchronous=False)
+    yield {"topic": topic, "group": group}
+    consumer.close()
+
+
+def test_what_was_written_and_read_is_counted_once(apis: list[Api], busy: dict[str, Any]) -> None:
+    def of(meter: str) -> float:
+        return added(apis, f"kafka_server_brokertopicmetrics_{meter}_total{{topic={busy['topic']}}}")
+
+    assert eventually(lambda: of("messagesin") == RECORDS)
+    assert of("bytesin") > RECORDS * 50
+    assert of("bytesout") >= of("bytesin"), "all of it was read"
+    assert of("totalproducerequests") >= 3 and of("totalfetchrequests") >= 3
+    assert of("failedproducerequests") == of("failedfetchrequests") == 0
+    assert added(apis, "kafka_server_brokertopicmetrics_replicationbytesout_total{}") >= 2 * of("bytesin")
+
+
+def test_requests_are_counted_by_api_and_version(apis: list[Api], busy: dict[str, Any]) -> None:
+    read = [scrape(api) for api in apis]
+
+    def total(prefix: str) -> float:
+        return sum(value for one in read for name, value in one.items() if name.startswith(prefix))
+
+    assert total("kafka_network_requestmetrics_requests_total{request=Produce,") >= 3
+    assert total("kafka_network_requestmetrics_requests_total{request=FetchFollower,") >= 3
+    assert total("kafka_network_requestmetrics_totaltimems_count{request=Produce}") >= 3
+    # Of the last minutes, in which an earlier scrape may lie: what goes on all the time.
+    assert total("kafka_network_requestmetrics_totaltimems{quantile=0.99,request=FetchFollower}") > 0
+
+
+def test_each_partition_is_told_by_its_leader_alone(apis: list[Api], busy: dict[str, Any]) -> None:
+    for index in range(3):
+        name = f"{{partition={index},topic={busy['topic']}}}"
+
+        assert added(apis, f"kafka_topic_partition_current_offset{name}") == RECORDS / 3
+        assert added(apis, f"kafka_topic_partition_in_sync_replica{name}") == 3
+        assert added(apis, f"kafka_cluster_partition_underreplicated{name}") == 0
+        # As with Apache Kafka, each replica tells of its own log.
+        assert eventually(lambda name=name: added(apis, f"kafka_log_log_logendoffset{name}") == RECORDS)  # type: ignore[misc]
+    assert added(apis, f"kafka_topic_partitions{{topic={busy['topic']}}}") == 3
+    assert added(apis, "kafka_brokers{}") == 3
+
+
+def test_a_group_is_told_by_its_coordinator_alone(apis: list[Api], busy: dict[str, Any]) -> None:
+    group, topic = busy["group"], busy["topic"]
+    of_topic = f"{{consumergroup={group},topic={topic}}}"
+
+    assert added(apis, f"kafka_consumergroup_current_offset_sum{of_topic}") == 35
+    assert added(apis, f"kafka_consumergroup_lag_sum{of_topic}") == 5
+    for partition, lag in ((0, 0), (1, 5)):
+        place = f"{{consumergroup={group},partition={partition},topic={topic}}}"
+        assert added(apis, f"kafka_consumergroup_lag{place}") == lag
+        assert (added(apis, f"kafka_consumergroup_lag_seconds{place}") > 0) == (lag > 0)
+    assert added(apis, f"kminion_kafka_consumer_group_topic_lag{{group_id={group},topic_name={topic}}}") == 5
+    assert [f"kafka_consumergroup_members{{consumergroup={group}}}" in scrape(api) for api in apis].count(
+        True
+    ) == 1
+
+
+def test_one_node_is_the_controller_and_all_know_it(apis: list[Api], rest_cluster: Cluster) -> None:
+    assert added(apis, "kafka_controller_kafkacontroller_activecontrollercount{}") == 1
+    assert added(apis, "kafka_controller_kafkacontroller_activebrokercount{}") == 3
+    for node_id, api in enumerate(apis):
+        read = scrape(api)
+        state = "leader" if node_id == rest_cluster.controller_id else "follower"
+
+        assert read["kafka_server_raftmetrics_current_leader{}"] == rest_cluster.controller_id
+        assert read[f"kafka_server_raftmetrics_current_state{{current_state={state}}}"] == 1
+        assert read["ottla_metadata_sync_duration_seconds_count{}"] > 0
+
+
+def test_the_node_itself_is_told(api: Api) -> None:
+    read = scrape(api)
+
+    assert read["ottla_node_serving{}"] == read["ottla_event_loop_responsive{}"] == 1
+    assert read["process_resident_memory_bytes{}"] > 1_000_000 and read["process_open_fds{}"] > 3
+    assert read["ottla_receive_buffer_bytes{}"] > 0
+    assert (
+        read["kafka_server_socket_server_metrics_connection_count{listener=PLAINTEXT,networkProcessor=0}"] > 0
+    )
+    assert eventually(lambda: scrape(api)["ottla_event_loop_lag_seconds_count{}"] > 0)
+    assert 0 <= read["kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent{}"] <= 1
+    assert read["kafka_log_logmanager_offlinelogdirectorycount{}"] == 0
+
+
+def test_who_asks_for_openmetrics_gets_it(api: Api, busy: dict[str, Any]) -> None:
+    reply = api.ask("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+
+    assert reply.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert reply.content.endswith(b"# EOF\n") and reply.content.count(b"# EOF") == 1
+    families = {family.name for family in read_openmetrics(reply.content.decode())}
+    assert "kafka_server_brokertopicmetrics_messagesin" in families
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+def test_promtool_finds_nothing_in_it_that_others_have_not_named(api: Api, busy: dict[str, Any]) -> None:
+    text = api.ask("GET", "/metrics").content
+
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, timeout=60, check=False
+    )
+
+    said = (done.stdout + done.stderr).decode().splitlines()
+    assert [line for line in said if not KNOWN_LINTS.search(line)] == []
+
+
+def test_rates_begin_with_the_second_reading(apis: list[Api], busy: dict[str, Any]) -> None:
+    assert apis[0].get("/v1/rates")["node_id"] == 0
+
+    rates = eventually(lambda: (one := apis[0].get("/v1/rates"))["window_seconds"] and one)
+
+    assert rates["messages_in_per_second"] >= 0 and rates["bytes_out_per_second"] >= 0
+    fetches = next(one for one in rates["requests"] if one["api"] == "FetchFollower")
+    assert fetches["requests_per_second"] >= 0 and fetches.keys() >= {"p50_ms", "p99_ms"}
+
+
+def test_a_node_that_is_gone_shows_as_under_replicated() -> None:
+    settings = {"replica.lag.time.max.ms": "1000", "min.insync.replicas": "2"}
+    with Cluster(nodes=3, rest=True, overrides=settings) as cluster:
+        apis = [Api(url, cluster.cluster_id) for url in cluster.rest_urls]
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("t", 4, 3)])["t"].result()
+        manager = "kafka_server_replicamanager"
+        assert eventually(lambda: added(apis, f"{manager}_partitioncount{{}}") == 12)
+        assert added(apis, f"{manager}_underreplicatedpartitions{{}}") == 0
+
+        cluster.kill(2)
+
+        left = apis[:2]
+        assert eventually(lambda: added(left, f"{manager}_underreplicatedpartitions{{}}") == 4)
+        assert eventually(lambda: added(left, "kafka_controller_kafkacontroller_fencedbrokercount{}") == 1)
+        assert added(left, f"{manager}_atminisrpartitioncount{{}}") == 4
+        assert added(left, f"{manager}_leadercount{{}}") == 4
+        assert added(left, "kafka_controller_kafkacontroller_offlinepartitionscount{}") == 0
+        assert added(left, "kafka_brokers{}") == 2

@@ -1,0 +1,132 @@
+"""The dashboard and the alerts of k8s/monitoring: nodes tell what they ask for, promtool can read them."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from prometheus_client.parser import text_string_to_metric_families
+
+from node.embedded import Cluster
+from tests.integration.rest.conftest import Api, eventually, name_of
+
+pytestmark = pytest.mark.slow
+
+MONITORING = Path(__file__).parents[3] / "k8s" / "monitoring"
+METRIC = re.compile(r"\b((?:kafka|ottla|process)_\w+)\b(\{[^}]*\})?")
+LABEL = re.compile(r"([a-zA-Z_]+)(?:=~|!~|!=|=)")
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)"
+)
+
+
+def selectors(expression: str) -> list[tuple[str, set[str]]]:
+    """The metrics that an expression names, each with the labels that it is asked by."""
+    return [(name, set(LABEL.findall(labels))) for name, labels in METRIC.findall(expression)]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """(where it stands, expression) of the dashboard and the alerts."""
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            inner = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"])
+            assert inner is not None, variable
+            yield variable["name"], f'{inner[1]}{{{inner[2]}=""}}'
+    for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+
+
+@pytest.fixture(scope="module")
+def told(rest_cluster: Cluster, apis: list[Api]) -> dict[str, set[str]]:
+    """Every name that three nodes tell after some traffic, with its labels."""
+    topic, group = name_of("monitored"), name_of("monitors")
+    settings: dict[str, Any] = {"bootstrap.servers": rest_cluster.bootstrap}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, 1, 3)])[topic].result()
+    producer = Producer(settings)
+    producer.produce(topic, b"x")
+    assert producer.flush(30) == 0
+    consumer = Consumer({**settings, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0, 99)])  # there is no such offset: an error to count
+    assert eventually(lambda: (one := consumer.poll(1.0)) and not one.error())
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()
+    names: dict[str, set[str]] = {}
+    for api in apis:
+        for family in text_string_to_metric_families(api.ask("GET", "/metrics").content.decode()):
+            for sample in family.samples:
+                names.setdefault(sample.name, set()).update(sample.labels)
+    return names
+
+
+def test_every_metric_and_label_that_is_asked_for_is_told(told: dict[str, set[str]]) -> None:
+    asked = 0
+    for place, expression in expressions():
+        names = selectors(expression)
+        assert names or expression.startswith("up{"), f"{place} asks for nothing: {expression}"
+        for name, labels in names:
+            asked += 1
+            assert name in told, f"{place}: no node tells {name}"
+            assert labels - {"instance", "job"} <= told[name], f"{place}: {name} has not all of {labels}"
+    assert asked > 70
+
+
+def test_panels_have_places_of_their_own() -> None:
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    taken: dict[tuple[int, int], str] = {}
+
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert taken.setdefault((x, y), panel["title"]) == panel["title"]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "rules", "alerts.yaml"),
+        ("check", "config", "prometheus.yaml"),
+        ("test", "rules", "alerts.test.yaml"),
+    ],
+    ids=" ".join,
+)
+def test_promtool_takes_the_files(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        ["promtool", *words], cwd=MONITORING, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_promtool_can_read_every_expression_of_the_dashboard(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"panel:{number}", "expr": re.sub(r"\$__rate_interval", "5m", expression)}
+        for number, (_, expression) in enumerate(expressions())
+        if not expression.startswith("up")
+    ]
+    file = tmp_path / "panels.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+
+    done = subprocess.run(
+        ["promtool", "check", "rules", file], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr

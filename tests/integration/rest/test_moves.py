@@ -1,0 +1,153 @@
+"""Replicas that move, brokers that leave, and what only force can mend: four nodes, three of which vote."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from node.embedded import Cluster
+from tests.compat import command_line
+from tests.compat.raw_transactions import leave_hanging
+from tests.compat.wire_client import WireClient
+from tests.integration.rest.conftest import Api, eventually, name_of
+
+pytestmark = pytest.mark.slow
+RECORDS, RECORD_BYTES = 40, 50_000
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Cluster]:
+    """Four nodes; the last one is no voter, and each test leaves it running."""
+    with Cluster(nodes=4, rest=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def api(four: Cluster) -> Api:
+    """The API of a node that is never stopped."""
+    url = four.rest_url(0)
+    assert url is not None
+    return Api(url, four.cluster_id)
+
+
+def create(cluster: Cluster, name: str, replicas: str, *configs: str) -> None:
+    """A topic with one partition on these brokers."""
+    settings = [word for config in configs for word in ("-c", config)]
+    count = str(replicas.count(",") + 1)
+    command_line.ottla(cluster.bootstrap, "topic", "create", name, "-r", count, *settings)
+    command_line.ottla(cluster.bootstrap, "topic", "reassign", name, "-r", replicas)
+    command_line.ottla(cluster.bootstrap, "topic", "elect", name)
+
+
+def fill(cluster: Cluster, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.size": 100_000, "linger.ms": 0})
+    for _ in range(RECORDS):
+        producer.produce(topic, bytes(RECORD_BYTES), partition=0)
+    producer.flush(30)
+
+
+def test_a_move_tells_how_far_it_is_and_can_be_taken_back(four: Cluster, api: Api) -> None:
+    topic = name_of("moving")
+    create(four, topic, "0,1")
+    fill(four, topic)
+    slow = {"follower_bytes_per_second": 1_000, "broker_ids": [3], "topics": [topic]}
+    api.put("/v1/throttles", slow)
+    eventually(lambda: api.get("/v1/throttles")["brokers"], "the limit holds")
+
+    wanted = {"reassignments": [{"topic": topic, "partition": 0, "replicas": [0, 3]}]}
+    api.post("/v1/reassignments", wanted, 202)
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"], "it moves")
+    [move] = api.get("/v1/reassignments")["reassignments"]
+    health = api.get("/v1/health")
+    cancelled = api.delete(f"/v1/reassignments?topic={topic}&partition=0", 200)
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "nothing moves")
+    api.delete("/v1/throttles", 200)
+
+    assert (move["topic"], move["leader"], move["adding"], move["removing"]) == (topic, 0, [3], [1])
+    [copy] = move["copies"]
+    assert copy["broker_id"] == 3 and copy["total_bytes"] >= RECORDS * RECORD_BYTES
+    assert 0 <= move["percent"] < 100 and 0 < move["bytes_left"] <= copy["total_bytes"]
+    assert health["under_replicated"]["count"] == 0, "what a move adds is not missed"
+    assert cancelled["cancelled"] == {"count": 1, "partitions": [{"topic": topic, "partition": 0}]}
+    [described] = api.get(f"{api.v3}/topics/{topic}/partitions/0/replicas")["data"][:1]
+    assert described["topic_name"] == topic
+
+
+def test_a_broker_leaves_step_by_step(four: Cluster, api: Api) -> None:
+    topic = name_of("leaving")
+    create(four, topic, "3,0")
+    path = "/v1/brokers/3/decommission"
+
+    planned = api.post(path, {"dry_run": True})
+    untouched = api.get(path)
+    api.post(path)
+    eventually(lambda: api.get(path)["stage"] != "holds replicas", "it holds nothing")
+    still_runs = api.post(path)
+    four.shut_down(3)
+    eventually(lambda: api.get(path)["stage"] == "holds nothing, and is stopped", "it is seen to be stopped")
+    gone = api.post(path)
+    eventually(lambda: api.ask("GET", path).status == 404, "nobody knows of it")
+    four.restart(3)
+    eventually(lambda: len(api.get("/v1/health")["brokers"]) == 4, "it is there again")
+
+    moves = {one["topic"]: one for one in planned["planned"]}
+    assert moves[topic]["replicas"] == [3, 0] and 3 not in moves[topic]["new_replicas"]
+    assert (
+        untouched["stage"] == "holds replicas"
+        and {"topic": topic, "partition": 0} in untouched["held"]["partitions"]
+    )
+    assert still_runs["stage"] == "holds nothing, and still runs"
+    assert gone["stage"] == "forgotten"
+
+
+def test_only_an_unclean_election_helps_who_lost_all_in_sync(four: Cluster, api: Api) -> None:
+    topic = name_of("unclean")
+    create(four, topic, "3,1", "min.insync.replicas=1")
+    place = {"topic": topic, "partition": 0}
+    wanted = {"type": "unclean", "partitions": [place]}
+    not_needed = api.post("/v1/leaders/elect", wanted)
+
+    four.kill(1)
+    eventually(lambda: place in trouble(api, "under_replicated"), "one replica is missed")
+    fill(four, topic)  # which the dead replica has not
+    four.kill(3)
+    eventually(lambda: place in trouble(api, "leaderless"), "nobody leads it")
+    hopeless = place in trouble(api, "unclean")
+    four.restart(1)
+    eventually(lambda: place in trouble(api, "unclean"), "a replica is there that lacks records")
+    preferred = api.post("/v1/leaders/elect", {**wanted, "type": "preferred"})
+    forced = api.post("/v1/leaders/elect", wanted)
+    eventually(lambda: place not in trouble(api, "leaderless"), "it is led again")
+    leader = four.leader_of(topic, 0)
+    four.restart(3)
+    command_line.ottla(four.bootstrap, "topic", "delete", topic)
+    eventually(lambda: api.get("/v1/health")["is_healthy"], "all is well")
+
+    assert not_needed["failed"] == []
+    assert not hopeless, "none of its replicas was there"
+    [failed] = preferred["failed"]
+    assert (failed["topic"], failed["error_code"]) == (topic, "PREFERRED_LEADER_NOT_AVAILABLE")
+    assert forced == {"moved": 1, "failed": [], "kept": []} and leader == 1
+
+
+def trouble(api: Api, kind: str) -> list[dict[str, object]]:
+    listed: list[dict[str, object]] = api.get("/v1/health")[kind]["partitions"]
+    return listed
+
+
+def test_a_hanging_transaction_is_found_and_ended_in_its_log(four: Cluster, api: Api) -> None:
+    topic = name_of("hanging")
+    create(four, topic, "0")
+    with WireClient(four.bootstrap.split(",")[0]) as wire:
+        leave_hanging(wire, topic, 2**40, 3)
+
+    path = f"/v1/transactions/hanging?topic={topic}"
+    [found] = api.get(f"{path}&longer_than_ms=0")["hanging"]
+    young = api.get(path)["hanging"]
+    place = {"topic": topic, "partition": 0, "start_offset": found["open_from"]}
+    ended = api.post("/v1/transactions/abort", place)
+    left = api.get(f"{path}&longer_than_ms=0")["hanging"]
+
+    assert (found["producer"], found["epoch"]) == (2**40, 3) and found["silent_for_ms"] >= 0
+    assert young == [] and left == []
+    assert ended == {"aborted": True, "producer": 2**40}

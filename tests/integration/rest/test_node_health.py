@@ -1,0 +1,127 @@
+"""What the probes and the health overview say while nodes die, hang and come back."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from node.embedded import Cluster
+from tests.compat import command_line
+from tests.integration.embedded_broker import EmbeddedBroker
+from tests.integration.rest.conftest import Api, Reply, eventually
+
+pytestmark = pytest.mark.slow
+HANGS_S = 30.0  # if nobody ends it sooner
+SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    """Three nodes that are killed and started again; each test has them all run at its end."""
+    with Cluster(nodes=3, rest=True, overrides=SESSION) as cluster:
+        command_line.ottla(
+            cluster.bootstrap, "topic", "create", "held", "-p", "6", "-r", "3", "-c", "min.insync.replicas=2"
+        )
+        yield cluster
+
+
+def probe(cluster: Cluster, node_id: int, path: str) -> Reply:
+    return api_of(cluster, node_id).ask("GET", path)
+
+
+def api_of(cluster: Cluster, node_id: int) -> Api:
+    """The API of a node that may have started anew, on another port."""
+    url = cluster.rest_url(node_id)
+    assert url is not None, f"node {node_id} has no REST API now"
+    return Api(url, cluster.cluster_id)
+
+
+def is_ready(cluster: Cluster, node_id: int) -> bool:
+    return probe(cluster, node_id, "/readyz").status == 200
+
+
+def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> None:
+    api = api_of(three, 0)
+    eventually(lambda: api.get("/v1/health")["is_healthy"], "all is well")
+
+    three.kill(2)
+    eventually(lambda: api.get("/v1/health")["under_replicated"]["count"] >= 6, "its replicas are missed")
+    down = api.get("/v1/health?limit=2")
+    others_are_ready = is_ready(three, 0) and is_ready(three, 1)
+    three.restart(2)
+    eventually(lambda: is_ready(three, 2), "it has caught up")
+    eventually(lambda: api.get("/v1/health")["is_healthy"], "all is well again")
+
+    assert not down["is_healthy"] and [one["state"] for one in down["brokers"]][2] == "fenced"
+    assert len(down["under_replicated"]["partitions"]) == 2 < down["under_replicated"]["count"]
+    assert down["offline"]["count"] >= 6
+    assert down["leaderless"]["count"] == down["under_min_isr"]["count"] == down["unclean"]["count"] == 0
+    assert others_are_ready
+
+
+def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:
+    eventually(lambda: is_ready(three, 0), "it is ready")
+
+    three.kill(1)
+    three.kill(2)
+    eventually(lambda: not is_ready(three, 0), "it hears no controller")
+    told = probe(three, 0, "/readyz")
+    alive = probe(three, 0, "/healthz")
+    alone = probe(three, 0, "/v1/health")
+    restarts = [threading.Thread(target=three.restart, args=(one,)) for one in (1, 2)]
+    for one in restarts:
+        one.start()
+    for one in restarts:
+        one.join()
+    eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all are ready again")
+
+    assert told.status == 503 and told.json["status"] == "not ready"
+    assert "controller" in told.json["message"]
+    assert alive.status == 200 and alive.json["status"] == "alive"
+    assert alone.status in (200, 500, 503), "it answers, whatever it says"
+
+
+def test_a_node_that_waits_for_its_quorum_tells_so_while_it_starts(three: Cluster) -> None:
+    for one in (0, 1, 2):
+        three.kill(one)
+
+    first = threading.Thread(target=three.restart, args=(0,))
+    first.start()
+    eventually(lambda: answers(three, 0), "its REST API is up before it serves")
+    alive, told = probe(three, 0, "/healthz"), probe(three, 0, "/readyz")
+    asked = probe(three, 0, "/v3/clusters")
+    others = [threading.Thread(target=three.restart, args=(one,)) for one in (1, 2)]
+    for one in others:
+        one.start()
+    for one in (first, *others):
+        one.join()
+    eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all are ready")
+
+    assert alive.status == 200
+    assert told.status == 503 and told.json["message"].endswith(".")
+    assert asked.status == 503 and asked.json["error_code"] == 50302
+
+
+def test_a_loop_that_hangs_is_dead(embedded: Callable[..., EmbeddedBroker]) -> None:
+    node = embedded(ottla_rest_listeners="http://127.0.0.1:0")
+    api = Api(f"http://{node.broker.rest.addresses[0].authority}", "any")
+    alive = eventually(lambda: api.ask("GET", "/healthz"))
+    goes_on = threading.Event()
+
+    node.loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
+    dead, not_ready = api.ask("GET", "/healthz"), api.ask("GET", "/readyz")
+    goes_on.set()
+    again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "it goes on")
+
+    assert alive.status == 200 and again
+    assert dead.status == 503 and "did not answer" in dead.json["message"]
+    assert not_ready.status == 503
+
+
+def answers(cluster: Cluster, node_id: int) -> bool:
+    if cluster.rest_url(node_id) is None:
+        return False
+    try:
+        return probe(cluster, node_id, "/healthz").status == 200
+    except OSError:
+        return False

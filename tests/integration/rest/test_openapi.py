@@ -1,0 +1,94 @@
+"""The OpenAPI document held against a node that runs: schemathesis asks for all that it tells of.
+
+A cluster of its own, of one node, since what is asked for deletes, drains and moves. Where a path names a
+thing it names one that is there, or else nearly all answers would be that it is not.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from node.embedded import Cluster
+from tests.integration.rest.conftest import Api
+
+pytestmark = pytest.mark.slow
+TOPIC, GROUP = "kept", "readers"
+CONFIG = """
+seed = 8
+max-failures = 40
+request-timeout = 30
+workers = 1
+
+[generation]
+max-examples = 4
+database = "none"
+
+[phases.stateful]
+enabled = false
+
+[parameters]
+"path.cluster_id" = "{cluster_id}"
+"path.topic_name" = "{topic}"
+"path.consumer_group_id" = "{group}"
+"path.partition_id" = 0
+"path.broker_id" = 0
+
+[checks]
+# A schema does not tell all: more replicas than nodes, a value that a setting does not take.
+positive_data_acceptance.expected-statuses = ["2xx", "400", "404", "409", "422", "429", "503"]
+
+# A wrong record is told in its report; the status says that the stream, or the batch, was read.
+[[operations]]
+include-operation-id = ["produceRecord", "produceRecordsBatch"]
+checks.negative_data_rejection.enabled = false
+
+# A transactional id may be "abort", so that GET is allowed there is true; the document has it under the id.
+[[operations]]
+include-path = "/v1/transactions/abort"
+checks.allow_header_conformance.enabled = false
+
+[[operations]]
+include-operation-id = "deleteKafkaTopic"
+parameters."path.topic_name" = "missing"
+"""
+
+
+@pytest.fixture
+def alone() -> Iterator[Api]:
+    """The API of a node with a topic, and a group that has committed."""
+    with Cluster(nodes=1, rest=True, overrides={"auto.create.topics.enable": "false"}) as cluster:
+        api = Api(cluster.rest_urls[0], cluster.cluster_id)
+        api.post(f"{api.v3}/topics", {"topic_name": TOPIC, "partitions_count": 2}, 201)
+        api.post(f"{api.v3}/topics/{TOPIC}/records", {"partition_id": 0})
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "log_level": 0})
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
+        consumer.close()
+        yield api
+        assert api.get("/v3/clusters")["data"]
+
+
+def test_the_node_does_what_its_document_says(alone: Api, tmp_path: Path) -> None:
+    config = CONFIG.format(cluster_id=alone.cluster_id, topic=TOPIC, group=GROUP)
+    (tmp_path / "schemathesis.toml").write_text(config)
+
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml"]
+    run = subprocess.run(
+        [*command, "run", f"{alone.url}/openapi.json", "--no-color"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+
+    # schemathesis takes the document itself as read.
+    paths = alone.get("/openapi.json")["paths"].items()
+    operations = sum(len(one) for path, one in paths if path != "/openapi.json")
+    assert run.returncode == 0, run.stdout[-20_000:]
+    counted = re.search(r"Selected: (\d+)/(\d+)\s+Tested: (\d+)", run.stdout)
+    assert counted is not None and counted.groups() == (str(operations),) * 3

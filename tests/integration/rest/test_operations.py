@@ -1,0 +1,314 @@
+"""What operators do over REST, against three nodes that stay as they are."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from node.embedded import Cluster
+from tests.compat import command_line
+from tests.integration.rest.conftest import Api, eventually, name_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def topic(rest_cluster: Cluster) -> Iterator[str]:
+    """Three partitions on all nodes, with ten records each."""
+    name = name_of("operated")
+    command_line.ottla(rest_cluster.bootstrap, "topic", "create", name, "-p", "3", "-r", "3")
+    producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
+    for number in range(30):
+        producer.produce(name, b"value", partition=number % 3)
+    producer.flush(30)
+    yield name
+    command_line.ottla(rest_cluster.bootstrap, "topic", "delete", name)
+
+
+def group_at(cluster: Cluster, topic: str, offset: int) -> str:
+    """A group without members that has read the first partition so far."""
+    name = name_of("group")
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": name})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+    return name
+
+
+def leaders(cluster: Cluster, topic: str) -> list[int]:
+    return [cluster.leader_of(topic, number) for number in range(3)]
+
+
+# ---- the node itself -----------------------------------------------------------------------------
+
+
+def test_every_node_is_alive_and_ready(apis: list[Api]) -> None:
+    for api in apis:
+        eventually(lambda api=api: api.ask("GET", "/readyz").status == 200, "it is ready")  # type: ignore[misc]
+
+        assert api.get("/healthz")["status"] == "alive" and api.get("/readyz")["status"] == "ready"
+
+
+# ---- the cluster ---------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_well_says_so_on_each_node(
+    apis: list[Api], rest_cluster: Cluster, topic: str
+) -> None:
+    def is_well() -> bool:
+        return all(api.get("/v1/health")["is_healthy"] for api in apis)
+
+    eventually(is_well, "all is in sync")
+
+    health = apis[1].get("/v1/health")
+    assert health["controller_id"] == rest_cluster.controller_id
+    assert health["cluster_id"] == rest_cluster.cluster_id
+    assert [one["state"] for one in health["brokers"]] == ["active"] * 3
+    assert health["under_replicated"] == {"count": 0, "partitions": []}
+    assert sum(one["leads"] for one in health["brokers"]) == health["partitions"]
+
+
+def test_the_quorum_is_told_as_the_command_line_tells_it(apis: list[Api], rest_cluster: Cluster) -> None:
+    quorum = apis[2].get("/v1/quorum")
+
+    assert quorum["leader"] == rest_cluster.controller_id
+    assert [one["node"] for one in quorum["voters"]] == [0, 1, 2]
+    assert all(one["log_end_offset"] > 0 for one in quorum["voters"])
+
+
+def test_log_directories_are_listed_with_their_disks(api: Api, topic: str) -> None:
+    brokers = api.get("/v1/log-dirs")["brokers"]
+    [one] = api.get("/v1/log-dirs?broker_id=1&partitions=true")["brokers"]
+
+    assert [one["broker_id"] for one in brokers] == [0, 1, 2]
+    [log_dir] = brokers[0]["log_dirs"]
+    assert log_dir["total_bytes"] >= log_dir["usable_bytes"] > 0 and not log_dir["is_offline"]
+    replicas = {(each["topic"], each["partition"]): each for each in one["log_dirs"][0]["partitions"]}
+    assert replicas[topic, 0]["size_bytes"] > 0 and not replicas[topic, 0]["is_future"]
+
+
+# ---- leaders -------------------------------------------------------------------------------------
+
+
+def test_a_leader_is_transferred_and_stays_the_preferred_one(
+    api: Api, rest_cluster: Cluster, topic: str
+) -> None:
+    before = rest_cluster.leader_of(topic, 0)
+    after = (before + 1) % 3
+
+    wanted = {"topic": topic, "partition": 0, "leader": after}
+    moved = api.post("/v1/leaders/transfer", wanted)
+    again = api.post("/v1/leaders/transfer", wanted)
+
+    assert moved == {"moved": 1, "failed": [], "kept": []} and again["moved"] == 0
+    assert rest_cluster.leader_of(topic, 0) == after
+    preferred = api.post(
+        "/v1/leaders/elect", {"type": "preferred", "partitions": [{"topic": topic, "partition": 0}]}
+    )
+    assert preferred["failed"] == [] and rest_cluster.leader_of(topic, 0) == after
+
+
+def test_who_cannot_lead_is_refused_with_the_reason(api: Api, topic: str) -> None:
+    wanted = {"topic": topic, "partition": 0, "leader": 7}
+
+    refused = api.post("/v1/leaders/transfer", wanted, 409)
+    unknown = api.post("/v1/leaders/transfer", {**wanted, "partition": 9}, 409)
+    malformed = api.post("/v1/leaders/transfer", {**wanted, "leader": "one"}, 400)
+    unnamed = api.post("/v1/leaders/elect", {"type": "unclean"}, 400)
+
+    assert "Broker 7 has no replica" in refused["message"] and refused["error_code"] == 409
+    assert "no partition 9" in unknown["message"]
+    assert "leader must be an integer" in malformed["message"]
+    assert "name the partitions" in unnamed["message"]
+
+
+def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(
+    apis: list[Api], rest_cluster: Cluster, topic: str
+) -> None:
+    api, drained = apis[0], 2
+    eventually(lambda: api.get("/v1/health")["is_healthy"], "all is in sync")
+
+    # A replica that was just made is not in sync yet: then who drains asks again.
+    moved = eventually(lambda: drain_of(api, drained), "what can be led elsewhere is")
+    eventually(lambda: drained not in leaders(rest_cluster, topic), "all nodes have heard")
+    told = api.get(f"/v1/brokers/{drained}/drain")
+    while_drained = leaders(rest_cluster, topic)
+    rebalanced = api.post("/v1/leaders/rebalance")
+    still = leaders(rest_cluster, topic)
+    back = api.delete(f"/v1/brokers/{drained}/drain", 200)
+
+    kept = len(moved["kept"])  # other tests may have left topics of one replica
+    assert topic not in [one["topic"] for one in moved["kept"]]
+    assert told == {"broker_id": drained, "leads": kept, "preferred_for": kept, "is_drained": kept == 0}
+    assert drained not in while_drained and still == while_drained and rebalanced["failed"] == []
+    assert back["failed"] == []
+    eventually(lambda: are_even(api, 2 + kept), "all lead about the same")
+    assert "There is no broker 9" in api.post("/v1/brokers/9/drain", status=409)["message"]
+    assert "There is no broker 9" in api.get("/v1/brokers/9/drain", 404)["message"]
+
+
+def drain_of(api: Api, broker: int) -> Any:
+    """The answer of a drain after which the broker leads nothing that another could."""
+    moved = api.post(f"/v1/brokers/{broker}/drain")
+    leads = api.get(f"/v1/brokers/{broker}/drain")["leads"]
+    return moved if moved["failed"] == [] and leads == len(moved["kept"]) else None
+
+
+def are_even(api: Api, apart: int) -> bool:
+    led = [one["leads"] for one in api.get("/v1/health")["brokers"]]
+    return max(led) - min(led) <= apart
+
+
+# ---- replicas ------------------------------------------------------------------------------------
+
+
+def test_a_partition_moves_and_is_no_longer_listed(api: Api, rest_cluster: Cluster, topic: str) -> None:
+    wanted = [{"topic": topic, "partition": 0, "replicas": [1, 2]}]
+
+    began = api.post("/v1/reassignments", {"reassignments": wanted}, 202)
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "nothing moves")
+    shown = command_line.ottla(rest_cluster.bootstrap, "topic", "describe", topic)
+    back = [{"topic": topic, "partition": 0, "replicas": [1, 2, 0]}]
+    api.post("/v1/reassignments", {"reassignments": back}, 202)
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "nothing moves")
+
+    assert all(one["topic"] == topic for one in began["reassignments"])
+    assert "1,2 " in shown
+    assert api.delete("/v1/reassignments", 200) == {"cancelled": {"count": 0, "partitions": []}}
+    twice = api.post("/v1/reassignments", {"reassignments": wanted * 2}, 400)
+    assert "named twice" in twice["message"]
+
+
+def test_a_voter_may_not_leave(api: Api, topic: str) -> None:
+    refused = api.post("/v1/brokers/1/decommission", {"dry_run": True}, 409)
+    unknown = api.get("/v1/brokers/9/decommission", 404)
+    told = api.get("/v1/brokers/1/decommission")
+
+    assert "votes in the metadata quorum" in refused["message"]
+    assert "no broker 9" in unknown["message"]
+    assert told["stage"] == "holds replicas" and told["held"]["count"] > 0
+
+
+def test_throttles_are_set_shown_and_taken_away(api: Api, rest_cluster: Cluster, topic: str) -> None:
+    given = {"leader_bytes_per_second": 5_000_000, "broker_ids": [0, 1], "topics": [topic]}
+
+    told = api.put("/v1/throttles", given)
+    eventually(lambda: len(api.get("/v1/throttles")["brokers"]) == 2, "both brokers have it")
+    shown = command_line.ottla(rest_cluster.bootstrap, "topic", "describe", topic)
+    before = api.delete("/v1/throttles", 200)
+    eventually(lambda: api.get("/v1/throttles") == {"brokers": [], "topics": []}, "nothing is limited")
+
+    assert set(told) == {"brokers", "topics"}
+    assert "leader.replication.throttled.replicas=*" in shown
+    assert [one["leader_bytes_per_second"] for one in before["brokers"]] == [5_000_000] * 2
+    assert before["brokers"][0]["follower_bytes_per_second"] is None
+    assert [one["topic"] for one in before["topics"]] == [topic]
+    assert "Name a rate" in api.put("/v1/throttles", {"broker_ids": [0]}, 400)["message"]
+    assert "no broker 9" in api.put("/v1/throttles", {**given, "broker_ids": [9]}, 409)["message"]
+
+
+# ---- transactions --------------------------------------------------------------------------------
+
+
+def test_a_transaction_is_listed_described_and_aborted(api: Api, rest_cluster: Cluster, topic: str) -> None:
+    name = name_of("txn/with a slash")
+    producer = Producer({"bootstrap.servers": rest_cluster.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=1)
+    producer.flush(30)
+    path = f"/v1/transactions/{name.replace('/', '%2F').replace(' ', '%20')}"
+
+    listed = api.get("/v1/transactions?state=Ongoing")["transactions"]
+    described = api.get(path)
+    producers = api.get(f"/v1/producers/{topic}/1")["producers"]
+    hanging = api.get(f"/v1/transactions/hanging?topic={topic}&longer_than_ms=0")["hanging"]
+    aborted = api.post("/v1/transactions/abort", {"transactional_id": name})
+    eventually(lambda: api.get(path)["state"] != "Ongoing", "its coordinator has aborted it")
+    again = api.post("/v1/transactions/abort", {"transactional_id": name}, 409)
+
+    assert name in [one["id"] for one in listed]
+    assert described["state"] == "Ongoing" and described["open_for_ms"] >= 0
+    [partition] = described["partitions"]
+    assert (partition["topic"], partition["partition"], partition["deleted"]) == (topic, 1, False)
+    assert partition["open_from"] in [one["open_from"] for one in producers]
+    assert hanging == [], "its coordinator knows of it"
+    assert aborted["aborted"] and "no transaction open" in again["message"]
+    nowhere = {"topic": topic, "partition": 1, "start_offset": 0}
+    assert "no transaction open from" in api.post("/v1/transactions/abort", nowhere, 409)["message"]
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "offset"),
+    [
+        ({"to": "earliest"}, 0),
+        ({"to": "latest"}, 10),
+        ({"to": "current"}, 4),
+        ({"to": "offset", "value": 7}, 7),
+        ({"to": "shift", "value": -3}, 1),
+        ({"to": "datetime", "value": "2001-01-01T00:00:00Z"}, 0),
+        ({"to": "datetime", "value": 0}, 0),
+        ({"to": "duration", "value": "PT1H"}, 0),
+    ],
+)
+def test_a_group_is_reset(
+    api: Api, rest_cluster: Cluster, topic: str, wanted: dict[str, object], offset: int
+) -> None:
+    group = group_at(rest_cluster, topic, 4)
+
+    planned = api.post(f"/v1/groups/{group}/reset", {**wanted, "dry_run": True})
+    [change] = api.post(f"/v1/groups/{group}/reset", wanted)["changes"]
+    [now] = api.post(f"/v1/groups/{group}/reset", {"to": "current", "dry_run": True})["changes"]
+    api.delete(f"/v1/groups/{group}")
+
+    assert planned == {"dry_run": True, "changes": [change]}
+    assert (change["group"], change["topic"], change["partition"]) == (group, topic, 0)
+    assert (change["offset"], change["new_offset"], change["warning"]) == (4, offset, None)
+    assert now["offset"] == offset
+
+
+def test_a_reset_that_makes_no_sense_is_refused(api: Api, rest_cluster: Cluster, topic: str) -> None:
+    group = group_at(rest_cluster, topic, 4)
+    path = f"/v1/groups/{group}/reset"
+
+    for body, words in (
+        ({"to": "earliest", "value": 1}, "takes no value"),
+        ({"to": "offset"}, "needs a value"),
+        ({"to": "shift", "value": "3"}, "must be an integer"),
+        ({"to": "datetime", "value": "yesterday"}, "is not a date"),
+        ({"to": "duration", "value": "1h"}, "is not a duration"),
+        ({"to": "somewhere"}, "must be one of"),
+        ({"to": "earliest", "extra": 1}, "extra is unknown"),
+    ):
+        assert words in api.post(path, body, 400)["message"]
+    nothing = api.post(f"/v1/groups/{name_of('new')}/reset", {"to": "earliest"}, 409)
+    clamped = api.post(path, {"to": "offset", "value": 99, "topics": [{"topic": topic}]})
+    api.delete(f"/v1/groups/{group}")
+
+    assert "has committed nothing" in nothing["message"]
+    assert [one["new_offset"] for one in clamped["changes"]] == [10] * 3
+    assert all("beyond the end" in one["warning"] for one in clamped["changes"])
+
+
+def test_a_group_with_members_is_not_reset_and_tells_its_rebalances(
+    api: Api, rest_cluster: Cluster, topic: str
+) -> None:
+    group = name_of("busy")
+    consumer = Consumer({"bootstrap.servers": rest_cluster.bootstrap, "group.id": group})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 30
+    while not consumer.assignment() and time.monotonic() < deadline:
+        consumer.poll(0.1)
+
+    timeline = api.get(f"/v1/groups/{group}/timeline")
+    refused = api.post(f"/v1/groups/{group}/reset", {"to": "earliest"}, 409)
+    consumer.close()
+    eventually(lambda: api.ask("DELETE", f"/v1/groups/{group}").status == 204, "it has no members")
+
+    assert timeline["group_id"] == group
+    assert timeline["rebalances"][-1]["events"], timeline
+    assert "stop its members first" in refused["message"]

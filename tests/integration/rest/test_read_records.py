@@ -1,0 +1,381 @@
+"""Records out of topics through the REST API: pages, filters, forms, and a live tail."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from node.embedded import Cluster
+from node.rest_api import read_records, record_service
+from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
+from tests.integration.rest.test_produce_records import create
+
+pytestmark = pytest.mark.slow
+QUIET = {"log_level": 0}
+LETTERS = "abcdefghij"
+
+
+def produce(cluster: Cluster, topic: str, *values: Any, partition: int = 0, **settings: Any) -> None:
+    """Each value a second after the one before, from 1000 s after 1970 on."""
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **given, **QUIET})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=partition, timestamp=1_000_000 + 1000 * number)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+@pytest.fixture(scope="module")
+def letters(rest_cluster: Cluster) -> str:
+    """A topic of one partition with a letter at each offset from 0 to 9."""
+    topic = create(rest_cluster)
+    produce(rest_cluster, topic, *LETTERS)
+    return topic
+
+
+def page(api: Api, topic: str, query: str = "") -> Any:
+    return api.get(f"{api.v3}/topics/{topic}/records?{query}")
+
+
+def values(found: Any) -> list[Any]:
+    return [one["value"]["data"] for one in found["data"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", LETTERS),
+        ("offset=earliest", LETTERS),
+        ("offset=latest", ""),
+        ("offset=7", "hij"),
+        ("offset=-3", "hij"),
+        ("offset=-300", LETTERS),
+        ("offset=10", ""),
+        ("offset=999999999999", ""),
+        ("offset=0:8", "ij"),
+        ("offset=4&count=2", "ef"),
+        ("timestamp=1005000", "fghij"),
+        ("timestamp=1004001", "fghij"),
+        ("timestamp=1970-01-01T00:16:45Z", "fghij"),
+        ("timestamp=1970-01-01T01:16:45%2B01:00&count=1", "f"),
+        ("timestamp=99999999999", ""),
+        ("filter=c", "c"),
+        ("filter=nothing", ""),
+        ("max_bytes=2", "ab"),
+    ],
+)
+def test_a_page_begins_and_ends_where_it_is_told(
+    apis: list[Api], letters: str, query: str, expected: str
+) -> None:
+    for number, api in enumerate(apis):
+        path = f"{letters}/partitions/0" if number % 2 else letters
+
+        assert values(page(api, path, query)) == list(expected)
+
+
+def test_pages_follow_each_other_to_the_end(api: Api, letters: str) -> None:
+    found = page(api, letters, "count=4&format=STRING")
+    seen = values(found)
+    while found["metadata"]["next"] is not None:
+        assert not found["is_end"]
+        found = api.get(found["metadata"]["next"])
+        seen += values(found)
+
+    assert seen == list(LETTERS)
+    assert found["is_end"] and found["cursor"] == "0:10"
+    assert page(api, letters, f"offset={found['cursor']}")["data"] == []
+
+
+def test_a_record_is_shown_whole(rest_cluster: Cluster, api: Api) -> None:
+    topic = create(rest_cluster)
+    producer = Producer({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
+    headers = [("h", b"\xff"), ("n", None)]
+    producer.produce(topic, b'{"a": 1e2}', b"\xff", headers=headers, timestamp=1_612_552_482_123)
+    producer.produce(topic, None, b"key", timestamp=0)
+    producer.flush(TIMEOUT_S)
+
+    shown, tombstone = page(api, topic)["data"]
+
+    assert shown == {
+        "topic_name": topic,
+        "partition_id": 0,
+        "offset": 0,
+        "timestamp": "2021-02-05T19:14:42.123Z",
+        "timestamp_ms": 1_612_552_482_123,
+        "headers": [{"name": "h", "value": "/w=="}, {"name": "n", "value": None}],
+        "key": {"type": "BINARY", "size": 1, "data": "/w=="},
+        "value": {"type": "JSON", "size": 10, "data": {"a": 100.0}},
+    }
+    assert tombstone["value"] is None and tombstone["key"]["data"] == "key"
+    assert page(api, topic, "format=BINARY&count=1")["data"][0]["value"]["data"] == "eyJhIjogMWUyfQ=="
+
+
+def test_what_was_read_can_be_sent_again(rest_cluster: Cluster, api: Api) -> None:
+    source, target = create(rest_cluster), create(rest_cluster)
+    produce(rest_cluster, source, b'{"a":[1]}', b"text", b"\xff\0", None)
+
+    for shown in page(api, source)["data"]:
+        content = {
+            name: shown[name] and {field: shown[name][field] for field in ("type", "data")}
+            for name in ("key", "value")
+        }
+        sent = {**content, "headers": shown["headers"], "timestamp": shown["timestamp"]}
+        assert api.post(f"{api.v3}/topics/{target}/records", sent)["error_code"] == 200
+
+    ours, theirs = page(api, source)["data"], page(api, target)["data"]
+    assert [one | {"topic_name": ""} for one in ours] == [one | {"topic_name": ""} for one in theirs]
+
+
+def test_partitions_are_read_together_by_time(rest_cluster: Cluster, api: Api) -> None:
+    topic = create(rest_cluster, partitions=3)
+    for number, some in enumerate(("adgj", "behk", "cfil")):
+        producer = Producer({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
+        for letter in some:
+            producer.produce(topic, letter, partition=number, timestamp=ord(letter) * 1000)
+        producer.flush(TIMEOUT_S)
+
+    found = page(api, topic, "count=5")
+
+    assert values(found) == list("abcde")
+    assert found["cursor"] == "0:2,1:2,2:1"
+    assert values(api.get(found["metadata"]["next"])) == list("fghij")
+    assert values(page(api, topic, "offset=-1")) == list("jkl")
+    assert values(page(api, topic, "offset=1:3,2:0")) == list("cfikl")
+    assert values(page(api, f"{topic}/partitions/1", "offset=1:3")) == ["k"]
+    api.get(f"{api.v3}/topics/{topic}/partitions/1/records?offset=0:3", 400)
+    api.get(f"{api.v3}/topics/{topic}/records?offset=3:0", 404)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_are_read_and_stored(rest_cluster: Cluster, api: Api, compression: str) -> None:
+    topic = create(rest_cluster, compression_type=compression)
+    produce(rest_cluster, topic, *LETTERS, compression_type=compression)
+
+    entry = {"value": {"type": "STRING", "data": "x" * 5000}}
+    assert api.post(f"{api.v3}/topics/{topic}/records", entry)["offset"] == 10
+
+    assert values(page(api, topic)) == [*LETTERS, "x" * 5000]
+    assert values(page(api, topic, "offset=5&count=2")) == ["f", "g"]
+
+
+def test_a_filter_finds_fields_of_json(rest_cluster: Cluster, api: Api) -> None:
+    topic = create(rest_cluster)
+    documents = [{"id": number, "to": {"n": [number % 3]}} for number in range(20)]
+    produce(rest_cluster, topic, *map(json.dumps, documents))
+
+    found = page(api, topic, f"filter={quote('$.to.n[0]=2')}")
+    assert [one["id"] for one in values(found)] == [2, 5, 8, 11, 14, 17]
+    found = page(api, topic, f"count=1&filter={quote('$.id=7')}")
+    assert values(found) == [{"id": 7, "to": {"n": [1]}}]
+    assert found["cursor"] == "0:8"
+
+
+def test_committed_records_alone_are_read_where_that_is_asked_for(rest_cluster: Cluster, api: Api) -> None:
+    topic = create(rest_cluster)
+    settings = {"bootstrap.servers": rest_cluster.bootstrap, "transactional.id": name_of("txn"), **QUIET}
+    producer = Producer(settings)
+    producer.init_transactions(TIMEOUT_S)
+    for value, ends in (("aborted", producer.abort_transaction), ("kept", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(TIMEOUT_S)
+        ends(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, "open")
+    producer.flush(TIMEOUT_S)
+
+    committed = page(api, topic, "isolation_level=read_committed")
+    every = page(api, topic)
+    producer.abort_transaction(TIMEOUT_S)
+
+    assert values(committed) == ["kept"]
+    assert (committed["is_end"], committed["cursor"]) == (True, "0:4")
+    assert values(every) == ["aborted", "kept", "open"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "offset=x",
+        "offset=1.5",
+        "offset=1:",
+        "offset=0:1,0:2",
+        "offset=1&timestamp=1",
+        "offset=" + "9" * 30,
+        "timestamp=tomorrow",
+        "timestamp=-1",
+        "timestamp=2021-13-01T00:00:00Z",
+        "count=0",
+        "count=10001",
+        "count=99999999999999999999",
+        "max_bytes=0",
+        "max_bytes=99999999999",
+        "timeout_ms=30001",
+        "format=XML",
+        "isolation_level=all",
+        "filter=%24.a",
+        "filter=" + "x" * 1001,
+        "count=1&count=2",
+    ],
+)
+def test_what_cannot_be_read_is_refused(api: Api, letters: str, query: str) -> None:
+    assert api.get(f"{api.v3}/topics/{letters}/records?{query}", 400)["error_code"] == 400
+
+
+def test_what_is_not_there_is_not_found(api: Api, letters: str) -> None:
+    assert api.get(f"{api.v3}/topics/{name_of('none')}/records", 404)["error_code"] == 40403
+    api.get(f"{api.v3}/topics/{letters}/partitions/1/records", 404)
+    api.get(f"{api.v3}/topics/{letters}/partitions/x/records", 404)
+
+
+# ---- the live tail -------------------------------------------------------------------------------
+
+
+class Event(NamedTuple):
+    kind: str
+    id: str
+    data: Any
+
+
+class Tail:
+    """A reader of server-sent events."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._response = response
+
+    def next(self) -> Event:
+        """The next event, or what stands in its place: a comment, or an id alone."""
+        fields = {"event": "", "id": "", "data": "null"}
+        while line := self._response.readline().decode().rstrip("\n"):
+            name, _, value = line.partition(": ")
+            fields[name or "event"] = value
+        return Event(fields["event"], fields["id"], json.loads(fields["data"]))
+
+
+@contextmanager
+def tail(api: Api, topic: str, query: str = "", **headers: str) -> Iterator[Tail]:
+    """A live tail whose first place has been told."""
+    parts = urlsplit(api.url)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request(
+            "GET",
+            f"{api.v3}/topics/{topic}/records?{query}",
+            headers={"Accept": "text/event-stream", **given},
+        )
+        response = connection.getresponse()
+        assert (response.status, response.headers["Content-Type"]) == (200, "text/event-stream")
+        yield Tail(response)
+    finally:
+        connection.close()
+
+
+def test_a_tail_shows_what_comes_and_resumes_where_it_was_cut(rest_cluster: Cluster, apis: list[Api]) -> None:
+    topic = create(rest_cluster)
+    produce(rest_cluster, topic, "before")
+
+    with tail(apis[0], topic) as events:
+        begin = events.next()
+        produce(rest_cluster, topic, "one", "two")
+        first, second = events.next(), events.next()
+    produce(rest_cluster, topic, "three")
+    with tail(apis[1], topic, "offset=earliest", Last_Event_ID=first.id) as events:
+        resumed = [events.next() for _ in range(3)]
+
+    assert begin.id == "0:1"
+    assert (first.kind, first.id, first.data["value"]["data"]) == ("record", "0:2", "one")
+    assert second.id == "0:3"
+    assert resumed[0].id == "0:2"
+    assert [one.data["value"]["data"] for one in resumed[1:]] == ["two", "three"]
+
+
+def test_a_tail_of_many_partitions_can_be_filtered(rest_cluster: Cluster, api: Api) -> None:
+    topic = create(rest_cluster, partitions=3)
+    for number in range(3):
+        produce(rest_cluster, topic, "wanted", "not so", partition=number)
+
+    with tail(api, topic, "offset=earliest&filter=wanted") as events:
+        events.next()
+        found = [events.next() for _ in range(3)]
+
+    assert {one.data["partition_id"] for one in found} == {0, 1, 2}
+    assert {one.data["value"]["data"] for one in found} == {"wanted"}
+
+
+def test_a_tail_says_what_was_deleted_before_it_was_read(rest_cluster: Cluster, api: Api) -> None:
+    topic = create(rest_cluster)
+    produce(rest_cluster, topic, *LETTERS)
+    admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
+    with tail(api, topic) as events:
+        events.next()
+        produce(rest_cluster, topic, "last")
+        at_end = events.next()
+        for deleted in admin.delete_records([TopicPartition(topic, 0, 8)]).values():
+            deleted.result(TIMEOUT_S)
+
+    with tail(api, topic, Last_Event_ID="0:2") as events:
+        begin, gap, record = events.next(), events.next(), events.next()
+
+    assert (at_end.id, begin.id) == ("0:11", "0:2")
+    assert gap == Event("gap", "0:8", [{"partition_id": 0, "from_offset": 2, "to_offset": 8}])
+    assert record.data["offset"] == 8
+
+
+def test_a_tail_that_has_nothing_to_say_says_so(
+    api: Api, letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_records, "HEARTBEAT_S", 0.1)
+
+    with tail(api, letters, "offset=earliest&filter=nothing") as events:
+        events.next()
+
+        assert events.next() == Event("heartbeat", "0:10", None)
+
+
+def test_there_are_so_many_tails_and_no_more(api: Api, letters: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_service, "MAX_TAILS", 1)
+    monkeypatch.setattr(read_records, "HEARTBEAT_S", 0.1)
+
+    for _ in range(2):  # who goes leaves a place
+        with ExitStack() as opened:
+            eventually(lambda opened=opened: opened.enter_context(status_of_tail(api, letters)) == 200)
+
+            assert opened.enter_context(status_of_tail(api, letters)) == 429
+
+
+SSE = {"Accept": "text/event-stream"}
+
+
+@contextmanager
+def status_of_tail(api: Api, topic: str) -> Iterator[int]:
+    """A tail may be open or refused."""
+    parts = urlsplit(api.url)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
+    connection.request("GET", f"{api.v3}/topics/{topic}/records", headers=SSE)
+    yield connection.getresponse().status
+    connection.close()
+
+
+def test_a_tail_ends_with_a_reason(rest_cluster: Cluster, api: Api) -> None:
+    topic = create(rest_cluster)
+    admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
+
+    with tail(api, topic) as events:
+        events.next()
+        admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+        end = events.next()
+
+    assert end.kind == "error"
+    assert end.data["error_code"] == 40403
+
+
+def test_a_tail_of_what_is_not_there_is_refused(api: Api) -> None:
+    assert api.ask("GET", f"{api.v3}/topics/{name_of('none')}/records", headers=SSE).status == 404
+    bad = {**SSE, "Last-Event-ID": "0:1,0:2"}
+    assert api.ask("GET", f"{api.v3}/topics/any/records", headers=bad).status == 400

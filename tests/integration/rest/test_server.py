@@ -1,0 +1,119 @@
+"""The REST server itself: any node answers, who may ask, and what becomes of what is no request."""
+
+import os
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from node.rest_api.server_thread import RestServer
+from node.rest_settings import RestAddress
+from tests.compat.servers import start_ottla
+from tests.integration.rest.conftest import Api
+
+pytestmark = pytest.mark.slow
+
+
+def test_every_node_tells_of_the_cluster(apis: list[Api]) -> None:
+    for api in apis:
+        [cluster] = api.get("/v3/clusters")["data"]
+
+        assert cluster == api.get(api.v3)
+        assert cluster["kind"] == "KafkaCluster" and cluster["cluster_id"] == api.cluster_id
+        assert cluster["metadata"] == {
+            "self": api.url + api.v3,
+            "resource_name": f"crn:///kafka={api.cluster_id}",
+        }
+        assert cluster["topics"] == {"related": f"{api.url}{api.v3}/topics"}
+        assert cluster["controller"]["related"].rpartition("/")[2] in {"0", "1", "2"}
+
+
+def test_what_is_not_there_is_told_as_json(api: Api) -> None:
+    nothing = api.get("/v3/nothing", 404)
+    no_cluster = api.get("/v3/clusters/other", 404)
+    no_method = api.ask("DELETE", "/v3/clusters")
+
+    assert nothing == {"error_code": 404, "message": "HTTP 404 Not Found"}
+    assert no_cluster["error_code"] == 404
+    assert no_method.status == 405 and no_method.headers["Allow"] == "GET"
+
+
+def test_the_document_has_each_route(api: Api) -> None:
+    document = api.get("/openapi.json")
+
+    assert document["openapi"] == "3.1.0"
+    assert {"/v3/clusters", "/v3/clusters/{cluster_id}", "/openapi.json"} <= document["paths"].keys()
+    assert document["components"]["schemas"]["ClusterData"]["required"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": ""}, 421),
+        ({"Host": "localhost:1"}, 200),
+        ({"Host": "[::1]"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+def test_pages_of_other_sites_are_refused(api: Api, headers: dict[str, str], status: int) -> None:
+    reply = api.ask("GET", "/v3/clusters", headers=headers)
+
+    assert reply.status == status
+    assert "Access-Control-Allow-Origin" not in reply.headers
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_page_of_this_node_may_ask(api: Api) -> None:
+    assert api.ask("GET", "/v3/clusters", headers={"Origin": api.url}).status == 200
+
+
+def test_a_node_whose_named_port_is_taken_does_not_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        named = f"ottla.rest.listeners=http://127.0.0.1:{taken.getsockname()[1]}"
+
+        with pytest.raises(RuntimeError, match="cannot be opened: Address already in use"):
+            start_ottla(tmp_path, named)
+
+
+def test_a_default_port_that_is_taken_is_gone_without(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = RestAddress("127.0.0.1", taken.getsockname()[1])
+        config = SimpleNamespace(ottla_rest_listeners=(address,), rest_listeners_are_named=False)
+        server = RestServer(cast(Any, SimpleNamespace(config=config)))
+
+        server.bind()
+
+    assert server.addresses == [] and "this node has no REST API" in caplog.text
+
+
+def test_the_ready_line_tells_where_it_is_and_links_where_it_is_advertised(tmp_path: Path) -> None:
+    server = start_ottla(
+        tmp_path,
+        "ottla.rest.listeners=http://127.0.0.1:0",
+        "ottla.rest.advertised.listener=http://ottla.example:80",
+        "ottla.rest.allowed.hosts=*.proxy.example",
+    )
+    try:
+        address = server.words.partition("rest=")[2].split()[0]
+        api = Api(f"http://{address}", "")
+        [cluster] = api.get("/v3/clusters")["data"]
+        asked_as = {
+            name: api.ask("GET", "/v3/clusters", headers={"Host": name}).status
+            for name in ("ottla.example", "a.proxy.example:8080", "proxy.example")
+        }
+    finally:
+        code = server.stop()
+
+    assert code == 0 and cluster["metadata"]["self"] == (
+        f"http://ottla.example:80/v3/clusters/{cluster['cluster_id']}"
+    )
+    assert asked_as == {"ottla.example": 200, "a.proxy.example:8080": 200, "proxy.example": 421}
+    assert not os.path.exists(f"/proc/{server.process.pid}")

@@ -1,0 +1,34 @@
+"""The partitions of a topic in one answer."""
+
+import pytest
+from confluent_kafka import Producer
+
+from node.embedded import Cluster
+from tests.integration.rest.conftest import Api, eventually, name_of
+
+pytestmark = pytest.mark.slow
+
+
+def test_partitions_tell_who_has_them_and_what_is_in_them(rest_cluster: Cluster, api: Api) -> None:
+    topic = name_of("partitions")
+    producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
+    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    for _ in range(5):
+        producer.produce(topic, b"hello", partition=0)
+    producer.flush()
+
+    told = api.get(f"/v1/topics/{topic}/partitions")
+
+    first = told["partitions"][0]
+    assert (told["topic"], first["partition"], first["leader"]) == (
+        topic,
+        0,
+        rest_cluster.leader_of(topic, 0),
+    )
+    assert first["replicas"] and set(first["isr"]) <= set(first["replicas"])
+    assert (first["log_start_offset"], first["log_end_offset"]) == (0, 5)
+    assert first["size_bytes"] > 5 * len(b"hello")
+
+
+def test_a_topic_that_is_not_there_is_not_found(api: Api) -> None:
+    assert api.get("/v1/topics/nothing/partitions", 404)["error_code"] == 40403

@@ -1,0 +1,281 @@
+"""`ottla doctor` before what is really broken: ports, names, disks, nodes that are down or somebody else."""
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.config import load_config
+from node.doctor.diagnosis import diagnose_cluster, diagnose_node
+from node.doctor.endpoint_facts import Speaks
+from node.doctor.finding import Finding, Severity
+from node.doctor.try_endpoint import try_endpoint
+from node.embedded import Cluster
+from tests.compat import command_line
+from tests.compat.servers import start_ottla
+from tests.integration.certificates import write_certificates
+from tests.ports import free_port
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 2.0
+
+
+def problems(found: list[Finding]) -> str:
+    return "\n".join(one.sentence for one in found if one.severity is Severity.PROBLEM)
+
+
+def of_cluster(bootstrap: str) -> list[Finding]:
+    host, _, port = bootstrap.rpartition(":")
+    return asyncio.run(diagnose_cluster([(host, int(port))], timeout_s=TIMEOUT_S))
+
+
+def of_node(*overrides: str) -> list[Finding]:
+    return asyncio.run(diagnose_node(load_config(overrides=overrides), timeout_s=TIMEOUT_S))
+
+
+def doctor(bootstrap: str, *arguments: str, code: int) -> str:
+    """What the command prints, and that it ends so."""
+    process = command_line.start(bootstrap, "doctor", *arguments)
+    out, err = process.communicate(timeout=command_line.TIMEOUT_S)
+    assert (process.returncode, err) == (code, ""), out + err
+    return out
+
+
+def speaks(port: int, host: str = "127.0.0.1") -> Speaks:
+    return asyncio.run(try_endpoint(host, port, timeout_s=TIMEOUT_S)).speaks
+
+
+@contextmanager
+def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A port at which each connection is answered so."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        answer(connection)
+                    except OSError:
+                        continue
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+# ---- a cluster -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    with Cluster(nodes=3, rest=True) as cluster:
+        yield cluster
+
+
+def test_a_cluster_that_is_well_has_no_problem(three: Cluster) -> None:
+    told = json.loads(doctor(three.bootstrap, "--json", code=0))
+    text = doctor(three.bootstrap, code=0)
+
+    assert told["is_healthy"] and all(one["severity"] == "note" for one in told["findings"])
+    assert text.endswith("nothing is wrong\n")
+
+
+def test_a_node_that_died_is_missed(three: Cluster) -> None:
+    victim = (three.controller_id + 1) % 3
+    bootstrap = three.bootstrap.split(",")[three.controller_id]
+
+    three.kill(victim)
+    try:
+        text = doctor(bootstrap, "--timeout", "2", code=1)
+    finally:
+        three.restart(victim)
+
+    assert f"Broker {victim} is registered and fenced" in text
+    assert text.endswith(("problem\n", "problems\n"))
+
+
+def test_an_address_where_nobody_listens() -> None:
+    free = free_port()
+
+    text = doctor(f"localhost:{free}", code=1)
+
+    assert f"problem  listener: localhost:{free} refuses connections" in text
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    assert "does not resolve" in problems(of_cluster("no-such-host.invalid:9092"))
+
+
+def test_a_node_that_advertises_what_nobody_can_reach(tmp_path: Path) -> None:
+    port = free_port()
+    node = start_ottla(tmp_path, f"advertised.listeners=PLAINTEXT://no-such-host.invalid:{port}", "node.id=1")
+    try:
+        found = problems(of_cluster(node.bootstrap))
+    finally:
+        node.stop()
+
+    assert f"Node 1 advertises no-such-host.invalid:{port}, which has a name that does not resolve" in found
+
+
+def test_a_node_that_advertises_another_node(three: Cluster, tmp_path: Path) -> None:
+    host, _, port = three.bootstrap.split(",")[0].rpartition(":")
+    node = start_ottla(tmp_path, f"advertised.listeners=PLAINTEXT://{host}:{port}", "node.id=7")
+    try:
+        found = problems(of_cluster(node.bootstrap))
+    finally:
+        node.stop()
+
+    assert f"Node 7 advertises {host}:{port}, but another node answers there" in found
+    assert "These nodes are of 2 clusters" in found
+
+
+def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
+    node = start_ottla(tmp_path, f"ottla.rest.listeners=http://127.0.0.1:{free_port()}", "node.id=1")
+    try:
+        well = of_cluster(node.bootstrap)
+        with socket.create_connection(("127.0.0.1", node.port), timeout=10) as client:
+            body = struct.pack(">hhih", 1, 0, 1, -1)  # Fetch, version 0, which no client of today asks
+            client.sendall(struct.pack(">i", len(body)) + body)
+            assert client.recv(1) == b"", "it is closed"
+        found = problems(of_cluster(node.bootstrap))
+    finally:
+        node.stop()
+
+    assert "unknown" not in "".join(one.sentence for one in well), "its REST API was asked"
+    assert "A client (of no name) asked node 1 for Fetch 0, which it does not serve" in found
+
+
+# ---- what else may listen ------------------------------------------------------------------------
+
+
+def test_a_web_server_is_no_listener() -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing."""
+
+    web = HTTPServer(("127.0.0.1", 0), Page)
+    thread = threading.Thread(target=web.serve_forever)
+    thread.start()
+    found = speaks(web.server_port)
+    web.shutdown()
+    thread.join()
+    web.server_close()
+
+    assert found is Speaks.HTTP
+
+
+def test_a_listener_with_tls_is_told(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(write_certificates(tmp_path, "localhost") / "localhost.pem")
+
+    def answer(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True):
+            """A handshake is all."""
+
+    with server(answer) as port:
+        assert speaks(port) is Speaks.TLS
+        assert "expects TLS" in problems(of_cluster(f"127.0.0.1:{port}"))
+
+
+def test_what_speaks_otherwise_or_not_at_all() -> None:
+    with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
+        assert speaks(port) is Speaks.OTHER
+    with server(lambda connection: None) as port:
+        assert speaks(port) is Speaks.SILENT
+        assert "does not answer" in problems(of_cluster(f"127.0.0.1:{port}"))
+
+
+# ---- a node on its own machine -------------------------------------------------------------------
+
+
+def node_of(directory: Path, port: int) -> list[str]:
+    return [f"log.dirs={directory}", f"listeners=PLAINTEXT://127.0.0.1:{port}", "node.id=1"]
+
+
+def test_a_machine_on_which_a_node_could_start(tmp_path: Path) -> None:
+    port = free_port()
+
+    assert "log directory" not in problems(of_node(*node_of(tmp_path, port)))
+    assert "listener" not in problems(of_node(*node_of(tmp_path / "new", port)))
+    assert os.listdir(tmp_path) == [], "nothing was left there"
+
+
+def test_a_port_that_another_program_has(tmp_path: Path) -> None:
+    with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
+        found = problems(of_node(*node_of(tmp_path, port)))
+
+    assert f"another process has port {port}, and speaks something else" in found
+
+
+def test_an_address_of_another_machine(tmp_path: Path) -> None:
+    found = problems(of_node(f"log.dirs={tmp_path}", "listeners=PLAINTEXT://192.0.2.1:9092"))
+
+    assert "this machine has no address 192.0.2.1" in found
+
+
+def test_a_directory_of_another_cluster_and_node(tmp_path: Path) -> None:
+    node = start_ottla(tmp_path, "node.id=5")
+    port = free_port()
+    running = problems(of_node(*node_of(tmp_path / "ottla", port)))
+    node.stop()
+
+    stopped = problems(of_node(*node_of(tmp_path / "ottla", port), "cluster.id=AAAAAAAAAAAAAAAAAAAAAg"))
+
+    assert "is held by process" in running and "no node answers at the listeners" in running
+    assert "the configuration to AAAAAAAAAAAAAAAAAAAAAg" in stopped
+    assert "belongs to node 5, the configuration is of node 1" in stopped
+    assert "is held by" not in stopped
+
+
+def test_what_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "meta.properties").write_text("version=9\n")
+    port = free_port()
+
+    assert "is no directory" in problems(of_node(*node_of(tmp_path / "file", port)))
+    assert "meta.properties cannot be read" in problems(of_node(*node_of(tmp_path / "broken", port)))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB, as root alone may mount one."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    yield mount
+    subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_disk_that_is_full_or_read_only(small_disk: Path) -> None:
+    port = free_port()
+    (small_disk / "filler").write_bytes(bytes(8 * 1024**2 - 4096 * 16))
+
+    full = problems(of_node(*node_of(small_disk, port)))
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    read_only = problems(of_node(*node_of(small_disk, port)))
+
+    assert "MiB free of 8" in full
+    assert "is mounted read-only" in read_only

@@ -1,0 +1,99 @@
+"""Clients in a pod of their own: they write with acks=all and read in a group until they are told to stop.
+
+usage: python -m tests.k8s.load BOOTSTRAP PARTITIONS FOLDER
+A file `stop` in FOLDER ends it; it then writes `result.json` there: what it saw, and all that was wrong.
+"""
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError
+
+from tests.chaos.history import History, Stamp
+from tests.chaos.traffic import TOPIC, Writer, create_topic, read_all
+
+RATE = 50  # records a second and partition
+ALL_READ_TIMEOUT_S = 30.0
+
+
+class GroupReader:
+    """A member of a group of one, which commits as it goes."""
+
+    def __init__(self, bootstrap: str, history: History) -> None:
+        self.failed: list[str] = []
+        self._history = history
+        self._stop = threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "load",
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": 500,
+                # A host that fails says nothing: a fetch would wait for a minute.
+                "socket.timeout.ms": 6_000,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 2,
+                "on_commit": self._committed,
+            }
+        )
+        self._consumer.subscribe([TOPIC])
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _committed(self, error: KafkaError | None, _partitions: Any) -> None:
+        if error is not None:
+            self.failed.append(f"commit: {error}")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for message in self._consumer.consume(1000, 0.1):
+                if message.error() is not None:
+                    self.failed.append(f"read: {message.error()}")
+                else:
+                    stamp = Stamp.decode(message.value())
+                    self._history.shown.append((message.partition(), message.offset(), stamp))
+        self._consumer.close()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def main(bootstrap: str, partitions: int, folder: Path) -> None:
+    create_topic(bootstrap, partitions, 3)
+    history = History()
+    reader = GroupReader(bootstrap, history)
+    writer = Writer(0, bootstrap, partitions, RATE, history)
+    while not (folder / "stop").exists():
+        time.sleep(0.1)
+        tell(folder / "progress", str(len(history.acknowledged)))
+    writer.stop()
+    deadline = time.monotonic() + ALL_READ_TIMEOUT_S
+    while len(history.shown) < len(history.acknowledged) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    reader.stop()
+    log = read_all(bootstrap, partitions)
+    result = {
+        "sent": writer.sent,
+        "acknowledged": len(history.acknowledged),
+        "read": len(history.shown),
+        "refused": history.refused[:20],
+        "failed": reader.failed[:20],
+        "problems": history.problems(log)[:20],
+    }
+    tell(folder / "result.json", json.dumps(result))
+
+
+def tell(path: Path, text: str) -> None:
+    """Whoever looks sees all of it or the text before."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

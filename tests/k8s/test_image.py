@@ -1,0 +1,183 @@
+"""k8s/Dockerfile without docker: its steps carried out in folders, and a node run from what comes of them.
+
+The base image is the machine's Python. Each RUN of the building stage is run as it stands, with its folders
+elsewhere; the node then runs as the image's user on read-only files, but for the volume.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.chaos.hosts import network
+from tests.integration.cluster.conftest import eventually
+from tests.k8s.container import Container, why_no_containers
+from tests.k8s.rendered import ROOT, find, overlay
+
+DOCKERFILE = ROOT / "k8s" / "Dockerfile"
+STEP_TIMEOUT_S = 300
+FOLDERS = ("/opt/ottla", "/src", "/wheels")  # of the building stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An instruction of a Dockerfile."""
+
+    word: str
+    rest: str
+
+
+def stages() -> list[list[Step]]:
+    """The instructions, from each FROM on; those before the first set its arguments."""
+    lines = [line for line in DOCKERFILE.read_text().splitlines() if line and not line.startswith("#")]
+    found: list[list[Step]] = []
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            found.append([])
+        if found:
+            found[-1].append(Step(word=word, rest=rest))
+    return found
+
+
+def of(stage: list[Step], word: str) -> list[str]:
+    return [step.rest for step in stage if step.word == word]
+
+
+def locked(name: str) -> dict[str, str]:
+    """The versions of a file of requirements."""
+    text = (ROOT / "k8s" / name).read_text()
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, flags=re.M))
+
+
+def test_what_the_node_needs_is_locked_in_a_version_that_it_takes() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    pinned = locked("requirements.txt")
+
+    for text in (*project["project"]["dependencies"], *extras["cli"], *extras["compression"]):
+        one = Requirement(text)
+        assert one.name in pinned, f"{one.name} is not locked: run scripts/lock-image"
+        assert one.specifier.contains(pinned[one.name]), f"{text}: run scripts/lock-image"
+
+
+def test_nothing_is_installed_that_has_no_hash_and_no_compiler_is_left() -> None:
+    build, final = stages()
+
+    for command in of(build, "RUN"):
+        if command.startswith("pip "):
+            assert "--require-hashes" in command or "--no-index" in command, command
+    assert of(final, "FROM") == ["${PYTHON}"] and "-slim" in DOCKERFILE.read_text()
+    assert not re.search(r"apt|gcc|pip", " ".join(of(final, "RUN")))
+    assert of(final, "USER") == ["10001:10001"]
+
+
+def test_the_manifests_expect_this_image() -> None:
+    _, final = stages()
+    spec = find(overlay("three-nodes"), "StatefulSet", "ottla")["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+
+    assert f"-t {container['image']} " in DOCKERFILE.read_text()
+    assert container["image"] == f"ottla:{version('ottla')}"
+    security = spec["securityContext"]
+    assert of(final, "USER") == [f"{security['runAsUser']}:{security['runAsGroup']}"]
+    assert of(final, "VOLUME") == [container["volumeMounts"][0]["mountPath"]]
+    assert set(of(final, "EXPOSE")[0].split()) == {str(one["containerPort"]) for one in container["ports"]}
+
+
+def context(folder: Path) -> None:
+    """What docker would be sent: what k8s/Dockerfile.dockerignore lets through."""
+    rules = (ROOT / "k8s" / "Dockerfile.dockerignore").read_text().split()
+    assert rules[0] == "*"
+    for rule in (rule.removeprefix("!") for rule in rules if rule.startswith("!")):
+        for source in ROOT.glob(rule):
+            target = folder / source.relative_to(ROOT)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that has the folders of the building stage, when all its steps are done."""
+    folder = tmp_path_factory.mktemp("image")
+    sources = folder / "src"
+    context(sources)
+    base = folder / "base"  # the stage's own Python, into which it installs
+    subprocess.run([sys.executable, "-m", "venv", base], check=True)
+    build, _ = stages()
+    for command in of(build, "RUN"):
+        for one in FOLDERS:
+            command = re.sub(rf"(?<=[ ]){re.escape(one)}", f"{folder}{one}", f" {command}").strip()
+        environment = {**os.environ, "PATH": f"{base}/bin:{os.environ['PATH']}", "PYTHONPATH": ""}
+        done = subprocess.run(
+            ["sh", "-euc", command],
+            cwd=sources,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=STEP_TIMEOUT_S,
+        )
+        assert done.returncode == 0, f"RUN {command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return folder
+
+
+@pytest.mark.slow
+def test_the_wheel_has_all_files_that_the_node_reads(built: Path) -> None:
+    [wheel] = (built / "wheels").glob("ottla-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    sources = [path.relative_to(ROOT) for path in (ROOT / "node").rglob("*") if path.is_file()]
+
+    missing = [
+        str(path)
+        for path in sources
+        if "__pycache__" not in path.parts and not fnmatch(path.name, "*.md") and str(path) not in names
+    ]
+    assert missing == []
+
+
+@pytest.mark.slow
+def test_a_node_runs_from_it_on_read_only_files_as_nobody(built: Path, tmp_path: Path) -> None:
+    reason = why_no_containers()
+    if reason is not None:
+        pytest.skip(reason)
+    _, final = stages()
+    home = built / "opt" / "ottla"
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    (etc / "hosts").write_text("127.0.0.1 localhost\n")
+    with network() as hosts:
+        node = Container(
+            tmp_path / "node",
+            host=hosts.add(),
+            name="ottla-0",
+            user=10001,
+            etc=etc,
+            volume=tmp_path / "data",
+            volume_path="/var/lib/ottla",
+            environment={},
+            command=[word.strip('[]", ') for word in of(final, "CMD")[0].split(",")],
+            program=(f"{home}/bin/ottla",),
+            sees=(home,),
+            sees_checkout=False,
+        )
+        try:
+            eventually(lambda: "READY" in node.output() or not node.is_running, "it serves", 60)
+            assert "READY" in node.output(), node.output()
+            assert "created" in node.run(["ottla", "topic", "create", "first"], 60).stdout
+            assert not (home / "bin" / "pip").exists()
+        finally:
+            node.kill()

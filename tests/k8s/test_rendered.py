@@ -1,0 +1,201 @@
+"""What kustomize makes of the overlays: valid for Kubernetes, and what an operator relies on."""
+
+import os.path
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+
+from node.broker_settings import BROKER_CONFIG_DEF
+from node.config import environment_name, load_config
+from tests.k8s.pod import NAMESPACE, Pod, pod_of
+from tests.k8s.rendered import OVERLAYS, ROOT, Object, find, overlay, render
+from tests.k8s.stateful_set import SECRETS
+
+# The oldest that the manifests are for, and the newest that is known.
+KUBERNETES = ("1.31", str(kubernetes_validate.latest_version()))
+NODE_LABELS = {"topology.kubernetes.io/zone": "zone-b", "kubernetes.io/hostname": "host-7"}
+# Of the Prometheus operator: Kubernetes itself has no schema for it.
+OWN_KINDS = {"ServiceMonitor"}
+
+
+def pod(objects: list[Object], ordinal: int = 1) -> Pod:
+    return pod_of(objects, ordinal, address="10.0.0.9", secrets=SECRETS, node_labels=NODE_LABELS)
+
+
+def container_of(objects: list[Object]) -> Object:
+    [container] = find(objects, "StatefulSet", "ottla")["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_kubernetes_takes_each_object(name: str, version: str) -> None:
+    for one in overlay(name):
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_each_variable_is_a_setting_that_the_node_takes(name: str, tmp_path: Path) -> None:
+    environment = pod(overlay(name), 0).environment
+    settings = {environment_name(one) for one in BROKER_CONFIG_DEF.keys}
+
+    unknown = [one for one in environment if one.startswith("OTTLA_") and one not in settings]
+    config = load_config(environment=environment)
+
+    assert unknown == [] and config.warnings == ()
+    assert not any("$(" in value for value in environment.values()), environment
+    assert config.node_id == 0 and config.broker_rack == "zone-b"
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_ports_are_those_of_the_listeners(name: str) -> None:
+    objects = overlay(name)
+    one = pod(objects)
+    config = load_config(environment=one.environment)
+
+    listening = {listener.port for listener in (*config.listeners, *config.controller_listeners)}
+    listening |= {address.port for address in config.ottla_rest_listeners}
+
+    assert listening == set(one.ports.values())
+    for service in (one for one in objects if one["kind"] == "Service"):
+        for port in service["spec"]["ports"]:
+            assert port["targetPort"] in one.ports, service
+            if "nodePort" not in port:
+                assert one.ports[port["targetPort"]] == port["port"], service
+    for policy in (one for one in objects if one["kind"] == "NetworkPolicy"):
+        for rule in policy["spec"]["ingress"]:
+            assert {port["port"] for port in rule["ports"]} <= one.ports.keys(), policy
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_a_pod_is_called_by_its_name_and_not_by_its_address(name: str) -> None:
+    one = pod(overlay(name), 1)
+    config = load_config(environment=one.environment)
+
+    inside = [listener for listener in config.advertised_listeners if listener.name == "INTERNAL"]
+
+    assert [listener.host for listener in inside] == [f"ottla-1.ottla.{NAMESPACE}.svc"]
+    assert all(
+        voter.host in pod(overlay(name), voter.node_id).host_names
+        for voter in config.controller_quorum_voters
+    )
+
+
+def test_three_nodes_found_the_cluster_and_those_that_come_later_follow() -> None:
+    objects = overlay("three-nodes")
+    replicas = find(objects, "StatefulSet", "ottla")["spec"]["replicas"]
+
+    configs = [load_config(environment=pod(objects, ordinal).environment) for ordinal in range(5)]
+
+    assert [one.is_voter for one in configs] == [True] * replicas + [False] * 2
+    assert [one.may_vote for one in configs] == [False] * replicas + [True] * 2
+    assert all(one.min_insync_replicas == 2 for one in configs)
+
+
+def test_from_outside_each_pod_has_a_port_of_its_host() -> None:
+    objects = overlay("external-access")
+    ports = {
+        one["spec"]["selector"]["apps.kubernetes.io/pod-index"]: one["spec"]["ports"][0]["nodePort"]
+        for one in objects
+        if one["kind"] == "Service" and "apps.kubernetes.io/pod-index" in one["spec"]["selector"]
+    }
+
+    for ordinal in range(find(objects, "StatefulSet", "ottla")["spec"]["replicas"]):
+        config = load_config(environment=pod(objects, ordinal).environment)
+        [outside] = [one for one in config.advertised_listeners if one.name == "EXTERNAL"]
+        assert (outside.host, outside.port) == ("10.0.0.9", ports[str(ordinal)])
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_selectors_find_the_pods(name: str) -> None:
+    objects = overlay(name)
+    spec = find(objects, "StatefulSet", "ottla")["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    budget = find(objects, "PodDisruptionBudget", "ottla")["spec"]
+    [affinity] = spec["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    [spread] = spec["template"]["spec"]["topologySpreadConstraints"]
+
+    assert affinity["topologyKey"] == "kubernetes.io/hostname"
+    assert spread["topologyKey"] == "topology.kubernetes.io/zone"
+    assert budget["maxUnavailable"] == 1
+    for selector in (
+        spec["selector"]["matchLabels"],
+        budget["selector"]["matchLabels"],
+        affinity["labelSelector"]["matchLabels"],
+        spread["labelSelector"]["matchLabels"],
+        find(objects, "NetworkPolicy", "ottla")["spec"]["podSelector"]["matchLabels"],
+        find(objects, "Service", "ottla")["spec"]["selector"],
+        find(objects, "Service", "ottla-bootstrap")["spec"]["selector"],
+    ):
+        assert selector and selector.items() <= labels.items()
+
+
+def test_nodes_that_start_find_each_other_before_they_are_ready() -> None:
+    spec = find(overlay("three-nodes"), "StatefulSet", "ottla")["spec"]
+    service = find(overlay("three-nodes"), "Service", spec["serviceName"])["spec"]
+
+    assert spec["podManagementPolicy"] == "Parallel"
+    assert service["clusterIP"] == "None" and service["publishNotReadyAddresses"] is True
+
+
+def test_a_pod_may_nothing_that_it_does_not_need() -> None:
+    objects = overlay("three-nodes")
+    spec = find(objects, "StatefulSet", "ottla")["spec"]["template"]["spec"]
+    container = container_of(objects)
+
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["automountServiceAccountToken"] is False
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["requests"]["cpu"] == "1"
+
+
+def test_the_grace_is_enough_for_the_hook_and_the_stop() -> None:
+    one = pod(overlay("three-nodes"))
+    words = list(one.pre_stop)
+
+    hook_s = float(words[words.index("--timeout") + 1]) + float(words[words.index("--linger") + 1])
+
+    assert one.grace_s == 90 and hook_s <= one.grace_s - 20
+
+
+def test_liveness_asks_the_process_and_readiness_the_cluster() -> None:
+    one = pod(overlay("three-nodes"))
+
+    assert one.liveness.path == one.startup.path == "/healthz" and one.readiness.path == "/readyz"
+
+
+def test_metrics_are_scraped_from_each_node_once(tmp_path: Path) -> None:
+    folder = tmp_path / "overlay"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(
+        f"resources: [{_from(folder, 'overlays/three-nodes')}]\n"
+        f"components: [{_from(folder, 'components/service-monitor')}]\n"
+    )
+
+    objects = render(str(folder))
+    monitor = find(objects, "ServiceMonitor", "ottla")["spec"]
+
+    selected = [
+        one["metadata"]["name"]
+        for one in objects
+        if one["kind"] == "Service"
+        and monitor["selector"]["matchLabels"].items() <= one["metadata"].get("labels", {}).items()
+    ]
+    [endpoint] = monitor["endpoints"]
+    assert selected == ["ottla"] and endpoint["port"] in pod(objects).ports and endpoint["path"] == "/metrics"
+    for one in objects:
+        if one["kind"] not in OWN_KINDS:
+            kubernetes_validate.validate(one, KUBERNETES[1], strict=True)
+
+
+def _from(folder: Path, target: str) -> str:
+    """kustomize takes no absolute paths."""
+    return os.path.relpath(ROOT / "k8s" / target, folder)

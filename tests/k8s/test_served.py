@@ -1,0 +1,83 @@
+"""What the manifests say of a node against one that was started by them: ports, paths, user, files, names."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from tests.k8s.container import why_no_containers
+from tests.k8s.rendered import find, overlay, render
+from tests.k8s.stateful_set import StatefulSet, played
+
+pytestmark = pytest.mark.slow
+LISTENING = "0A"  # in /proc/net/tcp
+
+
+@pytest.fixture(scope="module")
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StatefulSet]:
+    reason = why_no_containers()
+    if reason is not None:
+        pytest.skip(reason)
+    with played(overlay("one-node"), tmp_path_factory.mktemp("served")) as cluster:
+        cluster.create(0)
+        yield cluster
+        assert cluster.troubles == []
+
+
+def get(cluster: StatefulSet, path: str, host: str | None = None) -> tuple[int, str]:
+    """Status and body of an answer of the pod's REST API, asked by a name or by its address."""
+    one = cluster.pods[0]
+    address = f"{one.host.address}:{one.pod.ports['rest']}"
+    request = urllib.request.Request(f"http://{address}{path}", headers={"Host": host or address})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.status, answer.read().decode()
+
+
+def test_it_listens_at_the_ports_of_the_manifest_and_at_no_others(one_node: StatefulSet) -> None:
+    tables = one_node.run(0, "cat", "/proc/net/tcp", "/proc/net/tcp6")
+
+    rows = [line.split() for line in tables.splitlines() if re.match(r"\s*\d+:", line)]
+    listening = {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == LISTENING}
+    assert listening == set(one_node.pods[0].pod.ports.values())
+
+
+def test_the_paths_of_probes_and_scrapes_are_served(one_node: StatefulSet) -> None:
+    pod = one_node.pods[0].pod
+    [endpoint] = find(render("components/service-monitor"), "ServiceMonitor", "ottla")["spec"]["endpoints"]
+
+    for path in (pod.startup.path, pod.liveness.path, pod.readiness.path, endpoint["path"]):
+        assert get(one_node, path)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["ottla-0.ottla", "ottla-0.ottla.default.svc", "ottla-bootstrap.default.svc"]
+)
+def test_it_may_be_asked_by_the_names_that_kubernetes_gives_it(one_node: StatefulSet, name: str) -> None:
+    assert get(one_node, "/v3/clusters", f"{name}:8082")[0] == 200
+
+
+def test_it_runs_as_nobody_who_may_do_nothing(one_node: StatefulSet) -> None:
+    status = dict(
+        line.split(":\t", 1)
+        for line in one_node.run(0, "cat", "/proc/1/status").splitlines()
+        if ":\t" in line
+    )
+    writable = one_node.pods[0].container.run(
+        ["sh", "-c", "touch /x /etc/x /opt/ottla/x /dev/shm/x /tmp/x /root/x"], 30
+    )
+
+    assert set(status["Uid"].split()) == set(status["Gid"].split()) == {str(one_node.pods[0].pod.user)}
+    assert {status[key].strip("0") for key in ("CapInh", "CapPrm", "CapEff", "CapBnd")} == {""}
+    assert status["NoNewPrivs"] == "1"
+    assert writable.returncode and len(writable.stderr.splitlines()) == 6
+
+
+def test_one_node_becomes_three_that_all_vote(one_node: StatefulSet) -> None:
+    one_node.create(1, 2)
+    for ordinal in (1, 2):
+        one_node.run(0, "ottla", "quorum", "add", str(ordinal))
+
+    told = json.loads(one_node.run(2, "ottla", "quorum", "status", "--output", "json"))
+    assert [one["node"] for one in told["voters"]] == [0, 1, 2]

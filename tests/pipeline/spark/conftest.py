@@ -1,0 +1,88 @@
+"""One Spark session for all tests of this folder, which one process runs (`tests/conftest.py`)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.spark.java import NoJavaError, find_java
+from pipeline.spark.session import start_session
+from tests.compat.java.jars import spark_connector_jars, why_no_java
+from tests.pipeline.spark.either_format import FORMATS, Either
+from tests.pipeline.spark.other_application import JAVA_OPTIONS
+from tests.ports import free_port
+
+# Spark's usual manager of checkpoints starts the program `chmod` for each file, 20 ms each. It is at work
+# where drivers are killed (`other_application`).
+CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+CONFIGURATION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two local cores, no page; skipped where there is no Java at all."""
+    try:
+        java = find_java()
+    except NoJavaError as error:
+        pytest.skip(str(error))
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    settings = {**CONFIGURATION, "spark.sql.warehouse.dir": str(warehouse)}
+    # Ours needs none (`test_session.py`); where they can be had, Spark's own connector is its judge.
+    settings["spark.jars"] = ",".join(spark_connector_jars() or ())
+    session = start_session("tests", settings, master="local[2]", java=java)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    """Where a query of this test may keep its progress."""
+    return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture(autouse=True)
+def no_query_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a failed test leaves running is stopped, as the session goes on."""
+    yield
+    if "spark" in request.fixturenames:
+        session: SparkSession = request.getfixturevalue("spark")
+        for query in session.streams.active:
+            query.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_server(spark: SparkSession) -> Iterator[str]:
+    """The address at which clients of Spark Connect reach this very session's application."""
+    port = free_port()
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    context = spark.sparkContext._jsc.sc()
+    context.conf().set("spark.connect.grpc.binding.port", str(port))
+    server = jvm.org.apache.spark.sql.connect.SparkConnectPlugin().driverPlugin()
+    server.init(context, None)
+    yield f"sc://127.0.0.1:{port}"
+    server.shutdown()
+
+
+@pytest.fixture
+def connector(spark: SparkSession) -> str:
+    """The name of Spark's own Kafka connector; skipped where its jars cannot be had."""
+    if not spark.conf.get("spark.jars"):
+        pytest.skip(why_no_java() or "Maven does not resolve the jars of Spark's connector")
+    return "kafka"
+
+
+@pytest.fixture
+def either(spark: SparkSession, bootstrap: str, connector: str) -> dict[str, Either]:
+    """Both formats by name."""
+    assert connector in FORMATS
+    return {name: Either(spark=spark, bootstrap=bootstrap, name=name) for name in FORMATS}

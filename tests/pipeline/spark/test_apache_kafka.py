@@ -1,0 +1,162 @@
+"""What runs beside a cluster, against Apache Kafka 4.3.1: a mirror to it and one from it, and jobs."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.jobs.job import JobFile
+from pipeline.jobs.job_reader import read_job_file
+from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.servers import start_kafka
+from tests.pipeline.spark.job_runs import run_jobs
+from tests.pipeline.spark.mirroring import (
+    QUERY_TIMEOUT_S,
+    Side,
+    mirror_options,
+    new_name,
+    row_of,
+    side_of,
+    start,
+    write_rows_of_all_kinds,
+)
+from tests.pipeline.spark.topic_rows import read_topic
+from tests.pipeline.topics import make_topic
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where it serves; skipped where it cannot be had."""
+    reason = why_no_java()
+    if reason is None and kafka_classpath() is None:
+        reason = "Maven does not resolve Apache Kafka 4.3.1"
+    if reason is not None:
+        pytest.skip(reason)
+    overrides = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4")
+    server = start_kafka(tmp_path_factory.mktemp("kafka"), *overrides)
+    yield server.bootstrap
+    server.stop()
+
+
+@pytest.fixture
+def sides(bootstrap: str, kafka: str) -> Iterator[tuple[Side, Side]]:
+    sides = side_of("ottla", bootstrap), side_of("kafka", kafka)
+    yield sides
+    for side in sides:
+        side.client.close()
+
+
+def test_apache_kafka_and_ottla_mirror_each_other_with_their_groups(
+    spark: SparkSession, sides: tuple[Side, Side], tmp_path: Path
+) -> None:
+    name = new_name()
+    topic = f"{name}-rows"
+    for side in sides:
+        # Rows of 2023 would go at once by the default retention.
+        side.make(topic, 3, {"retention.ms": "-1", "segment.bytes": "2000000"})
+        write_rows_of_all_kinds(side, topic)
+        side.make(f"{name}-read")
+        side.fill(f"{name}-read", [f"{number}" for number in range(20)])
+        side.consume(f"{name}-of-{side.alias}", f"{name}-read", 7, begin="earliest")
+
+    both = (sides, (sides[1], sides[0]))
+    jobs = [start(spark, mirror_options(one, other, name), str(tmp_path / one.alias)) for one, other in both]
+    assert all(job.query.awaitTermination(QUERY_TIMEOUT_S) for job in jobs)
+
+    for one, other in both:
+        copied = [row_of(message) for message in read_topic(other.bootstrap, f"{one.alias}.{topic}")]
+        assert copied == [row_of(message) for message in read_topic(one.bootstrap, topic)]
+        assert len(copied) == 18
+        rest = other.consume(f"{name}-of-{one.alias}", f"{one.alias}.{name}-read", 20)
+        assert rest == [f"{number}" for number in range(7, 20)]
+        own = {topic, f"{name}-read"}
+        assert other.topics(name) == own | {f"{one.alias}.{each}" for each in own}
+    assert [job.status().lag for job in jobs] == [0, 0]
+
+
+def jobs_of(kafka: str, folder: Path, rows: str, counts: str) -> JobFile:
+    """A table into a topic; from there windows of counts into a compacted one, and the rows into a lake."""
+    path = folder / "jobs.yaml"
+    path.write_text(
+        dedent(f"""
+        name: {rows}
+        storage: state
+        configuration: {{spark.sql.shuffle.partitions: "2"}}
+        jobs:
+          table:
+            source: {{format: table, connection.url: "sqlite:{folder}/air.db", table: flights,
+                     mode: incrementing, incrementing.column.name: id, key: carrier}}
+            sink: &rows {{format: ottla, kafka.bootstrap.servers: "{kafka}", topic: {rows},
+                     delivery.guarantee: exactly_once}}
+            trigger: {{availableNow: true}}
+          counts:
+            source: &source {{format: ottla, kafka.bootstrap.servers: "{kafka}", subscribe: {rows},
+                     startingOffsets: earliest, kafka.isolation.level: read_committed}}
+            transform:
+              - python: pipeline.streams.json_records:parse
+                arguments: {{schema: "id LONG, carrier STRING, at TIMESTAMP, delay LONG"}}
+              - python: pipeline.streams.windows:count_and_sum
+                arguments: {{time: at, watermark: 1 day, window: 1 hour, by: carrier, sums: delay}}
+              - python: pipeline.streams.json_records:to_records
+                arguments: {{key: "carrier, window_start"}}
+            sink: {{format: ottla, kafka.bootstrap.servers: "{kafka}", topic: {counts},
+                   delivery.guarantee: exactly_once}}
+            outputMode: update
+            trigger: {{availableNow: true}}
+          lake:
+            source: *source
+            transform: [{{sql: "SELECT string(key) AS carrier, string(value) AS value FROM source"}}]
+            sink: {{format: lake, path: "{folder}/lake", partitionBy: carrier}}
+            trigger: {{availableNow: true}}
+        """)
+    )
+    return read_job_file(path)
+
+
+def insert(path: Path, first: int, last: int) -> pd.DataFrame:
+    """Flights with these numbers, one each ten minutes; all that are there then."""
+    with sqlite3.connect(path) as air:
+        air.execute(
+            "CREATE TABLE IF NOT EXISTS flights"
+            " (id INTEGER PRIMARY KEY, carrier TEXT, at TEXT, delay INTEGER)"
+        )
+        for number in range(first, last):
+            at = f"2026-01-01T{number // 6:02}:{number % 6}0:00Z"
+            air.execute(
+                "INSERT INTO flights VALUES (?, ?, ?, ?)", (number, ("AA", "UA")[number % 2], at, number)
+            )
+        there = pd.read_sql_query("SELECT * FROM flights", air)
+    air.close()
+    return there
+
+
+def test_jobs_go_from_a_table_through_apache_kafka_into_windows_and_a_lake(
+    spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    rows, counts = make_topic(kafka, partitions=2), make_topic(kafka)
+    file = jobs_of(kafka, tmp_path, rows, counts)
+
+    for first, last in ((1, 30), (30, 50)):
+        flights = insert(tmp_path / "air.db", first, last)
+        run_jobs(file, spark, "table")
+        run_jobs(file, spark, "counts", "lake")
+
+    written = [json.loads(message.value() or b"") for message in read_topic(kafka, rows)]
+    assert sorted(row["id"] for row in written) == list(range(1, 50))
+    table = {message.key(): json.loads(message.value() or b"") for message in read_topic(kafka, counts)}
+    found = {
+        (one["carrier"], one["window_start"]): (one["count"], one["sum_delay"]) for one in table.values()
+    }
+    hours = flights.assign(hour=flights["at"].str[:13]).groupby(["carrier", "hour"])["delay"]
+    assert found == {
+        (carrier, f"{hour}:00:00.000Z"): (len(delays), delays.sum()) for (carrier, hour), delays in hours
+    }
+    lake = pd.read_parquet(tmp_path / "lake")
+    assert sorted(json.loads(value)["id"] for value in lake["value"]) == list(range(1, 50))

@@ -1,0 +1,293 @@
+"""Tables of SQLite and PostgreSQL as streams: each row once, and the same rows when a batch is read again."""
+
+import datetime as dt
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from pipeline.connect.table_database import TableError
+from pipeline.connect.table_source import read_stream
+from pipeline.words import OptionError
+from tests.pipeline.spark.postgresql_server import PostgresqlServer, find_programs
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 120
+Batches = list[list[Row]]
+BY_BOTH = {
+    "mode": "timestamp+incrementing",
+    "incrementing.column.name": "id",
+    "timestamp.column.name": "at",
+    "batch.max.rows": "10",
+    "key": "id",
+}
+
+
+def run(frame: DataFrame, checkpoint: str, watch: Callable[[int], None] = lambda _number: None) -> Batches:
+    """The batches of a query that takes what there is; `watch` is called with the rows of each at hand."""
+    batches: Batches = []
+
+    def note(rows: DataFrame, number: int) -> None:
+        batches.append(rows.collect())
+        watch(number)
+
+    query = frame.writeStream.foreachBatch(note).option("checkpointLocation", checkpoint)
+    assert query.trigger(availableNow=True).start().awaitTermination(TIMEOUT_S)
+    return batches
+
+
+def ids(batches: Batches) -> list[list[int]]:
+    return [sorted(json.loads(row.value)["id"] for row in batch) for batch in batches]
+
+
+# ---- SQLite ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A file with 25 rows, a second apart, long ago."""
+    connection = sqlite3.connect(tmp_path / "flights.db", isolation_level=None)
+    connection.execute(
+        "CREATE TABLE flights"
+        " (id INTEGER PRIMARY KEY, at TEXT NOT NULL, name TEXT, late BOOLEAN, delay REAL, raw BLOB)"
+    )
+    insert(connection, 25)
+    yield connection
+    connection.close()
+
+
+def insert(connection: sqlite3.Connection, count: int) -> None:
+    """Rows that follow those that are there."""
+    (there,) = connection.execute("SELECT count(*) FROM flights").fetchone()
+    rows = [(f"{there + i} seconds", f"AA{i}", i % 2, i / 2, b"\x00\xff") for i in range(1, count + 1)]
+    connection.executemany(
+        "INSERT INTO flights (at, name, late, delay, raw) VALUES (datetime('2013-01-01', ?), ?, ?, ?, ?)",
+        rows,
+    )
+
+
+def sqlite_url(tmp_path: Path) -> dict[str, str]:
+    return {"connection.url": f"sqlite:{tmp_path / 'flights.db'}", "table": "flights"}
+
+
+def test_rows_come_in_bounded_batches_and_new_ones_with_the_next_run(
+    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
+) -> None:
+    frame = read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH})
+
+    first = run(frame, checkpoint)
+    insert(sqlite, 3)
+    sqlite.execute("UPDATE flights SET at = datetime('2013-01-02'), name = NULL WHERE id = 7")
+    second = run(frame, checkpoint)
+
+    assert ids(first) == [list(range(1, 11)), list(range(11, 21)), list(range(21, 26))]
+    assert ids(second) == [[7, 26, 27, 28]]
+    assert first[0][0].key == "1"
+    assert json.loads(first[0][0].value) == {
+        "id": 1,
+        "at": "2013-01-01 00:00:01",
+        "name": "AA1",
+        "late": True,
+        "delay": 0.5,
+        "raw": "AP8=",
+    }
+    assert json.loads(second[0][-1].value)["name"] is None
+
+
+def test_a_batch_that_is_read_again_has_the_same_rows(
+    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
+) -> None:
+    """Whatever was added meanwhile: an exactly-once sink may have the batch already."""
+    frame = read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH})
+
+    def die(number: int) -> None:
+        if number == 1:
+            raise RuntimeError("died here")
+
+    with pytest.raises(Exception, match="died here"):
+        run(frame, checkpoint, die)
+    insert(sqlite, 5)
+
+    assert ids(run(frame, checkpoint)) == [list(range(11, 21)), list(range(21, 31))]
+
+
+def test_a_table_is_read_whole_once_in_each_run(
+    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
+) -> None:
+    frame = read_stream(spark, {**sqlite_url(tmp_path), "mode": "bulk", "output": "rows"})
+
+    first = run(frame, checkpoint)
+    sqlite.execute("DELETE FROM flights WHERE id > 2")
+    second = run(frame, checkpoint)
+
+    assert [len(batch) for batch in (*first, *second)] == [25, 2]
+    assert second[0][0].asDict() == {
+        "id": 1,
+        "at": "2013-01-01 00:00:01",
+        "name": "AA1",
+        "late": True,
+        "delay": 0.5,
+        "raw": b"\x00\xff",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"table": "fligths"}, "table: fligths does not exist"),
+        ({"connection.url": "sqlite:/nowhere/a.db"}, "table flights: unable to open database file"),
+        ({"key": "ident"}, "key: names ident, but the columns are id, at"),
+        (
+            {"incrementing.column.name": "name", "validate.non.null": "false"},
+            "incrementing.column.name: name is of type TEXT",
+        ),
+    ],
+)
+def test_what_is_not_there_is_told_before_the_start(
+    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, options: dict[str, str], told: str
+) -> None:
+    with pytest.raises((OptionError, TableError), match=f"^{told}"):
+        read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH, **options})
+
+
+def test_a_value_that_is_not_of_its_type_stops_the_query(
+    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
+) -> None:
+    sqlite.execute("UPDATE flights SET delay = 'much' WHERE id = 4")
+
+    with pytest.raises(Exception, match="has values in column delay that are no double"):
+        run(read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH}), checkpoint)
+
+
+def test_another_mode_needs_another_checkpoint(
+    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, checkpoint: str
+) -> None:
+    run(read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH}), checkpoint)
+    by_id = {"mode": "incrementing", "incrementing.column.name": "id"}
+
+    with pytest.raises(
+        Exception, match=r"mode: is incrementing, but the checkpoint is of timestamp\+incrementing"
+    ):
+        run(read_stream(spark, {**sqlite_url(tmp_path), **by_id}), checkpoint)
+
+
+# ---- PostgreSQL -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresqlServer]:
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not there: apt-get install postgresql")
+    made = PostgresqlServer(programs)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def postgresql(server: PostgresqlServer) -> Iterator[psycopg.Connection[Any]]:
+    """A schema with a table of many types, and 25 rows, two of them of each moment."""
+    with psycopg.connect(server.url, user=server.user, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS air CASCADE; CREATE SCHEMA air")
+        connection.execute("CREATE DOMAIN air.code AS varchar(3)")
+        connection.execute(
+            'CREATE TABLE air."Flights%" (id bigserial NOT NULL, at timestamptz NOT NULL, carrier air.code,'
+            " gate smallint, fare numeric(10, 2), ratio numeric, late bool, day date, seen timestamp,"
+            " raw bytea, path int[], took interval, doc jsonb, who uuid, gone int)"
+        )
+        connection.execute('ALTER TABLE air."Flights%" DROP COLUMN gone')
+        insert_flights(connection, 25)
+        yield connection
+
+
+def insert_flights(connection: psycopg.Connection[Any], count: int) -> None:
+    connection.execute(
+        'INSERT INTO air."Flights%%"'
+        " (at, carrier, gate, fare, ratio, late, day, seen, raw, path, took, doc, who)"
+        " SELECT '2013-01-01T00:00:00.000001Z'::timestamptz + i / 2 * interval '1 microsecond', 'UA',"
+        " i, i + 0.25, 1e-20, true, '2013-01-01', '2013-01-01 05:00:00.5', '\\x00ff', '{1,2}',"
+        " '90 minutes', '{\"a\": 1}', '00000000-0000-0000-0000-000000000001'"
+        " FROM generate_series(1, %s) AS i",
+        (count,),
+    )
+
+
+def postgresql_url(server: PostgresqlServer) -> dict[str, str]:
+    return {"connection.url": server.url, "connection.user": server.user, "table": "air.Flights%"}
+
+
+def test_types_of_postgresql_are_those_of_spark(
+    spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
+) -> None:
+    postgresql.execute("INSERT INTO air.\"Flights%\" (at) VALUES ('2013-01-01T00:00:00.5Z')")
+    options = {**postgresql_url(server), "mode": "incrementing", "incrementing.column.name": "id"}
+
+    (rows,) = run(read_stream(spark, {**options, "output": "rows"}), checkpoint)
+
+    assert rows[0].asDict() | {"at": None} == {
+        "id": 1,
+        "at": None,
+        "carrier": "UA",
+        "gate": 1,
+        "fare": Decimal("1.25"),
+        "ratio": "0.00000000000000000001",
+        "late": True,
+        "day": dt.date(2013, 1, 1),
+        "seen": dt.datetime(2013, 1, 1, 5, 0, 0, 500_000),
+        "raw": b"\x00\xff",
+        "path": "{1,2}",
+        "took": "01:30:00",
+        "doc": '{"a": 1}',
+        "who": "00000000-0000-0000-0000-000000000001",
+    }
+    assert rows[0].at.timestamp() == 1_356_998_400.000001
+    assert set(rows[-1].asDict().values()) == {26, rows[-1].at, None}
+
+
+def test_a_server_that_was_started_anew_is_asked_on(
+    spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
+) -> None:
+    """Microseconds count: two rows of each moment, and batches of ten."""
+    frame = read_stream(spark, {**postgresql_url(server), **BY_BOTH})
+
+    def restart(number: int) -> None:
+        if number == 0:
+            server.stop()
+            server.start()
+
+    batches = run(frame, checkpoint, restart)
+
+    assert ids(batches) == [list(range(1, 11)), list(range(11, 21)), list(range(21, 26))]
+
+
+def test_a_row_that_is_committed_late_is_read_if_the_delay_lasts(
+    spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
+) -> None:
+    """A transaction writes its time first and commits after a later one: without a delay it would be lost."""
+    delay = {"timestamp.delay.interval.ms": "3600000"}
+    frame = read_stream(spark, {**postgresql_url(server), **BY_BOTH, **delay})
+    run(frame, checkpoint)
+    with psycopg.connect(server.url, user=server.user) as late:
+        late.execute("INSERT INTO air.\"Flights%\" (at) VALUES (now() - interval '2 hours')")
+        postgresql.execute("INSERT INTO air.\"Flights%\" (at) VALUES (now() - interval '1 minute')")
+        between = run(frame, checkpoint)
+        late.commit()
+
+    assert ids(between) == []
+    assert ids(run(frame, checkpoint)) == [[26]]
+
+
+def test_a_password_is_in_no_message(spark: SparkSession, server: PostgresqlServer) -> None:
+    options = {**postgresql_url(server), "connection.password": "hunter2", "table": "nowhere", "mode": "bulk"}
+
+    with pytest.raises(OptionError, match=r"^table: nowhere does not exist") as failed:
+        read_stream(spark, options)
+
+    assert "hunter2" not in str(failed.value)

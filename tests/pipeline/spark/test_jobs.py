@@ -1,0 +1,269 @@
+"""Jobs of a file: they run side by side, each fails alone, and what is written of them is true."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.jobs.job_reader import read_job_file
+from pipeline.jobs.job_status import JobState, JobStatus
+from pipeline.jobs.runner import JobRun, run
+from pipeline.jobs.status_files import find_status
+from tests.pipeline.topics import fill, make_topic
+
+ROOT = Path(__file__).parents[3]
+STATES = {state.value: state for state in JobState}
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "jobs.yaml"
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def states(statuses: tuple[JobStatus, ...]) -> dict[str, str]:
+    return {status.job: status.state.value for status in statuses}
+
+
+def test_jobs_run_side_by_side_and_one_that_fails_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orders").mkdir()
+    lines = [json.dumps({"id": number % 2, "apples": number}) for number in range(10)]
+    (tmp_path / "orders" / "a.json").write_text("\n".join(lines))
+    (tmp_path / "names").mkdir()
+    (tmp_path / "names" / "a.csv").write_text("0,anna\n1,bert\n")
+    (tmp_path / "cleaning_of_orders.py").write_text(
+        "def join(orders, names, least):\n"
+        "    return orders.where(f'apples >= {least}').join(names, 'id').select('name', 'apples')\n"
+    )
+    (tmp_path / "shout.sql").write_text("SELECT upper(name) AS name, apples FROM joined")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = write(
+        tmp_path,
+        f"""
+        name: shop
+        storage: state
+        configuration: {{spark.sql.session.timeZone: Asia/Tokyo}}
+        jobs:
+          joined:
+            sources:
+              orders: {{format: json, path: {tmp_path}/orders, schema: "id long, apples long"}}
+              names: {{format: csv, path: {tmp_path}/names, schema: "id long, name string", static: true}}
+            transform:
+              - {{python: "cleaning_of_orders:join", arguments: {{least: 8}}, as: joined}}
+              - {{sqlFile: shout.sql}}
+              - {{sql: "SELECT *, current_timezone() AS zone FROM previous"}}
+            sink: {{format: json, path: {tmp_path}/out}}
+            trigger: {{availableNow: true}}
+          wrong:
+            source: {{format: rate}}
+            transform: [{{sql: SELECT nothing FROM source}}]
+            sink: {{format: noop}}
+        """,
+    )
+
+    statuses = run(read_job_file(path), session=spark)
+
+    assert states(statuses) == {"joined": "FINISHED", "wrong": "FAILED"}
+    assert statuses[1].cause is not None and "`nothing` cannot be resolved" in statuses[1].cause
+    rows = sorted(
+        tuple(row) for row in spark.read.json(f"{tmp_path}/out").select("name", "apples", "zone").collect()
+    )
+    assert rows == [("ANNA", 8, "Asia/Tokyo"), ("BERT", 9, "Asia/Tokyo")]
+    written = find_status(tmp_path / "state", "joined")
+    assert written == statuses[0]
+    assert written.progress is not None and written.progress.batch == 0
+
+
+def test_the_first_failure_stops_the_others_when_the_file_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = write(
+        tmp_path,
+        """
+        name: shop
+        storage: state
+        onFailure: stop
+        jobs:
+          endless: {source: {format: rate}, sink: {format: noop}}
+          breaks:
+            source: {format: rate-micro-batch, rowsPerBatch: 5}
+            transform: [{sql: SELECT raise_error('no more') FROM source}]
+            sink: {format: noop}
+        """,
+    )
+
+    statuses = run(read_job_file(path), session=spark)
+
+    assert states(statuses) == {"endless": "STOPPED", "breaks": "FAILED"}
+    assert statuses[1].cause is not None and "no more" in statuses[1].cause
+
+
+def test_a_stop_waits_for_the_batch_and_the_next_run_goes_on_behind_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1}\n')
+    path = write(
+        tmp_path,
+        f"""
+        name: shop
+        storage: state
+        jobs:
+          copy:
+            source: {{format: json, path: {tmp_path}/in, schema: id long}}
+            sink: {{format: json, path: {tmp_path}/out}}
+        """,
+    )
+
+    def stop_after_a_batch(status: JobStatus) -> None:
+        if status.state is JobState.RUNNING:
+            asked.stop()
+
+    for name in ("a", "b"):
+        (tmp_path / "in" / f"{name}.json").write_text(json.dumps({"id": name == "b"}))
+        asked = JobRun(read_job_file(path), session=spark, report=stop_after_a_batch)
+        assert states(asked.run()) == {"copy": "STOPPED"}
+    finished = write(tmp_path, path.read_text() + "    trigger: {availableNow: true}\n")
+    statuses = run(read_job_file(finished), session=spark)
+
+    assert states(statuses) == {"copy": "FINISHED"}
+    assert spark.read.json(f"{tmp_path}/out").count() == 2
+
+
+def test_a_table_of_counts_is_kept_in_a_topic_exactly_once(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    orders, totals, copy = (
+        make_topic(bootstrap, partitions=2),
+        make_topic(bootstrap),
+        make_topic(bootstrap, partitions=2),
+    )
+    path = write(
+        tmp_path,
+        f"""
+        name: {totals}
+        storage: state
+        jobs:
+          totals:
+            source:
+              format: ottla
+              kafka.bootstrap.servers: {bootstrap}
+              subscribe: {orders}
+              startingOffsets: earliest
+            transform:
+              - sql: SELECT value AS key, CAST(count(*) AS STRING) AS value FROM source GROUP BY value
+            sink:
+              format: ottla
+              kafka.bootstrap.servers: {bootstrap}
+              topic: {totals}
+              delivery.guarantee: exactly_once
+            outputMode: update
+            trigger: {{availableNow: true}}
+          copy:
+            source:
+              format: ottla
+              kafka.bootstrap.servers: {bootstrap}
+              subscribe: {orders}
+              startingOffsets: earliest
+            sink: {{format: ottla, kafka.bootstrap.servers: "{bootstrap}", topic: {copy}}}
+            trigger: {{availableNow: true}}
+        """,
+    )
+
+    lags = []
+    for values in ([b"anna", b"bert", b"anna"], [b"anna"]):
+        fill(bootstrap, orders, values)
+        for status in run(read_job_file(path), session=spark):
+            assert (status.state, status.cause) == (JobState.FINISHED, None)
+            assert status.progress is not None
+            lags += [source.lag for source in status.progress.sources]
+    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", bootstrap)
+    rows = reader.option("subscribe", totals).option("kafka.isolation.level", "read_committed").load()
+    assert reader.option("subscribe", copy).load().count() == 4
+    told = [(bytes(row.key), bytes(row.value)) for row in rows.orderBy("offset").collect()]
+
+    assert sorted(told[:2]) == [(b"anna", b"2"), (b"bert", b"1")] and told[2:] == [(b"anna", b"3")]
+    assert lags == [0, 0, 0, 0]
+
+
+@pytest.mark.slow
+def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+        name: shop
+        storage: state
+        master: local[1]
+        configuration: {spark.ui.enabled: false, spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1}
+        jobs:
+          counts:
+            source: {format: rate-micro-batch, rowsPerBatch: 10}
+            sink: {format: noop}
+            trigger: {processingTime: 100 ms}
+        """,
+    )
+    command = [sys.executable, "-m", "node", "pipeline"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # A session of its own, as a terminal has: the signal goes to all of its processes.
+    running = subprocess.Popen(
+        [*command, "run", str(path)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert running.stderr is not None
+        while find_status(tmp_path / "state", "counts").progress is None:
+            assert running.stderr.readline(), "it ended before its first batch"
+            if find_status(tmp_path / "state", "counts").query_id is not None:
+                break
+        shown = subprocess.run(
+            [*command, "status", str(path), "--output", "json"],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        again = subprocess.run([*command, "run", str(path)], env=environment, capture_output=True, text=True)
+        os.killpg(running.pid, signal.SIGTERM)
+        told = running.communicate(timeout=120)[1]
+    finally:
+        running.kill()
+        running.wait()
+
+    [job] = json.loads(shown.stdout)["jobs"]
+    assert (shown.returncode, job["state"], job["pid"]) == (0, "RUNNING", running.pid)
+    assert again.returncode == 1 and "The job counts is run by another process" in again.stderr
+    assert running.returncode == 0, told
+    assert "counts: STOPPED" in told
+    assert find_status(tmp_path / "state", "counts").state is JobState.STOPPED
+
+
+@pytest.mark.slow
+def test_a_wrong_file_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "name: shop\nstorage: s\njobs:\n  a: {source: {format: rat}, sink: {format: noop}, snik: {}}\n",
+    )
+
+    for word in ("run", "validate", "status"):
+        ended = subprocess.run(
+            [sys.executable, "-m", "node", "pipeline", word, str(path)],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": ""},
+            capture_output=True,
+            text=True,
+        )
+
+        assert ended.returncode == 2
+        assert ended.stderr.splitlines() == [
+            f"{path}:4: jobs.a.snik: is unknown; sink?",
+            f"{path}:4: jobs.a.source.format: is unknown; rate?",
+        ]

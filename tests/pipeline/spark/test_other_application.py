@@ -1,0 +1,114 @@
+"""An application of its own, on the Java of the wheel and without a jar: it writes and reads, its tasks are
+tried again, an executor is killed, then itself. What it began others end, exactly once.
+
+It goes through all that once, as it takes three processes of Java.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.spark.java import NoJavaError, bundled_java, find_java
+from tests.pipeline.spark.crash_queries import BATCHES, check_rows, copy_of, faulty_options, run_to_the_end
+from tests.pipeline.topics import make_topic
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 400
+OF_THE_DRIVER = ("in the middle of a task", "in the middle of rolling forward")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One with a fault."""
+
+    folder: Path
+    options: dict[str, str]
+
+    @property
+    def flag(self) -> Path:
+        return Path(self.options["fault.flag"])
+
+    def told(self) -> dict[str, object]:
+        """As the application hears of it."""
+        return {"folder": str(self.folder), "options": self.options}
+
+    def without_fault(self) -> dict[str, str]:
+        return {name: value for name, value in self.options.items() if not name.startswith("fault.")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The application after its end, and what it has told."""
+
+    code: int
+    errors: str
+    told: list[dict[str, Any]]
+    tried_again: list[Query]
+    killed: list[Query]
+
+
+@pytest.fixture(scope="module")
+def ended(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+    try:
+        find_java()
+    except NoJavaError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("other")
+
+    def query(name: str, point: str, kills: str, **more: str) -> Query:
+        options = faulty_options(bootstrap, folder / name, point, kills, **more)
+        return Query(folder=folder / name, options=options)
+
+    tried_again = [query(kills, "in the middle of a task", kills) for kills in ("nothing", "executor")]
+    # Each of the two waits for the other one, so the driver dies with both in the middle of it.
+    flags = [str(folder / f"driver-{number}" / "flag") for number in (1, 0)]
+    killed = [
+        query(f"driver-{number}", point, "driver", **{"fault.waits_for": flags[number]})
+        for number, point in enumerate(OF_THE_DRIVER)
+    ]
+    acts = [[one.told() for one in act] for act in (tried_again, killed)]
+    asked = json.dumps({"topic": make_topic(bootstrap), "acts": acts})
+    command = [sys.executable, "-m", "tests.pipeline.spark.other_application", bootstrap, asked]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    yield Ended(code=ran.returncode, errors=ran.stderr, told=told, tried_again=tried_again, killed=killed)
+
+
+def test_a_session_on_the_java_of_the_wheel_writes_and_reads_without_a_jar(ended: Ended) -> None:
+    java = bundled_java()
+
+    assert ended.told, ended.errors
+    assert ended.told[0]["values"] == ["0", "1", "2"] and ended.told[0]["jars"] == ""
+    if java is not None:
+        assert ended.told[0]["java"].startswith(f"{java.version}.")
+
+
+def test_tasks_are_tried_again_after_a_failure_and_after_their_executor_was_killed(
+    bootstrap: str, ended: Ended
+) -> None:
+    """The killed executor had parts of the shuffle, so a whole stage is tried again, too."""
+    assert len(ended.told) > 1, ended.errors
+    assert ended.told[1] == {"failures": [[], []]}
+    for query in ended.tried_again:
+        assert query.flag.exists()
+        check_rows(bootstrap, query.options["topic"], BATCHES)
+
+
+@pytest.mark.parametrize("number", range(len(OF_THE_DRIVER)), ids=OF_THE_DRIVER)
+def test_a_driver_is_killed_and_another_goes_on(
+    spark: SparkSession, bootstrap: str, ended: Ended, number: int
+) -> None:
+    query = ended.killed[number]
+
+    assert ended.code != 0 and len(ended.told) == 2
+    assert query.flag.exists(), ended.errors
+    assert run_to_the_end(copy_of(spark, query.folder, **query.without_fault())) == []
+    check_rows(bootstrap, query.options["topic"], BATCHES)

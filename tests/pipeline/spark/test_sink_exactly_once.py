@@ -1,0 +1,153 @@
+"""Exactly once where nothing fails: streams, foreachBatch in update mode, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pipeline.client.client_settings import Role
+from pipeline.client.group_offsets import committed_offsets
+from pipeline.client.transactions import Transactions
+from pipeline.sink.commit_record import decode_record
+from pipeline.sink.sink_cluster import ANCHOR
+from tests.pipeline.conftest import MakeClient
+from tests.pipeline.spark.file_streams import stream_of_files
+from tests.pipeline.spark.topic_rows import read_topic, values_of
+from tests.pipeline.topics import make_topic
+
+pytestmark = pytest.mark.slow
+
+BATCHES = [["a", "b"], ["c"], ["b", "d"]]
+
+
+def once(bootstrap: str, transactional_id: str, **more: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "delivery.guarantee": "exactly_once",
+        "transactional.id": transactional_id,
+        **more,
+    }
+
+
+def run(frame: DataFrame, checkpoint: str, options: dict[str, str]) -> StreamingQuery:
+    query = (
+        frame.writeStream.format("ottla")
+        .trigger(availableNow=True)
+        .options(**options)
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
+    query.awaitTermination()
+    return query
+
+
+def refused(run: Callable[[], object]) -> str:
+    with pytest.raises(Exception) as error:
+        run()
+    return str(error.value)
+
+
+def test_a_stream_is_written_once_and_its_record_tells_of_it(
+    spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path, client: MakeClient
+) -> None:
+    topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"
+
+    query = run(stream_of_files(spark, tmp_path, BATCHES), checkpoint, once(bootstrap, name, topic=topic))
+
+    assert values_of(read_topic(bootstrap, topic)) == {b"a": 1, b"b": 2, b"c": 1, b"d": 1}
+    offset = committed_offsets(client(), name)[ANCHOR]
+    record = decode_record(offset.metadata)
+    assert (offset.offset, record.batch_id, str(record.query_id)) == (3, 2, query.id)
+    assert len(record.participants) == 1
+    assert Transactions(client(Role.SINK)).list_open(f"{name}-") == set()
+
+
+def test_updates_are_written_once_in_foreach_batch(
+    spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
+) -> None:
+    topic = make_topic(bootstrap)
+    options = once(bootstrap, f"T.{uuid4().hex}", topic=topic)
+    counts = stream_of_files(spark, tmp_path, BATCHES).groupBy("value").count()
+
+    def write(batch: DataFrame, _batch_id: int) -> None:
+        changed = batch.selectExpr("value || count value")
+        changed.write.format("ottla").mode("append").options(**options).save()
+
+    query = (
+        counts.writeStream.outputMode("update")
+        .foreachBatch(write)
+        .trigger(availableNow=True)
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
+    query.awaitTermination()
+
+    expected = {b"a1": 1, b"b1": 1, b"b2": 1, b"c1": 1, b"d1": 1}
+    assert values_of(read_topic(bootstrap, topic)) == expected
+
+
+def test_an_id_is_one_querys_unless_an_option_says_that_it_takes_over(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    topic, name = make_topic(bootstrap), f"T.{uuid4().hex}"
+    frame = stream_of_files(spark, tmp_path, [["a"]])
+    options = once(bootstrap, name, topic=topic)
+    run(frame, str(tmp_path / "first"), options)
+
+    told = refused(lambda: run(frame, str(tmp_path / "second"), options))
+    run(frame, str(tmp_path / "second"), {**options, "transactional.id.takeover": "true"})
+
+    assert "transactional.id: belongs to query" in told
+    assert values_of(read_topic(bootstrap, topic)) == {b"a": 2}
+
+
+def test_a_second_write_of_a_batch_under_one_id_is_refused(
+    spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
+) -> None:
+    topic = make_topic(bootstrap)
+    options = once(bootstrap, f"T.{uuid4().hex}", topic=topic)
+
+    def write(batch: DataFrame, _batch_id: int) -> None:
+        for _ in range(2):
+            batch.write.format("ottla").mode("append").options(**options).save()
+
+    query = (
+        stream_of_files(spark, tmp_path, [["a"]])
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    told = refused(query.awaitTermination)
+
+    assert "transactional.id: has written batch 0 already" in told
+
+
+def test_what_cannot_be_exactly_once_is_refused_by_name(
+    spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
+) -> None:
+    topic = make_topic(bootstrap)
+    options = once(bootstrap, f"T.{uuid4().hex}", topic=topic)
+    frame = stream_of_files(spark, tmp_path, [["a"]])
+
+    batch = spark.range(1).selectExpr("string(id) value")
+    told = refused(lambda: batch.write.format("ottla").mode("append").options(**options).save())
+    assert "exactly_once is for streams" in told
+
+    told = refused(lambda: run(frame, checkpoint, {**options, "asyncProgressTrackingEnabled": "true"}))
+    assert "does not support async progress tracking" in told  # Spark's own word, before ours
+    told = refused(
+        lambda: run(frame, checkpoint, {**options, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"})
+    )
+    assert "_asyncProgressTrackingOverrideSinkSupportCheck: is not for this sink" in told
+
+    # What tasks are told of the session is what counts, not what its pages show.
+    spark.sparkContext.setLocalProperty("spark.speculation", "true")
+    told = refused(lambda: run(frame, checkpoint, options))
+    spark.sparkContext.setLocalProperty("spark.speculation", "false")
+    assert "spark.speculation: must be false" in told
+
+    assert values_of(read_topic(bootstrap, topic)) == {}

@@ -1,0 +1,125 @@
+"""`spark.read.format("ottla")`: the rows of a batch, its columns, its faces, and what it refuses."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from tests.pipeline.topics import TIMEOUT_S, fill, make_topic
+
+pytestmark = pytest.mark.slow
+
+TEN = [b"%d" % index for index in range(10)]
+
+
+def read(spark: SparkSession, bootstrap: str, *, schema: str = "", **options: str) -> DataFrame:
+    """A batch of the cluster with these options; `__` stands for a dot."""
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    reader = spark.read.format("ottla").options(**{"kafka.bootstrap.servers": bootstrap, **given})
+    return (reader.schema(schema) if schema else reader).load()
+
+
+def test_rows_have_the_columns_of_sparks_connector(spark: SparkSession, bootstrap: str) -> None:
+    topic = make_topic(bootstrap, partitions=2)
+    now_ms = time.time_ns() // 1_000_000
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    for number, codec in enumerate(codecs):
+        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
+        producer.produce(topic, key=b"k", value=b"", partition=1, timestamp=now_ms + number)
+        headers = [("h", codec.encode()), ("h", None)]
+        producer.produce(topic, value=None, partition=1, timestamp=now_ms + number, headers=headers)
+        assert producer.flush(TIMEOUT_S) == 0
+
+    frame = read(spark, bootstrap, subscribe=topic, includeHeaders="true")
+    rows = frame.orderBy("offset").collect()
+
+    assert frame.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+        "timestampType:int,headers:array<struct<key:string,value:binary>>>"
+    )
+    assert [(row.topic, row.partition, row.offset, row.timestampType) for row in rows] == [
+        (topic, 1, offset, 0) for offset in range(10)
+    ]
+    assert [(row.key, row.value, row.headers) for row in rows[::2]] == [(b"k", b"", None)] * 5
+    assert [(row.key, row.value, row.headers) for row in rows[1::2]] == [
+        (None, None, [Row(key="h", value=codec.encode()), Row(key="h", value=None)]) for codec in codecs
+    ]
+    moments_ms = [row.ms for row in frame.selectExpr("unix_millis(timestamp) ms").orderBy("ms").collect()]
+    assert moments_ms == [now_ms + number // 2 for number in range(10)]
+
+
+def test_a_schema_prunes_columns(spark: SparkSession, bootstrap: str) -> None:
+    topic = make_topic(bootstrap)
+    fill(bootstrap, topic, TEN)
+
+    frame = read(spark, bootstrap, subscribe=topic, schema="offset bigint, value binary")
+
+    assert frame.collect() == [Row(offset=offset, value=value) for offset, value in enumerate(TEN)]
+
+
+def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
+    topic = make_topic(bootstrap, partitions=2)
+    fill(bootstrap, topic, TEN, partition=0)
+    fill(bootstrap, topic, TEN, partition=1)
+    spark.sql(
+        f"CREATE TEMPORARY VIEW flights USING ottla OPTIONS (kafka.bootstrap.servers '{bootstrap}',"
+        f" subscribe '{topic}', minPartitions '6',"
+        f""" startingOffsets '{{"{topic}": {{"0": 4, "1": -2}}}}')"""
+    )
+
+    found = spark.sql("SELECT partition, count(*) n, max(offset) last FROM flights GROUP BY ALL ORDER BY 1")
+
+    assert found.collect() == [Row(partition=0, n=6, last=9), Row(partition=1, n=10, last=9)]
+    assert spark.table("flights").rdd.getNumPartitions() == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"startingOfsets": "earliest"}, "startingofsets: is no option of this source; startingOffsets?"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger: is 0; 1 is the least"),
+        ({"assign": '{"t": [0]}'}, "assign: contradicts subscribe"),
+        ({"subscribe": "nobody-has-it"}, "subscribe: names what does not exist: topic nobody-has-it"),
+        ({"startingOffsets": "latest"}, "startingOffsets: is latest"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    spark: SparkSession, bootstrap: str, options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(PySparkException) as refused:
+        read(spark, bootstrap, **{"subscribe": "t", **options}).collect()
+
+    assert told in str(refused.value)
+
+
+OVER_CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+address, bootstrap, topic, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.remote(address).getOrCreate()
+options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+print(spark.read.format("ottla").options(**options).load().count())
+stream = spark.readStream.format("ottla").options(**options).load()
+stream = stream.selectExpr("CAST(CAST(value AS STRING) AS INT) v")
+writer = stream.writeStream.format("memory").queryName("over_connect")
+writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+assert writer.start().awaitTermination(120)
+print(spark.sql("SELECT sum(v) FROM over_connect").first()[0])
+"""
+
+
+def test_a_client_over_spark_connect_reads_without_a_jar_and_a_call(
+    connect_server: str, bootstrap: str, checkpoint: str
+) -> None:
+    topic = make_topic(bootstrap, partitions=2)
+    fill(bootstrap, topic, TEN, partition=0)
+    fill(bootstrap, topic, TEN, partition=1)
+    command = [sys.executable, "-c", OVER_CONNECT, connect_server, bootstrap, topic, checkpoint]
+
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+    assert answer.stdout.split() == ["20", "90"], answer.stderr[-6000:]

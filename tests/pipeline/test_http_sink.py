@@ -1,0 +1,188 @@
+"""A task of the HTTP sink against a real server: attempts, order, what is refused and what stops it."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from pipeline.connect.http_client import HttpFailure
+from pipeline.connect.http_options import HttpOptions
+from pipeline.connect.http_sink import SendTask
+from tests.pipeline.web_hook import Asked, Reply, WebHook
+
+pytestmark = pytest.mark.slow
+
+LETTERS = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "refused",
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+}
+
+
+@pytest.fixture
+def hook() -> Iterator[WebHook]:
+    served = WebHook()
+    yield served
+    served.close()
+
+
+def rows(*values: str | None, partitions: list[int] | None = None) -> pa.RecordBatch:
+    """Records of topic t, from offset 10 on, with their values as keys."""
+    count = len(values)
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([None if value is None else value.encode() for value in values], pa.binary()),
+            "value": pa.array([None if value is None else value.encode() for value in values], pa.binary()),
+            "topic": pa.array(["t"] * count),
+            "partition": pa.array(partitions or [0] * count, pa.int32()),
+            "offset": pa.array(range(10, 10 + count), pa.int64()),
+        }
+    )
+
+
+def send(hook: WebHook, batch: pa.RecordBatch, **options: str) -> list[dict[str, object]]:
+    """What was refused; `__` stands for a dot in options."""
+    given = {"http.url": hook.url + "?token=hunter2", "retry.backoff.ms": "1"}
+    given |= {name.replace("__", "."): value for name, value in options.items()}
+    task = SendTask(HttpOptions.from_options(given), "hooks", "q", 7)
+    return [row for refused in task(iter([batch])) for row in refused.to_pylist()]
+
+
+def answers(*replies: Reply) -> Callable[[Asked], Reply]:
+    """These in turn, then 200."""
+    left = list(replies)
+    return lambda _asked: left.pop(0) if left else Reply()
+
+
+def test_records_are_sent_one_by_one_and_in_order(hook: WebHook) -> None:
+    assert send(hook, rows('{"a": 1}', "2", None), http__header__X_Key="secret".upper()) == []
+
+    assert [asked.body for asked in hook.asked] == [b'{"a": 1}', b"2", b"null"]
+    assert {asked.path for asked in hook.asked} == {"/hook?token=hunter2"}
+    first = hook.asked[0].headers
+    assert first["Content-Type"] == "application/json"
+    assert first["Idempotency-Key"] == "q/7/t-0/10-10"
+    assert first["X_Key"] == "SECRET"
+
+
+def test_records_of_a_partition_are_sent_as_arrays(hook: WebHook) -> None:
+    batch = rows("1", "2", "3", "4", "5", partitions=[0, 0, 0, 1, 1])
+
+    send(hook, batch, batch__max__size="2", http__method="put")
+
+    assert [json.loads(asked.body) for asked in hook.asked] == [[1, 2], [3], [4, 5]]
+    assert [asked.headers["Idempotency-Key"] for asked in hook.asked] == [
+        "q/7/t-0/10-11",
+        "q/7/t-0/12-12",
+        "q/7/t-1/13-14",
+    ]
+    assert {asked.method for asked in hook.asked} == {"PUT"}
+
+
+def test_what_may_pass_is_tried_again_with_the_same_key(hook: WebHook) -> None:
+    hook.answer = answers(
+        Reply(status=503), Reply(is_cut=True), Reply(status=429, headers={"Retry-After": "0"}), Reply()
+    )
+
+    assert send(hook, rows("1", "2")) == []
+
+    assert [asked.body for asked in hook.asked] == [b"1"] * 4 + [b"2"]
+    assert len({asked.headers["Idempotency-Key"] for asked in hook.asked}) == 2
+
+
+def test_a_long_retry_after_is_cut_short(hook: WebHook) -> None:
+    """A day's pause would hold the query for a day; without the bound this test does not end."""
+    hook.answer = answers(Reply(status=503, headers={"Retry-After": "86400"}))
+
+    assert send(hook, rows("1"), retry__after__max__ms="0") == []
+
+    assert len(hook.asked) == 2
+
+
+def test_an_outage_stops_the_query_even_with_dead_letters(hook: WebHook) -> None:
+    hook.answer = lambda _asked: Reply(status=503, body=b"later")
+
+    with pytest.raises(HttpFailure, match=r"/hook: answered 503 'later'") as stopped:
+        send(
+            hook, rows("1"), max__retries="2", **{name.replace(".", "__"): LETTERS[name] for name in LETTERS}
+        )
+
+    assert len(hook.asked) == 3
+    assert "hunter2" not in str(stopped.value)
+
+
+def test_a_server_that_is_away_stops_the_query(hook: WebHook) -> None:
+    hook.answer = lambda _asked: Reply(is_cut=True)
+
+    with pytest.raises(HttpFailure, match="no answer after 1 retries") as stopped:
+        send(hook, rows("1"), max__retries="1")
+
+    assert "hunter2" not in str(stopped.value)
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_for_ever(hook: WebHook) -> None:
+    is_over = threading.Event()
+
+    def wait(_asked: Asked) -> Reply:
+        is_over.wait()
+        return Reply(is_cut=True)
+
+    hook.answer = wait
+    try:
+        with pytest.raises(HttpFailure, match=r"Read timed out. \(read timeout=0\.05\)"):
+            send(hook, rows("1"), max__retries="0", request__timeout__ms="50")
+    finally:
+        is_over.set()
+
+
+def test_a_redirect_is_not_followed(hook: WebHook) -> None:
+    hook.answer = lambda _asked: Reply(status=302, headers={"Location": hook.url})
+
+    with pytest.raises(HttpFailure, match="answered 302"):
+        send(hook, rows("1"))
+
+    assert len(hook.asked) == 1
+
+
+def test_a_refused_record_stops_the_query_where_there_are_no_dead_letters(hook: WebHook) -> None:
+    hook.answer = lambda _asked: Reply(status=422, body=b"no such airport")
+
+    with pytest.raises(HttpFailure, match=r"t-0@10: .*/hook answered 422 'no such airport'"):
+        send(hook, rows("1"))
+
+
+def test_of_an_array_only_what_is_refused_alone_becomes_a_dead_letter(hook: WebHook) -> None:
+    def refuse_two(asked: Asked) -> Reply:
+        return Reply(status=400, body=b"two") if b"2" in asked.body else Reply()
+
+    hook.answer = refuse_two
+    batch = rows("1", "2", "no json", "3")
+
+    refused = send(
+        hook, batch, batch__max__size="10", **{name.replace(".", "__"): LETTERS[name] for name in LETTERS}
+    )
+
+    assert [json.loads(asked.body) for asked in hook.asked] == [[1, 2, 3], [1], [2], [3]]
+    assert [(row["key"], row["value"]) for row in refused] == [(b"no json", b"no json"), (b"2", b"2")]
+    context = {one["key"].removeprefix("__connect.errors."): one["value"] for one in refused[1]["headers"]}  # type: ignore[attr-defined]
+    assert context["topic"] == b"t" and context["partition"] == b"0" and context["offset"] == b"11"
+    assert context["connector.name"] == b"hooks" and context["stage"] == b"TASK_PUT"
+    assert context["exception.message"].endswith(b"/hook answered 400 'two'")
+    stage = {one["key"]: one["value"] for one in refused[0]["headers"]}["__connect.errors.stage"]  # type: ignore[attr-defined]
+    assert stage == b"VALUE_CONVERTER"
+
+
+def test_dead_letters_keep_their_headers(hook: WebHook) -> None:
+    hook.answer = lambda _asked: Reply(status=400)
+    header = [{"key": "trace", "value": b"7"}]
+    kind = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+    batch = rows("1").append_column("headers", pa.array([header], kind))
+    given = {name.replace(".", "__"): LETTERS[name] for name in LETTERS}
+
+    (bare,) = send(hook, batch, errors__deadletterqueue__context__headers__enable="false", **given)
+    (told,) = send(hook, batch, **given)
+
+    assert bare["headers"] == header
+    assert told["headers"][:1] == header and len(told["headers"]) > 5  # type: ignore[index,arg-type]

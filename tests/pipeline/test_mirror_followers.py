@@ -1,0 +1,261 @@
+"""What follows in the target: topics, partitions, settings, groups. Source and target are one cluster."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from logstore.errors import KafkaError
+from logstore.topic_partition import TopicPartition
+from pipeline.client.client_settings import ClientSettings, Role
+from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from pipeline.client.metadata import Cluster
+from pipeline.client.offset_syncs import OffsetSync, encode_sync
+from pipeline.client.topic_admin import (
+    ConfigSource,
+    NewTopic,
+    alter_configs,
+    create_partitions,
+    create_topics,
+    describe_configs,
+)
+from pipeline.columns.offset_runs import OffsetRun
+from pipeline.mirror.group_follower import GroupFollower, GroupState, GroupSync
+from pipeline.mirror.mirror_options import MirrorOptions
+from pipeline.mirror.sync_reader import SyncReader
+from pipeline.mirror.topic_changes import TopicChanges
+from pipeline.mirror.topic_follower import TopicFollower
+from tests.pipeline.test_group_admin import member
+from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
+
+pytestmark = pytest.mark.slow
+
+
+class Mirrored:
+    """Names, options and clients of one mirror of a cluster into itself."""
+
+    def __init__(self, bootstrap: str, **given: str) -> None:
+        self.bootstrap = bootstrap
+        unique = uuid4().hex
+        self.alias = f"a{unique[:8]}"
+        self.prefix = f"t{unique}"
+        self.options = MirrorOptions.from_options(
+            {
+                "source.cluster.alias": self.alias,
+                "source.cluster.bootstrap.servers": bootstrap,
+                "target.cluster.alias": "b",
+                "target.cluster.bootstrap.servers": bootstrap,
+                "topics": f"{self.prefix}.*",
+                "groups": f"{self.prefix}.*",
+            }
+            | {name.replace("_", "."): text for name, text in given.items()}
+        )
+        settings: ClientSettings = settings_for(bootstrap, Role.SOURCE, isolation_level="read_committed")
+        self.cluster = Cluster(settings)
+
+    def topic_follower(self) -> TopicFollower:
+        return TopicFollower(self.cluster, self.cluster, self.options)
+
+    def group_follower(self) -> GroupFollower:
+        return GroupFollower(self.cluster, self.cluster, self.options)
+
+    def make(self, name: str, partitions: int = 1, **configs: str) -> str:
+        topic = NewTopic(
+            name=f"{self.prefix}.{name}",
+            partitions_count=partitions,
+            configs={key.replace("_", "."): text for key, text in configs.items()},
+        )
+        assert create_topics(self.cluster, [topic]) == {topic.name: None}
+        return topic.name
+
+    def remote(self, topic: str) -> str:
+        return self.options.policy.remote_topic(topic)
+
+    def own_configs(self, topic: str) -> dict[str, str | None]:
+        configs = describe_configs(self.cluster, [topic])[topic]
+        return {name: one.value for name, one in configs.items() if one.source is ConfigSource.TOPIC}
+
+    def write_syncs(self, *syncs: OffsetSync, junk: bool = False, topic: str = "") -> None:
+        topic = topic or self.options.policy.offset_syncs_topic()
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for sync in syncs:
+            key, value = encode_sync(sync)
+            producer.produce(topic, key=key, value=value)
+        if junk:
+            producer.produce(topic, key=b"k", value=b"no json")
+        assert producer.flush(TIMEOUT_S) == 0
+
+
+@pytest.fixture
+def mirrored(bootstrap: str) -> Iterator[Mirrored]:
+    made = Mirrored(bootstrap)
+    yield made
+    made.cluster.close()
+
+
+# ---- topics ---------------------------------------------------------------------------------------
+
+
+def test_a_new_topic_is_made_with_its_partitions_and_settings(mirrored: Mirrored) -> None:
+    topic = mirrored.make("orders", 3, cleanup_policy="compact", min_insync_replicas="1")
+    follower = mirrored.topic_follower()
+
+    changes = follower.follow()
+
+    assert [one.name for one in changes.created] == [mirrored.remote(topic)]
+    assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 3
+    assert mirrored.own_configs(mirrored.remote(topic)) == {"cleanup.policy": "compact"}
+    assert follower.follow() == TopicChanges()
+    assert follower.follow(anew=True) == TopicChanges()
+
+
+def test_more_partitions_are_followed(mirrored: Mirrored) -> None:
+    topic = mirrored.make("orders", 2)
+    follower = mirrored.topic_follower()
+    follower.follow()
+
+    create_partitions(mirrored.cluster, {topic: 5})
+    while len(mirrored.cluster.topics([topic])[topic].leaders) < 5:
+        pass  # Apache Kafka answers before its nodes know
+    changes = follower.follow()
+
+    assert changes.grown == {mirrored.remote(topic): 5}
+    assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 5
+
+
+def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
+    topic = mirrored.make("orders", retention_ms="90000", segment_ms="70000")
+    follower = mirrored.topic_follower()
+    follower.follow()
+
+    alter_configs(mirrored.cluster, {topic: {"retention.ms": "80000", "segment.ms": None}})
+    alter_configs(mirrored.cluster, {mirrored.remote(topic): {"min.insync.replicas": "1"}})
+    changes = follower.sync_configs()
+
+    assert changes.altered == {mirrored.remote(topic): {"retention.ms": "80000", "segment.ms": None}}
+    # What is excluded is the target's own matter.
+    assert mirrored.own_configs(mirrored.remote(topic)) == {
+        "retention.ms": "80000",
+        "min.insync.replicas": "1",
+    }
+    assert follower.sync_configs() == TopicChanges()
+
+
+def test_a_topic_that_the_target_refuses_is_told(bootstrap: str) -> None:
+    mirrored = Mirrored(bootstrap, replication_factor="99")
+    topic = mirrored.make("orders")
+
+    with pytest.raises(KafkaError, match=f"making topic {mirrored.remote(topic)}"):
+        mirrored.topic_follower().follow()
+    mirrored.cluster.close()
+
+
+def test_the_topic_for_the_map_is_made_once(mirrored: Mirrored) -> None:
+    for _ in range(2):
+        mirrored.topic_follower().prepare()
+
+    name = mirrored.options.policy.offset_syncs_topic()
+    assert mirrored.own_configs(name)["cleanup.policy"] == "compact"
+    assert len(mirrored.cluster.topic(name).leaders) == 1
+
+
+# ---- groups ---------------------------------------------------------------------------------------
+
+
+def one(groups: list[GroupSync]) -> GroupSync:
+    assert len(groups) == 1, groups
+    return groups[0]
+
+
+def test_a_group_is_set_to_what_it_has_not_read(mirrored: Mirrored) -> None:
+    topic, group = mirrored.make("orders", 2), f"{mirrored.prefix}.g"
+    mirrored.topic_follower().prepare()
+    mirrored.topic_follower().follow()
+    first, second = (TopicPartition(mirrored.remote(topic), index) for index in range(2))
+    commit_offsets(
+        mirrored.cluster,
+        group,
+        {
+            TopicPartition(topic, 0): CommittedOffset(offset=7, metadata="note"),
+            TopicPartition(topic, 1): CommittedOffset(offset=3),
+        },
+    )
+    mirrored.write_syncs(OffsetSync(partition=first, slot=1, runs=(OffsetRun(5, 0, 4),)), junk=True)
+    follower = mirrored.group_follower()
+
+    synced = one(follower.sync())
+
+    assert (synced.state, synced.offsets) == (GroupState.SYNCED, {first: 2, second: 0})
+    assert committed_offsets(mirrored.cluster, group, [first]) == {
+        first: CommittedOffset(offset=2, metadata="note")
+    }
+    mirrored.write_syncs(OffsetSync(partition=second, slot=2, runs=(OffsetRun(0, 1, 9),)))
+    commit_offsets(mirrored.cluster, group, {TopicPartition(topic, 0): CommittedOffset(offset=5)})
+    assert one(follower.sync()).offsets == {first: 2, second: 4}  # one forward, the other not back
+
+
+def test_a_group_with_members_in_the_target_is_left_alone(mirrored: Mirrored) -> None:
+    topic, group = mirrored.make("orders"), f"{mirrored.prefix}.g"
+    mirrored.topic_follower().prepare()
+    mirrored.topic_follower().follow()
+    fill(mirrored.bootstrap, mirrored.remote(topic), [b"v"])
+    commit_offsets(mirrored.cluster, group, {TopicPartition(topic, 0): CommittedOffset(offset=0)})
+    follower = mirrored.group_follower()
+
+    with member(mirrored.bootstrap, group, mirrored.remote(topic), "classic"):
+        in_use = one(follower.sync())
+
+    assert in_use.state is GroupState.IN_USE
+    assert one(follower.sync()).state is GroupState.SYNCED
+
+
+def test_with_names_kept_the_way_back_is_looked_at_too(bootstrap: str) -> None:
+    back = f"b{uuid4().hex[:8]}"
+    given = {"replication_policy_class": "IdentityReplicationPolicy", "target_cluster_alias": back}
+    mirrored = Mirrored(bootstrap, **given)
+    topic, group = mirrored.make("orders"), f"{mirrored.prefix}.g"
+    mirrored.topic_follower().prepare()
+    partition = TopicPartition(topic, 0)
+    commit_offsets(mirrored.cluster, group, {partition: CommittedOffset(offset=5)})
+    mirrored.write_syncs(OffsetSync(partition=partition, slot=1, runs=(OffsetRun(0, 10, 5),)))
+    follower = mirrored.group_follower()
+
+    # Of the target's own rows, which lie before those 5 there, the first 8 had come back to the source.
+    make_topic(bootstrap, name=f"mirror-offset-syncs.{back}.internal")
+    returned = OffsetSync(partition=partition, slot=1, runs=(OffsetRun(7, 0, 1),))
+    mirrored.write_syncs(returned, topic=f"mirror-offset-syncs.{back}.internal")
+
+    assert one(follower.sync()).offsets == {partition: 8}
+    mirrored.cluster.close()
+
+
+def test_a_map_is_read_on_from_where_it_was_left(mirrored: Mirrored) -> None:
+    mirrored.topic_follower().prepare()
+    partition = TopicPartition("t", 0)
+    reader = SyncReader(mirrored.cluster, mirrored.options.policy.offset_syncs_topic())
+    assert reader.read().translate(partition, 0) is None
+
+    mirrored.write_syncs(OffsetSync(partition=partition, slot=1, runs=(OffsetRun(0, 10, 5),)))
+    assert reader.read().translate(partition, 9) == 15
+    mirrored.write_syncs(OffsetSync(partition=partition, slot=2, runs=(OffsetRun(5, 20, 5),)), junk=True)
+
+    assert reader.read().translate(partition, 9) == 24
+    assert reader.refused == 1
+
+
+def test_without_a_map_nothing_is_known(mirrored: Mirrored) -> None:
+    reader = SyncReader(mirrored.cluster, f"nowhere-{uuid4().hex}")
+
+    assert not reader.exists()
+    assert reader.read().mirrored_to(TopicPartition("t", 0)) is None
+
+
+def test_groups_of_other_names_and_topics_are_not_followed(mirrored: Mirrored, bootstrap: str) -> None:
+    topic, other = mirrored.make("orders"), make_topic(bootstrap)
+    mirrored.topic_follower().follow()
+    offset = CommittedOffset(offset=0)
+    commit_offsets(mirrored.cluster, f"other-{mirrored.prefix}", {TopicPartition(topic, 0): offset})
+    commit_offsets(mirrored.cluster, f"{mirrored.prefix}.g", {TopicPartition(other, 0): offset})
+
+    assert mirrored.group_follower().sync() == []

@@ -1,0 +1,103 @@
+"""What a mirror does beside its rows: each so often, told in its status, and over when the query is."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.group_offsets import CommittedOffset, commit_offsets
+from pipeline.mirror.mirror_rounds import MirrorRounds, RoundsThread, RowCount
+from pipeline.mirror.mirror_status import read_status
+from tests.pipeline.test_mirror_followers import Mirrored
+
+pytestmark = pytest.mark.slow
+
+
+def test_everything_is_due_at_first_and_then_rests(bootstrap: str) -> None:
+    mirrored = Mirrored(bootstrap, sync_group_offsets_interval_seconds="40")
+    topic = mirrored.make("orders")
+    commit_offsets(
+        mirrored.cluster, f"{mirrored.prefix}.g", {TopicPartition(topic, 0): CommittedOffset(offset=0)}
+    )
+    rounds = MirrorRounds(mirrored.options)
+
+    rounds.run_due()
+
+    first = rounds.status
+    assert mirrored.remote(topic) in mirrored.cluster.topics([mirrored.remote(topic)])
+    assert [one.group_id for one in first.groups] == [f"{mirrored.prefix}.g"]
+    assert min(first.topics_followed_ms, first.configs_synced_ms, first.groups_synced_ms) > 0
+    assert first.problems == {}
+    assert 1 <= rounds.wait_s() <= 30
+    rounds.run_due()
+    assert rounds.status is first
+    rounds.close()
+    mirrored.cluster.close()
+
+
+def test_what_fails_is_told_and_keeps_nothing_else_from_its_turn(bootstrap: str) -> None:
+    mirrored = Mirrored(bootstrap, replication_factor="99")
+    topic = mirrored.make("orders")
+    rounds = MirrorRounds(mirrored.options)
+
+    rounds.run_due()
+
+    assert [*rounds.status.problems] == ["topics"]
+    assert f"making topic {mirrored.remote(topic)}" in rounds.status.problems["topics"]
+    assert rounds.status.groups_synced_ms > 0
+    rounds.close()
+    mirrored.cluster.close()
+
+
+def test_what_is_turned_off_is_not_done(bootstrap: str) -> None:
+    given = {
+        "refresh_topics_enabled": "false",
+        "sync_topic_configs_enabled": "false",
+        "sync_group_offsets_enabled": "false",
+    }
+    mirrored = Mirrored(bootstrap, **given)
+    topic = mirrored.make("orders")
+    rounds = MirrorRounds(mirrored.options)
+    before = rounds.status
+
+    rounds.run_due()
+    rounds.run_groups()
+
+    assert rounds.status is before
+    assert mirrored.cluster.topics([mirrored.remote(topic)]) == {}
+    rounds.close()
+    mirrored.cluster.close()
+
+
+def test_rounds_end_with_the_query_and_the_groups_have_the_last_word(bootstrap: str) -> None:
+    mirrored = Mirrored(bootstrap)
+    rounds = MirrorRounds(mirrored.options)
+    seen: list[int] = []
+
+    def is_over_after(wait_s: int) -> bool:
+        seen.append(rounds.status.groups_synced_ms)
+        return len(seen) == 3
+
+    RoundsThread(rounds, is_over_after).join()
+
+    assert len(seen) == 3
+    assert rounds.status.groups_synced_ms >= seen[-1] > 0
+    mirrored.cluster.close()
+
+
+def test_each_batch_is_counted_once() -> None:
+    count = RowCount()
+    batches = [SimpleNamespace(batchId=number, numInputRows=10) for number in range(5)]
+
+    assert [count.of(batches[:2]), count.of(batches[:2]), count.of(batches[1:])] == [20, 20, 50]
+
+
+def test_a_mirror_that_never_ran_has_all_before_it(bootstrap: str) -> None:
+    mirrored = Mirrored(bootstrap)
+    topic = mirrored.make("orders", 2)
+
+    status = read_status(mirrored.options)
+
+    assert {*status.partitions} == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+    assert (status.lag, status.rows) == (0, 0)
+    mirrored.cluster.close()

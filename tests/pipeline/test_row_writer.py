@@ -1,0 +1,98 @@
+"""Rows of a task on their way out: what is told of copied rows, and topics that grow meanwhile."""
+
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.client_settings import Role
+from pipeline.client.metadata import Cluster
+from pipeline.client.topic_admin import create_partitions
+from pipeline.client.transactions import Transactions
+from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.mirror.sync_reader import SyncReader
+from pipeline.sink.row_writer import Producer, RowWriter
+from pipeline.sink.sink_options import SinkOptions
+from tests.pipeline.conftest import MakeClient
+from tests.pipeline.topics import make_topic
+
+pytestmark = pytest.mark.slow
+
+
+class Copying:
+    """Tasks that copy rows to one topic, each in a transaction of its own."""
+
+    def __init__(self, bootstrap: str, cluster: Cluster, *, partitions: int = 1) -> None:
+        self.topic = make_topic(bootstrap, partitions=partitions)
+        self.syncs = make_topic(bootstrap)
+        self.cluster = cluster
+        self.transactions = Transactions(cluster)
+        self.options = SinkOptions.from_options(
+            {
+                "kafka.bootstrap.servers": bootstrap,
+                "kafka.batch.size": "400",  # some rows
+                "topic": self.topic,
+                "delivery.guarantee": "exactly_once",
+                "transactional.id": "T",
+                "offset.syncs.topic": self.syncs,
+                "offset.lag.max": "0",
+            }
+        )
+
+    def copy(self, offsets: list[int], *, commit: bool = True, partition: int = 0, batch_id: int = 1) -> None:
+        transactional_id = f"T.{uuid4().hex}"
+        pairs = self.transactions.init([transactional_id], timeout_ms=60_000, two_phase=False)
+        writer = RowWriter(
+            self.cluster,
+            self.options,
+            Producer(pair=pairs[transactional_id], transactional_id=transactional_id),
+            begin_at=0,
+            now_ms=lambda: 1,
+            join=lambda joined: self.join(transactional_id, pairs[transactional_id], [*joined]),
+            batch_id=batch_id,
+        )
+        writer.write(
+            pa.RecordBatch.from_pydict(
+                {
+                    "value": pa.array([b"%d" % offset for offset in offsets]),
+                    "partition": pa.array([partition] * len(offsets), pa.int32()),
+                    "offset": pa.array(offsets, pa.int64()),
+                }
+            )
+        )
+        writer.finish()
+        self.transactions.end(pairs, commit=commit)
+
+    def join(self, transactional_id: str, pair: ProducerPair, partitions: list[TopicPartition]) -> None:
+        self.transactions.add_partitions(transactional_id, pair, partitions)
+
+
+def test_where_copied_rows_lie_is_told_with_the_transaction(bootstrap: str, client: MakeClient) -> None:
+    copying = Copying(bootstrap, client(Role.SINK))
+    reader = SyncReader(client(isolation_level="read_committed"), copying.syncs)
+
+    copying.copy([*range(100, 200)], batch_id=1)
+    copying.copy([*range(200, 250)], commit=False, batch_id=2)  # 50 rows that nobody sees
+    copying.copy([*range(200, 205), *range(210, 220)], batch_id=2)
+
+    # Each transaction has a marker behind its rows.
+    places = dict(zip(range(100, 200), range(100), strict=True))
+    places |= dict(zip([*range(200, 205), *range(210, 220)], range(152, 167), strict=True))
+    partition = TopicPartition(copying.topic, 0)
+    told = reader.read()
+    while told.mirrored_to(partition) != 220:  # a coordinator answers before its markers are written
+        told = reader.read()
+    assert {offset: told.translate(partition, offset) for offset in places} == places
+    assert told.translate(partition, 207) == 157
+    assert told.translate(partition, 99) is None
+
+
+def test_a_topic_that_grew_is_looked_at_again(bootstrap: str, client: MakeClient) -> None:
+    copying = Copying(bootstrap, client(Role.SINK))
+    copying.copy([1])
+    create_partitions(client(Role.SINK), {copying.topic: 3})
+
+    copying.copy([2], partition=2)
+
+    assert len(copying.cluster.topic(copying.topic).leaders) == 3

@@ -1,0 +1,411 @@
+"""The protocol of exactly-once on a cluster, without Spark: zombies, expiry, leftovers, nodes that die."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from uuid import UUID, uuid4
+
+import pyarrow as pa
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.embedded import Cluster as Nodes
+from pipeline.client.client_settings import Role
+from pipeline.client.group_settings import keep_offsets
+from pipeline.client.list_offsets import LATEST, list_offsets
+from pipeline.client.metadata import Cluster, Kind
+from pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
+from pipeline.sink.driver import Begun, Driver, TaskReport
+from pipeline.sink.row_writer import Producer, RowWriter
+from pipeline.sink.sink_cluster import KafkaSinkCluster
+from pipeline.sink.sink_options import SinkOptions
+from pipeline.sink.slots import FIRST_UNPREPARED, LIVES, Names
+from pipeline.sink.task_transaction import TaskTransaction
+from pipeline.words import OptionError
+from tests.pipeline.conftest import MakeClient
+from tests.pipeline.spark.topic_rows import read_topic, values_of
+from tests.pipeline.topics import make_topic, settings_for
+
+pytestmark = pytest.mark.slow
+
+QUERY = UUID(int=1)
+FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+class Task:
+    """One attempt of a task; `write` sends rows that are in their logs when it returns."""
+
+    def __init__(self, sink: "Sink", begun: Begun, run: BatchRun) -> None:
+        self.transaction = TaskTransaction(sink.names, begun, run, KafkaSinkCluster(sink.cluster))
+        participant = self.transaction.take_slot()
+        self.name = sink.names.of(participant.slot)
+        self.writer = RowWriter(
+            sink.cluster,
+            sink.options,
+            Producer(pair=participant.pair, transactional_id=self.name),
+            begin_at=0,
+            now_ms=lambda: 1_700_000_000_000,
+            join=self.transaction.join,
+        )
+
+    def write(self, *values: str) -> "Task":
+        self.writer.write(pa.record_batch({"value": pa.array(values)}))
+        self.writer.finish()
+        return self
+
+    def report(self) -> TaskReport:
+        return self.transaction.report()
+
+
+class Sink:
+    """A query's sink; `new_driver` is a process that remembers nothing."""
+
+    def __init__(self, bootstrap: str, topic: str, transactional_id: str = "", **settings: str) -> None:
+        self.options = SinkOptions.from_options(
+            {
+                "kafka.bootstrap.servers": bootstrap,
+                "kafka.retry.backoff.ms": "10",
+                "delivery.guarantee": "exactly_once",
+                "transactional.id": transactional_id or f"T.{uuid4().hex}",
+                "topic": topic,
+                **{f"kafka.{name.replace('_', '.')}": value for name, value in settings.items()},
+            }
+        )
+        self.names = Names(self.options.transactional_id)
+        self.cluster = Cluster(self.options.client)
+        self.runs = 0
+        self.driver = self.new_driver()
+
+    def new_driver(self) -> Driver:
+        self.runs += 1
+        self.driver = Driver(self.options, KafkaSinkCluster(self.cluster), {})
+        return self.driver
+
+    def run(self, batch_id: int) -> BatchRun:
+        return BatchRun(query_id=QUERY, run_id=UUID(int=100 + self.runs), batch_id=batch_id)
+
+    def task(self, begun: Begun, batch_id: int) -> Task:
+        return Task(self, begun, self.run(batch_id))
+
+    def open_ids(self) -> set[str]:
+        return KafkaSinkCluster(self.cluster).list_open(self.names.prefix) or set()
+
+
+MakeSink = Callable[..., Sink]
+
+
+@pytest.fixture
+def make_sink() -> Iterator[MakeSink]:
+    """Makes sinks; their connections end with the test."""
+    made: list[Sink] = []
+
+    def make(bootstrap: str, topic: str, transactional_id: str = "", **settings: str) -> Sink:
+        made.append(Sink(bootstrap, topic, transactional_id, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.cluster.close()
+
+
+@pytest.fixture
+def sink(bootstrap: str, make_sink: MakeSink) -> Sink:
+    return make_sink(bootstrap, make_topic(bootstrap))
+
+
+def committed(sink: Sink) -> dict[bytes, int]:
+    assert sink.options.topic is not None
+    bootstrap = ",".join(f"{host}:{port}" for host, port in sink.options.client.bootstrap_servers)
+    return dict(values_of(read_topic(bootstrap, sink.options.topic)))
+
+
+def test_batches_are_written_one_after_another(sink: Sink) -> None:
+    for batch_id in range(4):
+        begun = sink.driver.begin()
+        tasks = [sink.task(begun, batch_id).write(f"{batch_id}.{number}") for number in range(2)]
+        sink.driver.commit([task.report() for task in tasks], batch_id)
+
+    assert committed(sink) == {f"{batch}.{task}".encode(): 1 for batch in range(4) for task in range(2)}
+    assert sink.open_ids() == set()
+    # Two slots of the record, two and a spare one for the next batch: ids do not grow with the batches.
+    assert {slot.number for slot in (one.slot for one in begun.slots)} <= {0, 1, 2, 3, 4}
+
+
+def test_a_zombie_of_an_aborted_batch_can_neither_write_nor_disturb(sink: Sink) -> None:
+    zombie = sink.task(sink.driver.begin(), 0).write("zombie")
+
+    begun = sink.new_driver().begin()
+    with pytest.raises(KafkaError) as refused:
+        zombie.write("after it was given up")
+    task = sink.task(begun, 0).write("once")
+    sink.driver.commit([task.report()], 0)
+
+    assert refused.value.code in (*FENCED, ErrorCode.INVALID_TXN_STATE)
+    assert committed(sink) == {b"once": 1}
+
+
+def test_two_attempts_of_one_task_write_apart(sink: Sink) -> None:
+    begun = sink.driver.begin()
+    first, second = sink.task(begun, 0).write("a"), sink.task(begun, 0).write("a")
+    first.write("b")
+    second.write("b")
+
+    sink.driver.commit([second.report()], 0)
+
+    assert first.name != second.name
+    # The first attempt holds back no reader, though no other batch may ever come.
+    assert sink.open_ids() == set()
+    assert committed(sink) == {b"a": 1, b"b": 1}
+    with pytest.raises(KafkaError):
+        first.write("c")
+    sink.driver.begin()
+    assert sink.open_ids() == set()
+
+
+def test_more_attempts_than_slots_get_ids_of_their_own(sink: Sink) -> None:
+    begun = sink.driver.begin()
+    tasks = [sink.task(begun, 0).write(f"{number}") for number in range(len(begun.slots) + 2)]
+
+    sink.driver.commit([task.report() for task in tasks[1:]], 0)
+    following = sink.driver.begin()
+
+    slots = [report.participant.slot.number for task in tasks if (report := task.report()).participant]
+    assert sum(number >= FIRST_UNPREPARED for number in slots) == 2
+    assert committed(sink) == {b"%d" % number: 1 for number in range(1, len(tasks))}
+    assert sink.open_ids() == set()
+    assert len(following.slots) > len(tasks)
+
+
+def test_an_older_driver_cannot_decide(sink: Sink) -> None:
+    old = sink.driver
+    task = sink.task(old.begin(), 0).write("old")
+    begun = sink.new_driver().begin()
+
+    with pytest.raises((BatchExpired, KafkaError)):
+        old.commit([task.report()], 0)
+    old.abort([task.report()], 0)
+    fresh = sink.task(begun, 0).write("new")
+    sink.driver.commit([fresh.report()], 0)
+
+    assert committed(sink) == {b"new": 1}
+
+
+def decide_only(sink: Sink, batch_id: int, *values: str) -> list[Task]:
+    """A batch of a task for each value whose driver dies right after its decision."""
+
+    class Died(Exception):
+        pass
+
+    class Dying(KafkaSinkCluster):
+        def end(self, pairs, *, commit):  # type: ignore[no-untyped-def]
+            if sink.names.coordinating not in pairs:
+                raise Died
+            return super().end(pairs, commit=commit)
+
+    begun = Driver(sink.options, KafkaSinkCluster(sink.cluster), {}).begin()
+    tasks = [sink.task(begun, batch_id).write(value) for value in values]
+    with pytest.raises(Died):
+        Driver(sink.options, Dying(sink.cluster), {}).commit([task.report() for task in tasks], batch_id)
+    return tasks
+
+
+def test_what_was_decided_is_completed_and_drained(sink: Sink) -> None:
+    decide_only(sink, 0, "a", "b")
+    assert committed(sink) == {}
+
+    begun = sink.new_driver().begin()
+
+    assert judge_batch(sink.run(0), begun.record, takes_over=False) is Verdict.DRAIN
+    assert committed(sink) == {b"a": 1, b"b": 1}
+    sink.new_driver().begin()  # and is not taken for lost when it was completed before
+    sink.new_driver().begin()
+
+
+def test_what_others_left_open_is_ended_but_nothing_of_a_neighbour(
+    sink: Sink, bootstrap: str, make_sink: MakeSink
+) -> None:
+    neighbour = make_sink(bootstrap, make_topic(bootstrap), f"{sink.options.transactional_id}-1")
+    left = [sink.task(sink.new_driver().begin(), 0).write("x") for _ in range(3)]
+    theirs = neighbour.task(neighbour.driver.begin(), 0).write("theirs")
+
+    sink.new_driver().begin()
+
+    assert len({task.name for task in left}) == 3
+    assert sink.open_ids() == {theirs.name}
+    neighbour.driver.commit([theirs.report()], 0)
+    assert committed(neighbour) == {b"theirs": 1}
+
+
+def test_what_is_open_is_seen_by_the_command_line(sink: Sink, bootstrap: str) -> None:
+    task = sink.task(sink.driver.begin(), 0).write("x")
+    command = [sys.executable, "-m", "node", "txn", "list", "--bootstrap", bootstrap, "--state", "ongoing"]
+
+    told = subprocess.run(
+        [*command, "--match", f"{re.escape(sink.options.transactional_id)}-.*"],
+        capture_output=True,
+        text=True,
+    )
+
+    assert task.name in told.stdout, told
+    assert told.stdout.count(sink.options.transactional_id) == 1
+
+
+def test_lives_come_again_after_sixty_four(sink: Sink) -> None:
+    first = sink.driver.begin().life
+    assert [sink.new_driver().begin().life for _ in range(3)] == [(first + by) % LIVES for by in (1, 2, 3)]
+
+
+def test_a_group_keeps_its_record_where_the_cluster_can(sink: Sink, client: MakeClient) -> None:
+    is_ottla = keep_offsets(client(), f"g-{uuid4().hex}")
+    sink.driver.begin()  # goes on either way
+
+    assert keep_offsets(client(), sink.options.transactional_id) is is_ottla
+
+
+def test_two_phases_are_refused_by_name_where_they_are_wanted_and_not_had(
+    bootstrap: str, make_sink: MakeSink
+) -> None:
+    sink = make_sink(bootstrap, make_topic(bootstrap), transaction_two_phase_commit_enable="true")
+
+    with pytest.raises(OptionError, match=r"kafka\.transaction\.two\.phase\.commit\.enable: is true, but"):
+        sink.driver.begin()
+
+
+# ---- expiry --------------------------------------------------------------------------------------------
+
+EXPIRES_SOON = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+
+
+def wait_until_expired(sink: Sink, task: Task) -> None:
+    cluster = KafkaSinkCluster(sink.cluster)
+    while (told := cluster.describe([task.name])[task.name]) and told.state == "Ongoing":
+        pass
+
+
+def test_a_batch_whose_transactions_expire_before_the_decision_runs_again(
+    ottla_cluster_factory: Callable[..., Nodes], make_sink: MakeSink
+) -> None:
+    bootstrap = ottla_cluster_factory(nodes=1, overrides=EXPIRES_SOON).bootstrap
+    sink = make_sink(bootstrap, make_topic(bootstrap), transaction_timeout_ms="500")
+    task = sink.task(sink.driver.begin(), 0).write("a")
+
+    wait_until_expired(sink, task)
+    with pytest.raises(BatchExpired, match=f"Batch 0 is not written: {task.name} ended"):
+        sink.driver.commit([task.report()], 0)
+    sink.driver.abort([task.report()], 0)
+    again = sink.task(sink.new_driver().begin(), 0).write("a")
+    sink.driver.commit([again.report()], 0)
+
+    assert committed(sink) == {b"a": 1}
+
+
+def test_a_decided_batch_whose_transactions_expired_stops_every_start_by_name(
+    ottla_cluster_factory: Callable[..., Nodes], make_sink: MakeSink
+) -> None:
+    bootstrap = ottla_cluster_factory(nodes=1, overrides=EXPIRES_SOON).bootstrap
+    sink = make_sink(bootstrap, make_topic(bootstrap), transaction_timeout_ms="500")
+    tasks = decide_only(sink, 0, "a")
+
+    wait_until_expired(sink, tasks[0])
+
+    for _ in range(2):
+        with pytest.raises(TransactionsLost, match=f"Batch 0 is decided, .*{tasks[0].name}"):
+            sink.new_driver().begin()
+
+
+# Long enough for a batch, of which nothing may be forgotten while it is written.
+FORGETS_SOON = {
+    **EXPIRES_SOON,
+    "transactional.id.expiration.ms": "5000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+}
+
+
+def wait_until_forgotten(sink: Sink, tasks: list[Task]) -> None:
+    cluster = KafkaSinkCluster(sink.cluster)
+    while any(cluster.describe([task.name for task in tasks]).values()):
+        time.sleep(0.05)
+
+
+def test_a_query_goes_on_after_a_rest_in_which_its_ids_were_forgotten_but_not_without_its_rows(
+    ottla_cluster_factory: Callable[..., Nodes], make_sink: MakeSink
+) -> None:
+    bootstrap = ottla_cluster_factory(nodes=1, overrides=FORGETS_SOON).bootstrap
+    whole, late = (make_sink(bootstrap, make_topic(bootstrap)) for _ in range(2))
+    lost = make_sink(bootstrap, make_topic(bootstrap), transaction_timeout_ms="500")
+    of_lost = decide_only(lost, 0, "a")
+    of_late = decide_only(late, 0, "a")
+    late.new_driver().begin()  # completes it
+    of_whole = [whole.task(whole.driver.begin(), 0).write("a")]
+    whole.driver.commit([task.report() for task in of_whole], 0)
+
+    for sink, tasks in ((lost, of_lost), (late, of_late), (whole, of_whole)):
+        wait_until_forgotten(sink, tasks)
+
+    for sink in (whole, late):
+        task = sink.task(sink.new_driver().begin(), 1).write("b")
+        sink.driver.commit([task.report()], 1)
+        assert committed(sink) == {b"a": 1, b"b": 1}
+    with pytest.raises(TransactionsLost, match="the coordinator does not know it"):
+        lost.new_driver().begin()
+
+
+def test_with_two_phases_a_decided_batch_outlives_any_pause(
+    ottla_cluster_factory: Callable[..., Nodes], make_sink: MakeSink
+) -> None:
+    overrides = {**EXPIRES_SOON, "transaction.two.phase.commit.enable": "true"}
+    bootstrap = ottla_cluster_factory(nodes=1, overrides=overrides).bootstrap
+    topic = make_topic(bootstrap)
+    sink = make_sink(bootstrap, topic, transaction_timeout_ms="500")
+    tasks = decide_only(sink, 0, "a", "b")
+    other = make_sink(
+        bootstrap, topic, transaction_timeout_ms="500", transaction_two_phase_commit_enable="false"
+    )
+    expiring = other.task(other.driver.begin(), 0).write("expires")
+
+    wait_until_expired(other, expiring)  # long enough for one, so for those that have no time
+
+    assert sink.open_ids() == {task.name for task in tasks}
+    begun = sink.new_driver().begin()
+    assert begun.two_phase
+    assert committed(sink) == {b"a": 1, b"b": 1}
+
+
+# ---- nodes that die ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "victim", ["the leader", "a coordinator of transactions", "the coordinator of the group"]
+)
+def test_a_node_dies_in_the_middle_of_a_batch(
+    ottla_cluster_factory: Callable[..., Nodes], victim: str, make_sink: MakeSink
+) -> None:
+    nodes = ottla_cluster_factory(nodes=3)
+    topic = make_topic(nodes.bootstrap, copies=3)
+    sink = make_sink(nodes.bootstrap, topic)
+    begun = sink.driver.begin()
+    first = sink.task(begun, 0).write("a")
+    node_id = {
+        "the leader": nodes.leader_of(topic, 0),
+        "a coordinator of transactions": sink.cluster._coordinators[Kind.TRANSACTION, first.name],
+        "the coordinator of the group": sink.cluster._coordinators[Kind.GROUP, sink.names.group_id],
+    }[victim]
+
+    nodes.kill(node_id)
+    first.write("b")
+    sink.driver.commit([first.report()], 0)
+    second = sink.task(sink.driver.begin(), 1).write("c")
+    nodes.restart(node_id)
+    sink.driver.commit([second.report()], 1)
+
+    end = TopicPartition(topic, 0)
+    reader = Cluster(settings_for(nodes.bootstrap, Role.SOURCE, isolation_level="read_committed"))
+    while (
+        list_offsets(reader, {end: LATEST})[end] < 5
+    ):  # the last marker is on its way when its end is answered
+        pass
+    reader.close()
+    assert committed(sink) == {b"a": 1, b"b": 1, b"c": 1}

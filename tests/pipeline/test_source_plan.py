@@ -1,0 +1,388 @@
+"""What a source plans and reads of a cluster, and what it says of what is gone; without Spark."""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from uuid import uuid4
+
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.metadata import Cluster
+from pipeline.client.offset_range import OffsetRange
+from pipeline.client.process_clusters import MAX_CLUSTERS, close_clusters, cluster_of
+from pipeline.source.batch_plan import plan_batch
+from pipeline.source.data_loss import DataLossError, LossPolicy
+from pipeline.source.log_ends import ends_after, resolve
+from pipeline.source.range_rows import read_rows
+from pipeline.source.source_offsets import SourceOffsets
+from pipeline.source.source_options import Mode, SourceOptions
+from pipeline.source.stream_plan import plan_micro_batch
+from pipeline.source.subscription import find_subscribed
+from pipeline.words import OptionError
+from tests.pipeline.topics import (
+    add_partitions,
+    delete_records,
+    delete_topic,
+    fill,
+    fill_in_transactions,
+    make_topic,
+    settings_for,
+)
+
+pytestmark = pytest.mark.slow
+
+TEN = [b"%d" % index for index in range(10)]
+# Records of long ago would be deleted by retention.
+NOW_MS = time.time_ns() // 1_000_000 - 3_600_000
+
+
+class Source:
+    """A source with options, as the readers of Spark use it; `__` stands for a dot."""
+
+    def __init__(self, bootstrap: str, mode: Mode, **given: str) -> None:
+        options = {name.replace("__", "."): value for name, value in given.items()}
+        least = {
+            "kafka.bootstrap.servers": bootstrap,
+            "kafka.retry.backoff.ms": "10",
+            "fetchOffset.retryIntervalMs": "10",
+        }
+        self.options = SourceOptions.from_options({**least, **options}, mode)
+        self.cluster: Cluster = cluster_of(self.options.client)
+        self.warnings: list[str] = []
+        self.policy = LossPolicy(fails=self.options.fail_on_data_loss, warn=self.warnings.append)
+
+    def batch(self) -> list[OffsetRange]:
+        return plan_batch(self.cluster, self.options, self.policy)
+
+    def begin(self) -> SourceOffsets:
+        subscribed = find_subscribed(self.cluster, self.options.subscription)
+        subscribed.check()
+        return resolve(self.cluster, subscribed, self.options.start, self.options.start_name, self.options)
+
+    def ends(self, read: SourceOffsets) -> SourceOffsets:
+        ends, losses = ends_after(self.cluster, self.options, read, lambda _ms: None)
+        self.policy.judge(losses)
+        return ends
+
+    def micro_batch(self, start: SourceOffsets, end: SourceOffsets) -> list[OffsetRange]:
+        return plan_micro_batch(self.cluster, self.options, start, end, self.policy)
+
+    def values(self, ranges: Sequence[OffsetRange]) -> list[int]:
+        return [
+            int(value)
+            for one in ranges
+            for batch in read_rows(self.cluster, one, ("value",), self.policy)
+            for value in batch.column("value").to_pylist()
+        ]
+
+
+def places(ranges: Sequence[OffsetRange]) -> list[tuple[str, int, int]]:
+    return [(str(one.partition), one.start, one.end) for one in ranges]
+
+
+def stream(bootstrap: str, **given: str) -> Source:
+    return Source(bootstrap, Mode.STREAM, **given)
+
+
+def batch(bootstrap: str, **given: str) -> Source:
+    return Source(bootstrap, Mode.BATCH, **given)
+
+
+@pytest.fixture(autouse=True)
+def connections_are_closed() -> Iterator[None]:
+    """Those of the process that the test is."""
+    yield
+    close_clusters()
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    """Two partitions: ten records a millisecond apart, and five from a second later on."""
+    name = make_topic(bootstrap, partitions=2)
+    fill(bootstrap, name, TEN, partition=0, timestamp_ms=NOW_MS)
+    fill(bootstrap, name, TEN[:5], partition=1, timestamp_ms=NOW_MS + 1_000)
+    return name
+
+
+# ---- subscriptions ------------------------------------------------------------------------------
+
+
+def test_a_pattern_is_looked_for_in_names_as_the_connector_does(bootstrap: str) -> None:
+    mark = uuid4().hex
+    for name in (f"a-{mark}-b", f"{mark}-c", f"c-{mark}"):
+        make_topic(bootstrap, name=name)
+
+    anywhere = stream(bootstrap, subscribePattern=mark).begin()
+    at_the_end = stream(bootstrap, subscribePattern=f"{mark}$").begin()
+
+    assert {partition.topic for partition in anywhere.offsets} == {f"a-{mark}-b", f"{mark}-c", f"c-{mark}"}
+    assert {partition.topic for partition in at_the_end.offsets} == {f"c-{mark}"}
+
+
+def test_a_pattern_without_a_topic_reads_nothing(bootstrap: str) -> None:
+    source = stream(bootstrap, subscribePattern=uuid4().hex)
+
+    begun = source.begin()
+
+    assert begun.to_json() == {}
+    assert source.micro_batch(begun, source.ends(begun)) == []
+    assert batch(bootstrap, subscribePattern=uuid4().hex).batch() == []
+
+
+def test_assigned_partitions_alone_are_read(bootstrap: str, topic: str) -> None:
+    source = batch(bootstrap, assign=f'{{"{topic}": [1]}}')
+
+    assert places(source.batch()) == [(f"{topic}-1", 0, 5)]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"subscribe": "TOPIC,nobody-has-it"}, "subscribe: names what does not exist: topic nobody-has-it"),
+        ({"assign": '{"TOPIC": [0, 7]}'}, "assign: names what does not exist: partition TOPIC-7"),
+    ],
+)
+def test_what_is_named_and_is_not_there_is_refused(
+    bootstrap: str, topic: str, given: dict[str, str], told: str
+) -> None:
+    options = {name: value.replace("TOPIC", topic) for name, value in given.items()}
+    with pytest.raises(OptionError, match=re.escape(told.replace("TOPIC", topic))):
+        batch(bootstrap, **options).batch()
+    with pytest.raises(OptionError, match=re.escape(told.replace("TOPIC", topic))):
+        stream(bootstrap, **options).begin()
+
+
+# ---- where a batch begins and ends ----------------------------------------------------------------
+
+
+def test_a_batch_has_all_that_there_is_when_it_is_planned(bootstrap: str, topic: str) -> None:
+    source = batch(bootstrap, subscribe=topic)
+    planned = source.batch()
+    fill(bootstrap, topic, TEN)
+
+    assert places(planned) == [(f"{topic}-0", 0, 10), (f"{topic}-1", 0, 5)]
+    assert sorted(source.values(planned)) == sorted([*range(10), *range(5)])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"startingOffsets": '{"T": {"0": 3, "1": -2}}'}, [(3, 10), (0, 5)]),
+        ({"endingOffsets": '{"T": {"0": 3, "1": -1}}'}, [(0, 3), (0, 5)]),
+        ({"startingOffsets": '{"T": {"0": 10, "1": 4}}'}, [None, (4, 5)]),
+        ({"startingTimestamp": "+4"}, [(4, 10), (0, 5)]),
+        ({"endingTimestamp": "+1001"}, [(0, 10), (0, 1)]),
+        ({"startingTimestamp": "+4", "endingTimestamp": "+6"}, [(4, 6), None]),
+        ({"startingOffsetsByTimestamp": '{"T": {"0": +9, "1": +1003}}'}, [(9, 10), (3, 5)]),
+        ({"endingOffsetsByTimestamp": '{"T": {"0": +9, "1": +1003}}'}, [(0, 9), (0, 3)]),
+        (
+            {"startingTimestamp": "+1002", "startingOffsetsByTimestampStrategy": "latest"},
+            [None, (2, 5)],
+        ),
+        ({"minPartitions": "3"}, [(0, 5), (5, 10), (0, 5)]),
+    ],
+)
+def test_a_batch_begins_and_ends_where_it_is_told(
+    bootstrap: str, topic: str, given: dict[str, str], expected: list[tuple[int, int] | None]
+) -> None:
+    def fill_in(text: str) -> str:
+        text = text.replace("T", topic) if text.startswith("{") else text
+        return re.sub(r"\+([0-9]+)", lambda found: str(NOW_MS + int(found[1])), text)
+
+    options = {name: fill_in(value) for name, value in given.items()}
+
+    planned = places(batch(bootstrap, subscribe=topic, **options).batch())
+
+    if len(expected) == 2:
+        named = zip((f"{topic}-0", f"{topic}-1"), expected, strict=True)
+        assert planned == [(name, *ends) for name, ends in named if ends is not None]
+    else:
+        assert [(start, end) for _, start, end in planned] == expected
+
+
+def test_a_moment_after_the_last_record_is_refused_by_name(bootstrap: str, topic: str) -> None:
+    source = batch(bootstrap, subscribe=topic, startingTimestamp=str(NOW_MS + 500))
+
+    with pytest.raises(OptionError, match=f"startingTimestamp: no record of {topic}-0 is as late as"):
+        source.batch()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "told"),
+    [
+        ('{"TOPIC": {"0": 1}}', "does not name TOPIC-1; all partitions are to be named"),
+        ('{"TOPIC": {"0": 1, "1": 1, "2": 1}}', "names TOPIC-2, which is not among"),
+        (
+            '{"TOPIC": {"0": 1, "1": 1, "id": "AAAAAAAAAAAAAAAAAAAAAQ"}}',
+            "is of a topic TOPIC that was deleted, and made anew",
+        ),
+    ],
+)
+def test_offsets_that_do_not_fit_the_partitions_are_refused(
+    bootstrap: str, topic: str, offsets: str, told: str
+) -> None:
+    source = stream(bootstrap, subscribe=topic, startingOffsets=offsets.replace("TOPIC", topic))
+
+    with pytest.raises(OptionError, match="startingOffsets: " + told.replace("TOPIC", topic)):
+        source.begin()
+
+
+def test_offsets_that_the_log_does_not_have_are_a_loss(bootstrap: str, topic: str) -> None:
+    delete_records(bootstrap, topic, 4)
+    given = {
+        "startingOffsets": f'{{"{topic}": {{"0": 2, "1": 2}}}}',
+        "endingOffsets": f'{{"{topic}": {{"0": 6, "1": 9}}}}',
+    }
+
+    with pytest.raises(DataLossError) as told:
+        batch(bootstrap, subscribe=topic, **given).batch()
+    lenient = batch(bootstrap, subscribe=topic, failOnDataLoss="false", **given)
+
+    assert told.value.losses == (
+        f"{topic}-0 has offsets 4 to 10, and startingOffsets says 2",
+        f"{topic}-1 has offsets 0 to 5, and endingOffsets says 9",
+    )
+    assert places(lenient.batch()) == [(f"{topic}-0", 4, 6), (f"{topic}-1", 2, 5)]
+    assert len(lenient.warnings) == 2
+
+
+# ---- what changes under a stream ------------------------------------------------------------------
+
+
+def test_partitions_and_topics_that_come_are_read_from_their_beginning(bootstrap: str) -> None:
+    mark = uuid4().hex
+    first = make_topic(bootstrap, name=f"{mark}-1")
+    source = stream(bootstrap, subscribePattern=mark, startingOffsets="latest")
+    begun = source.begin()
+    add_partitions(bootstrap, first, 2)
+    second = make_topic(bootstrap, name=f"{mark}-2")
+    fill(bootstrap, first, TEN[:2], partition=1)
+    fill(bootstrap, second, TEN[:3])
+
+    planned = source.micro_batch(begun, source.ends(begun))
+
+    assert places(planned) == [(f"{first}-1", 0, 2), (f"{second}-0", 0, 3)]
+    assert source.values(planned) == [0, 1, 0, 1, 2]
+
+
+def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_beginning(bootstrap: str, topic: str) -> None:
+    strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
+    lenient = stream(bootstrap, subscribe=topic, failOnDataLoss="false")
+    begun = strict.begin()
+    read = strict.ends(begun)
+    planned = strict.micro_batch(begun, read)
+    delete_topic(bootstrap, topic)
+    make_topic(bootstrap, name=topic)
+    # More than the topic before had: by offsets alone nobody would see that it is another one.
+    fill(bootstrap, topic, TEN * 2)
+
+    with pytest.raises(DataLossError, match=f"topic {topic} was deleted and made anew"):
+        strict.ends(read)
+    with pytest.raises(DataLossError, match="was deleted and made anew"):
+        strict.values(planned)
+    ends = lenient.ends(read)
+
+    assert places(lenient.micro_batch(read, ends)) == [(f"{topic}-0", 0, 20)]
+    assert len(lenient.values(lenient.micro_batch(read, ends))) == 20
+    assert lenient.values(planned) == []
+
+
+def test_a_process_that_knew_the_topic_before_reads_the_new_one(bootstrap: str, topic: str) -> None:
+    source = batch(bootstrap, subscribe=topic)
+    assert len(source.values(source.batch())) == 15
+    worker = Cluster(source.options.client)
+    worker.topic(topic)
+    delete_topic(bootstrap, topic)
+    make_topic(bootstrap, name=topic)
+    fill(bootstrap, topic, TEN)
+
+    planned = source.batch()
+    source.cluster = worker
+
+    assert source.values(planned) == list(range(10))
+    worker.close()
+
+
+def test_a_deleted_topic_stops_a_stream_or_is_left_out(bootstrap: str, topic: str) -> None:
+    strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
+    lenient = stream(bootstrap, subscribe=topic, failOnDataLoss="false")
+    read = strict.ends(strict.begin())
+    delete_topic(bootstrap, topic)
+
+    with pytest.raises(DataLossError, match=f"{topic}-0 is gone, of which all before offset 10 was read"):
+        strict.ends(read)
+
+    assert lenient.ends(read).to_json() == {}
+    assert len(lenient.warnings) == 2
+
+
+def test_records_deleted_before_they_were_read_stop_a_stream_or_are_passed_over(
+    bootstrap: str, topic: str
+) -> None:
+    strict = stream(bootstrap, subscribe=topic, startingOffsets="earliest")
+    lenient = stream(bootstrap, subscribe=topic, startingOffsets="earliest", failOnDataLoss="false")
+    begun = strict.begin()
+    planned = strict.micro_batch(begun, strict.ends(begun))
+    delete_records(bootstrap, topic, 7)
+
+    with pytest.raises(DataLossError, match=f"{topic}-0 has offsets 7 to 10, and not 0"):
+        strict.values(planned)
+
+    assert lenient.values(planned) == [7, 8, 9, 0, 1, 2, 3, 4]
+    assert lenient.warnings == [
+        f"rows are lost, and failOnDataLoss is false: {topic}-0 has offsets 7 to 10, and not 0"
+    ]
+
+
+def test_an_added_partition_of_which_records_are_gone_is_a_loss(bootstrap: str, topic: str) -> None:
+    strict = stream(bootstrap, subscribe=topic, startingOffsets="latest")
+    begun = strict.begin()
+    add_partitions(bootstrap, topic, 3)
+    fill(bootstrap, topic, TEN, partition=2)
+    delete_records(bootstrap, topic, 4, partition=2)
+
+    with pytest.raises(DataLossError, match=f"{topic}-2 was added, and begins at offset 4"):
+        strict.micro_batch(begun, strict.ends(begun))
+
+
+def test_offsets_beyond_the_end_of_a_log_are_a_loss(bootstrap: str, topic: str) -> None:
+    offsets = f'{{"{topic}": {{"0": 99, "1": 0}}}}'
+    strict = stream(bootstrap, subscribe=topic, startingOffsets=offsets)
+    lenient = stream(bootstrap, subscribe=topic, startingOffsets=offsets, failOnDataLoss="false")
+    begun = strict.begin()
+
+    with pytest.raises(DataLossError, match=f"{topic}-0 ends at offset 10, and all before 99 was read"):
+        strict.ends(begun)
+    ends = lenient.ends(begun)
+
+    # The log goes on from where it ends now.
+    assert places(lenient.micro_batch(begun, ends)) == [(f"{topic}-1", 0, 5)]
+    assert ends.offsets[TopicPartition(topic, 0)] == 10
+
+
+def test_a_reader_of_what_is_committed_ends_at_the_last_stable_offset(bootstrap: str) -> None:
+    topic = make_topic(bootstrap)
+    fill_in_transactions(bootstrap, topic, [True, False, True])
+    given = {"subscribe": topic, "startingOffsets": "earliest"}
+    committed = stream(bootstrap, **given, kafka__isolation__level="read_committed")
+    begun = committed.begin()
+    while (ends := committed.ends(begun)).offsets[TopicPartition(topic, 0)] < 6:
+        time.sleep(0.01)
+
+    assert committed.values(committed.micro_batch(begun, ends)) == [0, 2]
+    uncommitted = stream(bootstrap, **given)
+    assert uncommitted.values(uncommitted.micro_batch(begun, uncommitted.ends(begun))) == [0, 1, 2]
+
+
+# ---- the clusters of a process --------------------------------------------------------------------
+
+
+def test_a_process_keeps_a_few_clusters(bootstrap: str) -> None:
+    first = settings_for(bootstrap, client_id="first")
+    cluster = cluster_of(first)
+
+    assert cluster_of(settings_for(bootstrap, client_id="first")) is cluster
+    for number in range(MAX_CLUSTERS):
+        cluster_of(settings_for(bootstrap, client_id=str(number)))
+    assert cluster_of(first) is not cluster

@@ -1,0 +1,133 @@
+"""Topics made and grown, and their settings, as an administrator does it."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.wire.api_keys import ApiKey
+from pipeline.client.client_settings import Role
+from pipeline.client.connection import Connection, Ticket
+from pipeline.client.topic_admin import (
+    ConfigSource,
+    NewTopic,
+    alter_configs,
+    create_partitions,
+    create_topics,
+    describe_configs,
+)
+from tests.pipeline.conftest import MakeClient
+
+pytestmark = pytest.mark.slow
+
+
+def new_name() -> str:
+    return f"t-{uuid4().hex}"
+
+
+def code_of(error: KafkaError | None) -> ErrorCode | None:
+    return None if error is None else error.code
+
+
+def test_topics_are_made_with_partitions_and_settings(client: MakeClient) -> None:
+    cluster, name, plain = client(Role.SINK), new_name(), new_name()
+
+    made = create_topics(
+        cluster,
+        [
+            NewTopic(name=name, partitions_count=3, configs={"cleanup.policy": "compact"}),
+            NewTopic(name=plain),
+        ],
+    )
+
+    assert made == {name: None, plain: None}
+    assert len(cluster.topic(name).leaders) == 3
+    assert len(cluster.topic(plain).leaders) >= 1
+    configs = describe_configs(cluster, [name])[name]
+    assert (configs["cleanup.policy"].value, configs["cleanup.policy"].source) == (
+        "compact",
+        ConfigSource.TOPIC,
+    )
+    assert configs["segment.ms"].source is not ConfigSource.TOPIC
+
+
+def test_each_topic_has_an_answer_of_its_own(client: MakeClient) -> None:
+    cluster, name = client(Role.SINK), new_name()
+    create_topics(cluster, [NewTopic(name=name, partitions_count=1)])
+
+    wrong = NewTopic(name=new_name(), configs={"retention.ms": "soon"})
+    made = create_topics(cluster, [NewTopic(name=name), wrong, NewTopic(name="no name")])
+
+    assert [*map(code_of, made.values())] == [
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+    assert f"making topic {wrong.name}" in str(made[wrong.name])
+
+
+def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
+    cluster, name = client(Role.SINK), new_name()
+    create_topics(cluster, [NewTopic(name=name, partitions_count=2)])
+    assert len(cluster.topic(name).leaders) == 2
+
+    assert create_partitions(cluster, {name: 4}) == {name: None}
+
+    assert len(cluster.topic(name).leaders) == 4
+    refused = create_partitions(cluster, {name: 3, "nowhere": 2})
+    assert [*map(code_of, refused.values())] == [
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
+    cluster, name = client(Role.SINK), new_name()
+    create_topics(cluster, [NewTopic(name=name, configs={"segment.ms": "70000"})])
+
+    changed = alter_configs(
+        cluster,
+        {
+            name: {"retention.ms": "90000", "segment.ms": None},
+            "nowhere": {"retention.ms": "1"},
+        },
+    )
+
+    assert [*map(code_of, changed.values())] == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    configs = describe_configs(cluster, [name, "nowhere"])
+    assert [*configs] == [name]
+    own = {key: one.value for key, one in configs[name].items() if one.source is ConfigSource.TOPIC}
+    assert own == {"retention.ms": "90000"}
+
+
+def test_more_topics_than_a_request_takes_are_asked_in_parts(
+    client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.client.topic_admin.MAX_TOPICS_IN_A_REQUEST", 2)
+    cluster, names = client(Role.SINK), [new_name() for _ in range(5)]
+
+    assert create_topics(cluster, [NewTopic(name=name) for name in names]) == dict.fromkeys(names)
+    assert [*describe_configs(cluster, names)] == names
+
+
+def test_a_topic_whose_making_was_not_heard_of_is_found_made(
+    client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, name = client(Role.SINK), new_name()
+    receive, lost = Connection.receive, []
+
+    def lose_the_first(connection: Connection, ticket: Ticket) -> Any:
+        answer = receive(connection, ticket)
+        if ticket.api_key == ApiKey.CREATE_TOPICS and not lost:
+            lost.append(answer)
+            connection.close()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")
+        return answer
+
+    monkeypatch.setattr(Connection, "receive", lose_the_first)
+
+    made = create_topics(cluster, [NewTopic(name=name)])
+
+    assert lost
+    assert code_of(made[name]) is ErrorCode.TOPIC_ALREADY_EXISTS

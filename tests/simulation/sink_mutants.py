@@ -1,0 +1,125 @@
+"""The sink's protocol with one rule taken out: each must be found by some seed of the simulation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import pipeline.sink.driver as driver
+from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.sink.driver import Driver, TaskReport
+from pipeline.sink.slots import Participant, Slot
+from pipeline.sink.task_transaction import TaskTransaction
+from tests.simulation.sink_model import ModelCluster
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_fencing(patch: pytest.MonkeyPatch) -> None:
+    """A new driver goes on with the pair of the one before."""
+    init = ModelCluster.init
+
+    def kept(self: ModelCluster, ids: Sequence[str], **more: Any) -> dict[str, ProducerPair]:
+        given = {
+            name: self.ids[name].pair
+            for name in ids
+            if name == "T-c" and name in self.ids and self.ids[name].state != "Ongoing"
+        }
+        return given | init(self, [name for name in ids if name not in given], **more)
+
+    patch.setattr(ModelCluster, "init", kept)
+
+
+def no_liveness_check(patch: pytest.MonkeyPatch) -> None:
+    """A batch is decided whatever has become of its transactions."""
+    patch.setattr(driver, "expired", lambda parts, described: {})
+
+
+def no_roll_forward(patch: pytest.MonkeyPatch) -> None:
+    """A decided batch is left as it is."""
+    whole = driver.roll_forward
+    patch.setattr(
+        driver,
+        "roll_forward",
+        lambda record, described, **more: replace(whole(record, described), to_commit=(), lost=()),
+    )
+
+
+def abort_without_a_look_at_the_record(patch: pytest.MonkeyPatch) -> None:
+    """A commit that failed, if only after the decision, aborts what it has."""
+
+    def abort(self: Driver, reports: Sequence[TaskReport], batch_id: int) -> None:
+        pairs = {
+            self._names.of(one.participant.slot): one.participant.pair for one in reports if one.participant
+        }
+        self._cluster.end(pairs, commit=False)
+
+    patch.setattr(Driver, "abort", abort)
+
+
+def slots_without_tickets(patch: pytest.MonkeyPatch) -> None:
+    """Every attempt takes the first slot that looks free to it."""
+
+    def take_slot(self: TaskTransaction) -> Participant:
+        slots = self._begun.slots
+        open_ones = self._cluster.list_open("T-") or set()
+        free = [one for one in slots if self._names.of(one.slot) not in open_ones]
+        self._participant = (free or slots)[0]
+        return self._participant
+
+    patch.setattr(TaskTransaction, "take_slot", take_slot)
+
+
+def slots_of_the_record_again(patch: pytest.MonkeyPatch) -> None:
+    """A decided batch's slots are those of the next one as well."""
+    whole = driver.slots_to_prepare
+    patch.setattr(driver, "slots_to_prepare", lambda **given: whole(**{**given, "record": None}))
+
+
+def a_list_that_nobody_checks(patch: pytest.MonkeyPatch) -> None:
+    """What an old driver finds open is aborted, though a newer one has begun."""
+    patch.setattr(Driver, "_check_newest", lambda self, generation: None)
+
+
+def lives_that_share_their_slots(patch: pytest.MonkeyPatch) -> None:
+    """Every driver has the slots of the one before."""
+    patch.setattr(driver, "life_of", lambda pair: 0)
+
+
+def slots_with_their_old_pairs(patch: pytest.MonkeyPatch) -> None:
+    """A process that planned a batch before hands out the same pairs, so its zombies are not fenced."""
+    begin = Driver.begin
+
+    def again(self: Driver) -> Any:
+        before = self._lives.get(self._options)
+        begun = begin(self)
+        if before is None or before.begun.life != begun.life:
+            return begun
+        old = {one.slot: one for one in before.begun.slots}
+        pairs = {self._names.of(one.slot): one.pair for one in old.values()}
+        for name, pair in pairs.items():
+            self._cluster.ids[name].pair = pair  # type: ignore[attr-defined]
+        slots = tuple(old.get(one.slot, one) for one in begun.slots)
+        return replace(begun, slots=slots)
+
+    patch.setattr(Driver, "begin", again)
+
+
+def no_sweep(patch: pytest.MonkeyPatch) -> None:
+    """What others left open stays open."""
+    patch.setattr(Driver, "_left_open", lambda self, generation: set[Slot]())
+
+
+MUTANTS: tuple[Mutate, ...] = (
+    no_fencing,
+    no_liveness_check,
+    no_roll_forward,
+    abort_without_a_look_at_the_record,
+    slots_without_tickets,
+    slots_of_the_record_again,
+    a_list_that_nobody_checks,
+    lives_that_share_their_slots,
+    slots_with_their_old_pairs,
+    no_sweep,
+)

@@ -1,0 +1,43 @@
+"""The sink's protocol under crashes, pauses, retries and zombies at every request, seed by seed."""
+
+import pytest
+
+from tests.simulation.sink_model import Model
+from tests.simulation.sink_mutants import MUTANTS, Mutate
+
+pytestmark = pytest.mark.slow
+
+SEEDS = 60
+MOST_SEEDS = 150  # in which a mutant must be found
+
+
+@pytest.mark.parametrize(
+    ("two_phase", "expires"),
+    [(True, False), (False, False), (False, True)],
+    ids=["two phases", "one phase", "one phase, and time is over at any moment"],
+)
+def test_rows_are_there_once_and_in_order_whatever_fails(two_phase: bool, expires: bool) -> None:
+    for seed in range(SEEDS):
+        model = Model(seed, two_phase=two_phase, expires=expires)
+
+        model.run()
+
+        model.check()
+
+
+@pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
+def test_a_protocol_without_one_of_its_rules_is_found_out(
+    mutate: Mutate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch)
+
+    def is_wrong(seed: int) -> bool:
+        model = Model(seed, two_phase=seed % 2 == 0, expires=seed % 2 == 1)
+        try:
+            model.run()
+            model.check()
+        except AssertionError:
+            return True
+        return False
+
+    assert any(is_wrong(seed) for seed in range(MOST_SEEDS))

@@ -1,0 +1,74 @@
+"""The troubles of a cluster, each found where it is and nowhere else."""
+
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_health import Health, PartitionState, assess
+from node.wire.messages.describe_cluster import DescribeClusterBroker
+
+BROKERS = [DescribeClusterBroker(broker_id=one, host="h", port=1, is_fenced=False) for one in (0, 1, 2)]
+ONE_FENCED = [*BROKERS[:2], DescribeClusterBroker(broker_id=2, host="h", port=1, is_fenced=True)]
+PLACE = TopicPartition("t", 0)
+WELL = PartitionState(PLACE, 0, (0, 1, 2), (0, 1, 2), ())
+
+
+def health(state: PartitionState, min_isr: int = 2, brokers: list[DescribeClusterBroker] = BROKERS) -> Health:
+    return assess(0, brokers, [state], {"t": min_isr})
+
+
+def troubles(found: Health) -> set[str]:
+    names = ("leaderless", "under_replicated", "under_min_isr", "offline", "unclean")
+    return {name for name in names if PLACE in getattr(found, name)}
+
+
+def test_a_cluster_in_which_all_is_in_sync_is_well() -> None:
+    found = health(WELL)
+
+    assert found.is_healthy and troubles(found) == set() and (found.topics, found.partitions) == (1, 1)
+    assert found.replicas == found.in_sync == {0: 1, 1: 1, 2: 1} and found.leads == {0: 1}
+
+
+def test_a_broker_that_is_fenced_is_no_health() -> None:
+    found = health(WELL, brokers=ONE_FENCED)
+
+    assert not found.is_healthy and troubles(found) == set()
+
+
+def test_without_a_controller_nothing_is_well() -> None:
+    assert not assess(-1, BROKERS, [WELL], {}).is_healthy
+
+
+def test_a_replica_that_lags_is_missed() -> None:
+    found = health(WELL._replace(isr=(0, 1)))
+
+    assert troubles(found) == {"under_replicated"} and not found.is_healthy
+
+
+def test_a_replica_that_a_move_adds_is_not_missed() -> None:
+    assert health(WELL._replace(isr=(0, 1), coming=(2,))).is_healthy
+
+
+def test_too_few_in_sync_for_acks_all() -> None:
+    assert troubles(health(WELL._replace(isr=(0,)))) == {"under_replicated", "under_min_isr"}
+
+
+def test_a_topic_of_one_replica_does_with_what_it_has() -> None:
+    assert health(PartitionState(PLACE, 0, (0,), (0,), ()), min_isr=2).is_healthy
+
+
+def test_a_replica_on_a_disk_that_failed_is_offline() -> None:
+    found = health(WELL._replace(isr=(0, 1), offline=(2,)))
+
+    assert troubles(found) == {"under_replicated", "offline"}
+
+
+def test_a_partition_whose_last_replica_in_sync_is_down_needs_an_unclean_election() -> None:
+    state = WELL._replace(leader=-1, isr=(2,), offline=(2,))
+
+    found = health(state, brokers=ONE_FENCED)
+
+    assert troubles(found) == {"leaderless", "under_replicated", "under_min_isr", "offline", "unclean"}
+
+
+def test_a_partition_with_nobody_alive_is_not_helped_by_an_unclean_election() -> None:
+    state = PartitionState(PLACE, -1, (2,), (2,), (2,))
+
+    assert troubles(health(state, brokers=ONE_FENCED)) == {"leaderless", "offline"}

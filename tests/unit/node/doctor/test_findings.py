@@ -1,0 +1,292 @@
+"""Each trouble that the doctor knows, by facts that have it, and none by facts that are well."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from node.client.quorum_admin import QuorumMember, QuorumView
+from node.doctor import (
+    clock_findings,
+    disk_findings,
+    endpoint_findings,
+    limit_findings,
+    quorum_findings,
+    version_findings,
+)
+from node.doctor.clock_findings import ClockFacts
+from node.doctor.disk_findings import DiskFacts, Expected
+from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
+from node.doctor.finding import Finding, Severity
+from node.doctor.limit_findings import LimitFacts
+from node.doctor.quorum_findings import QuorumFacts
+from node.doctor.version_findings import NEEDED, ClientFacts, VersionFacts
+
+GIB = 1024**3
+NOW_MS = 1_700_000_000_000
+WELL = EndpointFacts("broker-1", 9092, ["10.0.0.1"], Speaks.KAFKA)
+LOCAL = EndpointFacts("localhost", 9092, ["127.0.0.1", "::1"], Speaks.KAFKA)
+
+
+def problems(found: Iterable[Finding]) -> list[str]:
+    return [one.sentence for one in found if one.severity is Severity.PROBLEM]
+
+
+def only(found: Iterable[Finding]) -> str:
+    """The one problem, which is a sentence."""
+    [sentence] = problems(found)
+    assert sentence[0].isupper() or ":" in sentence, sentence
+    assert sentence.endswith(".") and "\n" not in sentence
+    return sentence
+
+
+# ---- listeners and addresses ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("speaks", "words"),
+    [
+        (Speaks.TLS, "expects TLS"),
+        (Speaks.HTTP, "is a web server"),
+        (Speaks.OTHER, "another program listens there"),
+        (Speaks.SILENT, "does not answer"),
+        (Speaks.REFUSED, "refuses connections"),
+        (Speaks.UNREACHABLE, "cannot be reached (no route)"),
+        (Speaks.UNRESOLVED, "does not resolve"),
+    ],
+)
+def test_an_address_that_is_no_kafka_says_what_it_is(speaks: Speaks, words: str) -> None:
+    at = WELL._replace(speaks=speaks, reason="no route")
+
+    assert words in only(endpoint_findings.of_bootstrap([at]))
+    assert words in only(endpoint_findings.of_advertised([AdvertisedFacts(1, at, False)]))
+
+
+def test_addresses_that_answer_are_well() -> None:
+    nodes = [AdvertisedFacts(1, WELL, False, True), AdvertisedFacts(2, WELL._replace(port=9093), False, True)]
+
+    assert list(endpoint_findings.of_bootstrap([WELL])) == []
+    assert list(endpoint_findings.of_advertised(nodes)) == []
+
+
+def test_a_loopback_address_that_is_told_to_other_machines_is_wrong() -> None:
+    from_afar = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, False, True)])
+    from_here = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, True, True)])
+
+    assert "Node 1 advertises localhost:9092, which is a loopback address" in only(from_afar)
+    assert problems(from_here) == []
+
+
+def test_an_address_at_which_another_node_answers_is_wrong() -> None:
+    assert "another node answers there" in only(
+        endpoint_findings.of_advertised([AdvertisedFacts(1, WELL, False, False)])
+    )
+
+
+def test_two_nodes_do_not_advertise_the_same() -> None:
+    nodes = [AdvertisedFacts(1, WELL, False, True), AdvertisedFacts(2, WELL, False, True)]
+
+    assert "which node 1 advertises too" in only(endpoint_findings.of_advertised(nodes))
+
+
+def listener(speaks: Speaks, *, runs: bool, protocol: str = "PLAINTEXT") -> ListenerFacts:
+    return ListenerFacts("PLAINTEXT", protocol, WELL._replace(speaks=speaks), runs)
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (listener(Speaks.REFUSED, runs=True), "refuses connections"),
+        (listener(Speaks.KAFKA, runs=False), "another process has port 9092, and speaks Kafka"),
+        (listener(Speaks.HTTP, runs=False), "another process has port 9092, and speaks HTTP"),
+        (listener(Speaks.REFUSED, runs=False)._replace(is_own_address=False), "no address broker-1"),
+    ],
+)
+def test_a_listener_that_cannot_work_says_why(one: ListenerFacts, words: str) -> None:
+    assert words in only(endpoint_findings.of_listeners([one]))
+
+
+def test_listeners_are_well_that_answer_or_are_free() -> None:
+    well = [
+        listener(Speaks.KAFKA, runs=True),
+        listener(Speaks.REFUSED, runs=False),
+        listener(Speaks.TLS, runs=True, protocol="SSL"),
+    ]
+
+    assert list(endpoint_findings.of_listeners(well)) == []
+
+
+# ---- the quorum ----------------------------------------------------------------------------------
+
+
+def member(node_id: int, *, ago_ms: int = 100, end: int = 500, directory: int = 1) -> QuorumMember:
+    at_ms = -1 if ago_ms < 0 else NOW_MS - ago_ms
+    return QuorumMember(node_id, True, bytes([directory] * 16), end, at_ms, at_ms)
+
+
+def quorum(*voters: QuorumMember, leader: int = 0) -> QuorumFacts:
+    return QuorumFacts(QuorumView(leader, 3, 500, voters, {}), None, NOW_MS, {"a:1": "X", "b:1": "X"})
+
+
+def test_a_quorum_that_follows_is_well() -> None:
+    assert list(quorum_findings.of_quorum(quorum(member(0), member(1), member(2)))) == []
+
+
+def test_a_voter_that_is_silent_is_named_and_no_other_may_fail() -> None:
+    found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), member(2, ago_ms=60_000))))
+
+    assert "Voter 2 was last heard 60 s ago by the leader 0" in found[0]
+    assert "Only 2 of 3 voters follow: none more may fail." in found[1]
+
+
+def test_a_minority_decides_nothing() -> None:
+    found = problems(
+        quorum_findings.of_quorum(quorum(member(0), member(1, ago_ms=-1), member(2, ago_ms=60_000)))
+    )
+
+    assert "Voter 1 has never been heard" in found[0]
+    assert "Only 1 of 3 voters follow, which is no majority" in found[2]
+
+
+def test_a_quorum_without_a_leader() -> None:
+    unknown = QuorumFacts(None, "no answer", NOW_MS, {})
+
+    assert "does not answer (no answer)" in only(quorum_findings.of_quorum(unknown))
+    assert "has no leader" in problems(quorum_findings.of_quorum(quorum(member(0), leader=-1)))[0]
+
+
+def test_a_voter_that_is_far_behind() -> None:
+    assert "is 19500 entries of metadata behind" in only(
+        quorum_findings.of_quorum(quorum(member(0, end=20_000), member(1), member(2, end=20_000)))
+    )
+
+
+def test_nodes_of_two_clusters_are_told_apart() -> None:
+    split = quorum(member(0), member(1), member(2))._replace(cluster_ids={"a:1": "X", "b:1": "Y", "c:1": "X"})
+
+    assert only(quorum_findings.of_quorum(split)) == (
+        "These nodes are of 2 clusters: a:1, c:1 of X; b:1 of Y."
+    )
+
+
+def test_a_voter_with_two_disks() -> None:
+    voters = (member(0), member(1), member(1, directory=2))
+
+    assert "Voter 1 votes with 2 disks" in only(quorum_findings.of_quorum(quorum(*voters)))
+
+
+def test_an_even_number_of_voters_is_a_note() -> None:
+    [found] = quorum_findings.of_quorum(quorum(member(0), member(1), member(2), member(3)))
+
+    assert found.severity is Severity.NOTE and "odd number" in found.sentence
+
+
+# ---- disks ---------------------------------------------------------------------------------------
+
+DISK = DiskFacts(
+    "/data",
+    owner="ottla",
+    user="ottla",
+    total_bytes=100 * GIB,
+    usable_bytes=50 * GIB,
+    free_inodes=10_000,
+    sync_ms=1.5,
+    cluster_id="X",
+    node_id=1,
+)
+EXPECTED = Expected("X", 1, is_serving=True)
+
+
+def test_a_disk_that_is_well() -> None:
+    assert list(disk_findings.of_disks([DISK._replace(locked_by="process 7")], EXPECTED)) == []
+    assert list(disk_findings.of_disks([DiskFacts("/new", exists=False)], EXPECTED)) == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "words"),
+    [
+        (DISK._replace(error="Input/output error"), "cannot be looked at: Input/output error"),
+        (DISK._replace(exists=False, is_writable=False), "is not there and cannot be made by ottla"),
+        (DISK._replace(is_directory=False), "is no directory"),
+        (DISK._replace(is_read_only=True), "mounted read-only"),
+        (DISK._replace(is_writable=False, owner="root"), "belongs to root and cannot be written by ottla"),
+        (DISK._replace(usable_bytes=100 * 1024**2), "has 100 MiB free of 102400"),
+        (DISK._replace(free_inodes=0), "no inode left"),
+        (DISK._replace(sync_ms=80.0), "takes 80 ms to sync"),
+        (DISK._replace(meta_error="The file meta.properties cannot be read."), "cannot be read"),
+        (DISK._replace(cluster_id="Y"), "belongs to cluster Y, the configuration to X"),
+        (DISK._replace(node_id=2), "belongs to node 2, the configuration is of node 1"),
+    ],
+)
+def test_a_disk_that_is_not_well_says_why(disk: DiskFacts, words: str) -> None:
+    assert words in only(disk_findings.of_disks([disk], EXPECTED))
+
+
+def test_a_small_disk_is_full_by_its_share() -> None:
+    small = DISK._replace(total_bytes=2 * GIB, usable_bytes=GIB // 4)
+
+    assert list(disk_findings.of_disks([small], EXPECTED)) == []
+
+
+def test_a_lock_that_somebody_holds_who_does_not_serve() -> None:
+    held = DISK._replace(locked_by="process 7")
+
+    assert "is held by process 7" in only(disk_findings.of_disks([held], EXPECTED._replace(is_serving=False)))
+
+
+def test_directories_of_two_clusters() -> None:
+    found = disk_findings.of_disks([DISK, DISK._replace(cluster_id="Y")], Expected(None, 1, True))
+
+    assert "belong to 2 clusters: X, Y" in only(found)
+
+
+# ---- clocks, versions, limits --------------------------------------------------------------------
+
+
+def test_clocks_that_differ_by_more_than_the_way_there() -> None:
+    apart = [ClockFacts(0, -100, 5, 0), ClockFacts(1, 4_000, 5, 0)]
+    unsure = [ClockFacts(0, 0, 900, 0), ClockFacts(1, 2_000, 900, 0)]
+
+    assert "node 1 is 4.1 s ahead of that of node 0" in only(clock_findings.of_clocks(apart))
+    assert list(clock_findings.of_clocks(unsure)) == []
+    assert list(clock_findings.of_clocks([ClockFacts(0, 99_999, 1, 0)])) == [], (
+        "the doctor's own may be wrong"
+    )
+
+
+def test_a_clock_that_jumped() -> None:
+    assert "was set 3600.0 s back" in only(clock_findings.of_clocks([ClockFacts(2, 0, 1, -3_600_000)]))
+    assert "was set 2.0 s forward" in only(clock_findings.of_clocks([ClockFacts(2, 0, 1, 2_000)]))
+
+
+OURS = dict.fromkeys(NEEDED, (4, 13))
+
+
+def test_versions_that_do_not_fit() -> None:
+    old = VersionFacts("a:1", {**OURS, "Fetch": (0, 3)})
+    new = VersionFacts("a:1", {**OURS, "Fetch": (14, 20)})
+    none = VersionFacts("a:1", {name: one for name, one in OURS.items() if name != "Produce"})
+
+    assert "upgrade the node" in only(version_findings.of_versions([old], OURS))
+    assert "upgrade this client" in only(version_findings.of_versions([new], OURS))
+    assert "does not serve Produce" in only(version_findings.of_versions([none], OURS))
+    assert list(version_findings.of_versions([VersionFacts("a:1", OURS)], OURS)) == []
+
+
+def test_nodes_of_different_versions_are_a_note() -> None:
+    nodes = [VersionFacts("a:1", OURS), VersionFacts("b:1", {**OURS, "Fetch": (4, 12)})]
+
+    [found] = version_findings.of_versions(nodes, OURS)
+
+    assert found.severity is Severity.NOTE and "upgrade" in found.sentence
+
+
+def test_a_client_that_was_refused_is_named() -> None:
+    clients = [ClientFacts(1, "sarama", "Fetch 0"), ClientFacts(1, "librdkafka", None)]
+
+    assert "A client (sarama) asked node 1 for Fetch 0" in only(version_findings.of_clients(clients))
+
+
+def test_open_files() -> None:
+    assert "has 900 files open of 1000" in only(limit_findings.of_limits([LimitFacts("Node 1", 1000, 900)]))
+    assert "may open 1024 files" in only(limit_findings.of_limits([LimitFacts("Node 1", 1024, None)]))
+    assert list(limit_findings.of_limits([LimitFacts("Node 1", 1_048_576, 500)])) == []

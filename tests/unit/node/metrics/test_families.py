@@ -1,0 +1,217 @@
+"""Families carry the names, types and labels that dashboards ask for, and both formats can be read again."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from logstore.latency import LatencyHistogram
+from metadata_raft.image import BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from node.counters.election_counters import ElectionCounters
+from node.counters.request_counters import AllRequestCounters
+from node.counters.topic_counters import TopicCounters, without_topics
+from node.metrics.cluster_families import controller_families, count_cluster, exporter_families
+from node.metrics.exposition import SAMPLES_AT_ONCE, pieces_of, without_head
+from node.metrics.family import gauge, histogram, summary_ms
+from node.metrics.group_families import consumer_group_families, kminion_group_families
+from node.metrics.readings import CommittedReading, GroupReading, PartitionReading
+from node.metrics.replica_families import partition_families
+from node.metrics.request_families import latencies_of, request_families, topic_families
+
+
+class Registry(CollectorRegistry):
+    """Gives the families of one test."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        super().__init__()
+        self.families = families
+
+    def collect(self):  # type: ignore[no-untyped-def]
+        return self.families
+
+
+def samples(made: Iterable[Metric]) -> dict[str, float]:
+    """What a Prometheus reads: NAME{labels} -> value, the same of both formats."""
+    families = list(made)
+    text = generate_latest(Registry(families)).decode()
+    strict = generate_openmetrics(Registry(families)).decode()
+    read, also_read = (
+        {
+            f"{one.name}{{{','.join(f'{k}={v}' for k, v in sorted(one.labels.items()))}}}": one.value
+            for family in parse(source)
+            for one in family.samples
+        }
+        for parse, source in ((read_text, text), (read_openmetrics, strict))
+    )
+    assert read == also_read
+    return read
+
+
+def partition(index: int = 0, *, is_leader: bool = True, **fields: int) -> PartitionReading:
+    usual = PartitionReading(
+        "t", index, is_leader, 1, 3, 3, True, False, False, False, False, 2, 9, 8, 7, 100, 1, 0
+    )
+    return usual._replace(**fields)
+
+
+def image(*partitions: PartitionImage) -> MetadataImage:
+    topic = TopicImage("t", b"t" * 16, partitions)
+    broker = BrokerImage(1, 1, bytes(16), {"PLAINTEXT": Endpoint("host", 9092)}, None, False, False, (), {})
+    return MetadataImage(
+        brokers={1: broker, 2: broker._replace(broker_id=2, fenced=True)},
+        topics=TopicsImage(
+            by_name={"t": topic}, by_id={topic.topic_id: topic}, partition_count=len(partitions)
+        ),
+    )
+
+
+def test_topics_count_one_by_one_and_together() -> None:
+    one, other = TopicCounters(), TopicCounters()
+    one.bytes_in, other.bytes_in = 5, 7
+
+    read = samples(topic_families({"a": one, "b": other}, 1))
+
+    name = "kafka_server_brokertopicmetrics_bytesin_total"
+    assert read[f"{name}{{}}"] == 12
+    assert read[f"{name}{{topic=a}}"] == 5
+    assert f"{name}{{topic=b}}" not in read, "one topic was allowed"
+
+
+def test_a_topic_that_is_deleted_stays_in_the_sum_over_all_topics() -> None:
+    one, other = TopicCounters(), TopicCounters()
+    one.bytes_in, other.bytes_in = 5, 7
+    left = without_topics(without_topics({"a": one, "b": other, "c": TopicCounters()}, {"a"}), {"c", "d"})
+
+    read = samples(topic_families(left, 10))
+
+    name = "kafka_server_brokertopicmetrics_bytesin_total"
+    assert {key: value for key, value in read.items() if key.startswith(name)} == {
+        f"{name}{{}}": 12,
+        f"{name}{{topic=b}}": 7,
+    }
+
+
+def test_fetches_of_consumers_and_followers_are_told_apart() -> None:
+    counters = AllRequestCounters()
+    fetch, followers = counters.of("Fetch", 18), counters.of("FetchFollower", 18)
+    fetch.requests, followers.requests = 10, 4
+    fetch.latency.observe(0.002, 6)
+    followers.latency.observe(0.2, 4)
+    fetch.count_error(1)
+    requests = list(counters.by_version.values())
+
+    read = samples(request_families(requests, latencies_of(requests), {}))
+
+    name = "kafka_network_requestmetrics"
+    assert read[f"{name}_requests_total{{request=Fetch,version=18}}"] == 10
+    assert read[f"{name}_requests_total{{request=FetchConsumer,version=18}}"] == 6
+    assert read[f"{name}_requests_total{{request=FetchFollower,version=18}}"] == 4
+    assert read[f"{name}_totaltimems_count{{request=Fetch}}"] == 10
+    assert 1 <= read[f"{name}_totaltimems{{quantile=0.5,request=FetchConsumer}}"] <= 2.5
+    assert 100 <= read[f"{name}_totaltimems{{quantile=0.99,request=FetchFollower}}"] <= 250
+    assert read[f"{name}_errors_total{{error=OFFSET_OUT_OF_RANGE,request=Fetch}}"] == 1
+    assert read["ottla_request_duration_seconds_bucket{le=0.0025,request=FetchConsumer}"] == 6
+    assert read["ottla_request_duration_seconds_bucket{le=+Inf,request=Fetch}"] == 10
+
+
+def test_only_the_leader_tells_how_a_partition_is() -> None:
+    read = samples(
+        partition_families(
+            [partition(0, in_sync_count=2, is_under_replicated=True), partition(1, is_leader=False)]
+        )
+    )
+
+    assert read["kafka_cluster_partition_underreplicated{partition=0,topic=t}"] == 1
+    assert read["kafka_cluster_partition_laststableoffsetlag{partition=0,topic=t}"] == 1
+    assert "kafka_cluster_partition_underreplicated{partition=1,topic=t}" not in read
+    assert read["kafka_log_log_logendoffset{partition=1,topic=t}"] == 9
+
+
+def test_a_partition_without_a_leader_is_told_by_the_controller_alone() -> None:
+    lost = image(PartitionImage(0, (1, 2), (2,), -1, 3, 4))
+
+    told = samples(exporter_families(lost, [], is_controller=True, max_partitions=10))
+    untold = samples(exporter_families(lost, [], is_controller=False, max_partitions=10))
+
+    assert told["kafka_topic_partition_leader{partition=0,topic=t}"] == -1
+    assert told["kafka_topic_partition_under_replicated_partition{partition=0,topic=t}"] == 1
+    assert told["kafka_topic_partitions{topic=t}"] == 1 and told["kafka_brokers{}"] == 1
+    assert untold == {}
+
+
+def test_a_sum_of_the_controllers_numbers_over_all_nodes_is_right() -> None:
+    cluster = image(PartitionImage(0, (1, 2), (2,), -1, 3, 4), PartitionImage(1, (1, 2), (2,), 2, 3, 4))
+    counts, elections = count_cluster(cluster), ElectionCounters()
+
+    nodes = [
+        samples(controller_families(cluster, counts, elections, is_controller=is_controller))
+        for is_controller in (True, False, False)
+    ]
+
+    prefix = "kafka_controller_kafkacontroller"
+    together = {name: sum(node[name] for node in nodes) for name in nodes[0]}
+    assert together[f"{prefix}_activecontrollercount{{}}"] == 1
+    assert together[f"{prefix}_offlinepartitionscount{{}}"] == 1
+    assert together[f"{prefix}_globalpartitioncount{{}}"] == 2
+    assert together[f"{prefix}_preferredreplicaimbalancecount{{}}"] == 2
+    assert together[f"{prefix}_activebrokercount{{}}"] == together[f"{prefix}_fencedbrokercount{{}}"] == 1
+
+
+def test_a_group_tells_its_lag_in_records_and_seconds_and_nothing_that_is_not_known() -> None:
+    committed = [CommittedReading("t", 0, 5, 3, 1500), CommittedReading("t", 1, 6, None, None)]
+    group = GroupReading(
+        group_id='g"\n', protocol="classic", state="Stable", protocol_type="consumer", protocol_name="range",
+        member_count=2, committed=committed,
+    )  # fmt: skip
+
+    read = samples(consumer_group_families([group]) + kminion_group_families([group], 4))
+
+    place = 'consumergroup=g"\n,partition=0,topic=t'
+    assert read[f"kafka_consumergroup_lag{{{place}}}"] == 3
+    assert read[f"kafka_consumergroup_lag_seconds{{{place}}}"] == 1.5
+    assert read['kafka_consumergroup_lag_sum{consumergroup=g"\n,topic=t}'] == 3
+    assert read['kafka_consumergroup_current_offset_sum{consumergroup=g"\n,topic=t}'] == 11
+    assert not any("partition=1" in name and "lag" in name for name in read)
+    assert read['kminion_kafka_consumer_group_topic_lag{group_id=g"\n,topic_name=t}'] == 3
+
+
+def test_a_name_of_others_cannot_write_lines_of_its_own() -> None:
+    text = generate_latest(
+        Registry([gauge("a", "words", [({"topic": 'x"} 1\nkafka_brokers 99\n'}, 1)])])
+    ).decode()
+
+    assert [line for line in text.splitlines() if line.startswith("kafka_brokers")] == []
+
+
+def test_times_are_a_histogram_in_seconds_and_a_summary_in_milliseconds() -> None:
+    times = LatencyHistogram()
+    times.observe(0.02, 4)
+
+    read = samples(
+        [
+            histogram("h_seconds", "words", [({}, times)]),
+            summary_ms("s", "words", [({}, times, times.counts)]),
+        ]
+    )
+
+    assert read["h_seconds_bucket{le=0.025}"] == read["h_seconds_count{}"] == 4
+    assert read["h_seconds_bucket{le=0.01}"] == 0
+    assert read["s_sum{}"] == 80 and 10 <= read["s{quantile=0.99}"] <= 25
+
+
+def test_a_large_family_is_written_in_pieces_that_read_as_one() -> None:
+    rows = [({"n": str(number)}, float(number)) for number in range(3 * SAMPLES_AT_ONCE + 7)]
+    family = gauge("many", "words", rows)
+    whole = generate_latest(Registry([family]))
+
+    pieces = [without_head(encoded(piece), piece is family) for piece in pieces_of(family)]
+
+    assert len(pieces) == 4 and b"".join(pieces) == whole
+    assert len(family.samples) == len(rows), "it may be written again, in the other format"
+
+
+def encoded(family: Metric) -> bytes:
+    return generate_latest(Registry([family]))

@@ -1,0 +1,77 @@
+"""Clients are lent to one request each, come back with their connections, and are not without number."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from node.client.cluster_client import Topic
+from node.rest_api import client_pool
+from node.rest_api.client_pool import MAX_CLIENTS, MAX_IDLE, ClientPool
+from node.rest_api.rest_error import RestError
+
+
+class Facts:
+    def bootstrap(self) -> list[tuple[str, int]]:
+        return [("127.0.0.1", 9)]
+
+
+def pool() -> ClientPool:
+    return ClientPool(cast(Any, Facts()))
+
+
+def test_two_requests_have_two_clients_and_the_next_has_one_of_them() -> None:
+    async def run() -> None:
+        clients = pool()
+        async with clients.lend() as first, clients.lend() as second:
+            assert first is not second
+        async with clients.lend() as third:
+            assert third in (first, second)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_comes_back_has_forgotten_what_it_knew() -> None:
+    async def run() -> None:
+        clients = pool()
+        async with clients.lend() as first:
+            first.topics["t"] = Topic("t", bytes(16), {0: 1})
+        async with clients.lend() as again:
+            assert again is first and not again.topics
+
+    asyncio.run(run())
+
+
+def test_a_client_comes_back_from_a_request_that_failed() -> None:
+    async def run() -> None:
+        clients = pool()
+        with pytest.raises(RestError):
+            async with clients.lend() as first:
+                raise RestError(404, 404, "no")
+        async with clients.lend() as again:
+            assert again is first
+
+    asyncio.run(run())
+
+
+def test_who_waits_too_long_for_his_turn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_pool, "TURN_TIMEOUT_S", 0.01)
+
+    async def run() -> None:
+        clients = pool()
+        held = [clients.lend() for _ in range(MAX_CLIENTS)]
+        for one in held:
+            await one.__aenter__()
+        with pytest.raises(RestError) as refused:
+            async with clients.lend():
+                pass
+        for one in held:
+            await one.__aexit__(None, None, None)
+
+        assert refused.value.status == 429
+        assert len(clients._idle) == MAX_IDLE
+        async with clients.lend():
+            pass
+        await clients.close()
+
+    asyncio.run(run())

@@ -1,0 +1,72 @@
+"""Questions from the thread of the REST API to the node's loop: answered, refused, or given up in time."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.rest_api.node_facts import NodeFacts
+
+
+class NodeThread:
+    """A loop in a thread, as a node has one."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+
+    def stop(self) -> None:
+        if self.thread.is_alive():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.thread.join()
+        self.loop.close()
+
+
+@pytest.fixture
+def node() -> Iterator[NodeThread]:
+    thread = NodeThread()
+    yield thread
+    thread.stop()
+
+
+def facts_of(node: NodeThread) -> NodeFacts:
+    return NodeFacts(cast(Any, SimpleNamespace(answer=42)), node.loop)
+
+
+def test_a_question_is_answered_on_the_loop_of_the_node(node: NodeThread) -> None:
+    async def ask() -> tuple[int, int]:
+        return await facts_of(node).ask(lambda broker: (cast(Any, broker).answer, threading.get_ident()))
+
+    assert asyncio.run(ask()) == (42, node.thread.ident)
+
+
+def test_what_a_question_raises_is_raised_where_it_was_asked(node: NodeThread) -> None:
+    def fail(_: object) -> None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
+
+    with pytest.raises(KafkaError, match="not here"):
+        asyncio.run(facts_of(node).ask(fail))
+
+
+def test_a_loop_that_is_stuck_is_not_waited_for(node: NodeThread) -> None:
+    goes_on = threading.Event()
+    node.loop.call_soon_threadsafe(goes_on.wait)
+    try:
+        with pytest.raises(KafkaError) as given_up:
+            asyncio.run(facts_of(node).ask(lambda broker: 1, timeout_s=0.02))
+    finally:
+        goes_on.set()
+
+    assert given_up.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_node_that_has_ended_answers_at_once(node: NodeThread) -> None:
+    node.stop()
+
+    with pytest.raises(KafkaError, match="has ended"):
+        asyncio.run(facts_of(node).ask(lambda broker: 1))

@@ -1,0 +1,61 @@
+"""The OpenAPI document: whole, without loose ends, and as the table of routes is."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from node.rest_api.all_routes import ALL_ROUTES
+from node.rest_api.openapi import document
+from node.rest_api.route import Route
+
+DOCUMENT = document(ALL_ROUTES, version="1")
+
+
+def references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if "$ref" in part:
+            yield part["$ref"]
+        for one in part.values():
+            yield from references(one)
+    elif isinstance(part, list):
+        for one in part:
+            yield from references(one)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    known = {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
+
+    assert set(references(DOCUMENT)) <= known
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = Counter(route.operation_id for route in ALL_ROUTES)
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_method_of_a_path_is_there_twice() -> None:
+    places = Counter((route.method, re.sub(r"{\w+}", "{}", route.path)) for route in ALL_ROUTES)
+
+    assert [place for place, count in places.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("route", ALL_ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_tells_what_it_takes_and_gives(route: Route) -> None:
+    if not route.is_documented:
+        return
+    operation = DOCUMENT["paths"][route.path][route.method.lower()]
+
+    in_path = (
+        {one["name"] for one in operation["parameters"] if one["in"] == "path"}
+        if "{" in route.path
+        else set()
+    )
+    assert in_path == set(re.findall(r"{(\w+)}", route.path))
+    assert route.summary.endswith(".") and route.summary[0].isupper()
+    assert ("requestBody" in operation) is (route.request_schema is not None or route.streams_body)
+    assert route.request_schema is None or route.method in {"POST", "PUT", "PATCH", "DELETE"}
+    assert all(response["description"] for response in operation["responses"].values())

@@ -1,0 +1,60 @@
+"""When a node is ready, and which sentence says why it is not."""
+
+import pytest
+
+from metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from node.rest_api.readiness import NodeState, partitions_behind, problem_of
+from node.runtime.broker_lifecycle import BrokerState
+
+IN_SYNC = PartitionImage(0, (0, 1, 2), (0, 1, 2), 0, 1, 1)
+BEHIND = IN_SYNC._replace(isr=(0, 2))
+
+
+def image_of(partition: PartitionImage) -> MetadataImage:
+    return MetadataImage(topics=TopicsImage(by_name={"t": TopicImage("t", bytes(16), (partition,))}))
+
+
+def node(partition: PartitionImage = IN_SYNC) -> NodeState:
+    return NodeState(1, BrokerState.RUNNING, True, False, image_of(partition))
+
+
+def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
+    assert problem_of(node(), has_caught_up=False) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (node()._replace(state=None, image=None), "looks for the metadata quorum"),
+        (node()._replace(state=BrokerState.STARTING), "opens its logs"),
+        (node()._replace(state=BrokerState.WAITING), "fenced"),
+        (node()._replace(state=BrokerState.SHUTTING_DOWN), "shuts down"),
+        (node()._replace(state=BrokerState.STOPPED), "shuts down"),
+        (node()._replace(is_serving=False), "does not let clients in"),
+        (node()._replace(is_cut_off=True), "has not heard the controller"),
+        (node(BEHIND), "not in sync yet with 1 of its partitions"),
+    ],
+)
+def test_who_is_not_ready_says_why_in_a_sentence(state: NodeState, words: str) -> None:
+    problem = problem_of(state, has_caught_up=False)
+
+    assert problem is not None and words in problem and problem.endswith(".")
+
+
+def test_a_replica_that_lags_later_takes_nobody_out_of_service() -> None:
+    assert problem_of(node(BEHIND), has_caught_up=True) is None
+    assert problem_of(node(BEHIND)._replace(is_cut_off=True), has_caught_up=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("partition", "behind"),
+    [
+        (IN_SYNC, 0),
+        (BEHIND, 1),
+        (BEHIND._replace(adding_replicas=(1,)), 0),  # a move may take hours
+        (BEHIND._replace(leader=-1), 0),  # nobody is there to catch up with
+        (BEHIND._replace(replicas=(0, 2)), 0),
+    ],
+)
+def test_what_a_node_has_to_catch_up_with(partition: PartitionImage, behind: int) -> None:
+    assert partitions_behind(image_of(partition), 1) == behind

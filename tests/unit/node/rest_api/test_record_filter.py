@@ -1,0 +1,46 @@
+"""Which records a reader wants."""
+
+import pytest
+
+from logstore.record import Record
+from node.rest_api.record_filter import parse_filter
+from node.rest_api.rest_error import RestError
+
+LOGIN = Record(0, 0, b'{"id":7}', b'{"type":"login","user":{"id":42,"tags":["new","eu"]},"ok":true,"a=b":1}')
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wanted"),
+    [
+        ("login", True),
+        ("LOGIN", False),
+        ('"id":7', True),  # in the key
+        ("$5", False),  # a text, though it begins as a field does
+        ("$.type=login", True),
+        ('$.type=="login"', True),
+        ("$.user.id=42", True),
+        ("$.user.id=43", False),
+        ('$.user.id="42"', False),
+        ("$.user.tags[1]=eu", True),
+        ("$.user.tags[2]=eu", False),
+        ('$.user.tags=["new","eu"]', True),
+        ("$.ok=true", True),
+        ("$.ok=1", False),
+        ("$.none=null", False),
+        ("$key.id=7", True),
+        ("$key.id=8", False),
+    ],
+)
+def test_a_filter_tells_the_records_that_are_wanted(text: str, is_wanted: bool) -> None:
+    assert parse_filter(text)(LOGIN) is is_wanted
+
+
+def test_what_has_no_json_has_no_field() -> None:
+    for value in (b"text", b"", b"\xff", None, b"[1]", b"1"):
+        assert parse_filter("$.a=1")(Record(0, 0, None, value)) is False
+
+
+@pytest.mark.parametrize("text", ["$.", "$.a", "$.a[x]=1", "$.=1", "$key.a"])
+def test_half_a_field_is_refused(text: str) -> None:
+    with pytest.raises(RestError):
+        parse_filter(text)

@@ -1,0 +1,58 @@
+"""The settings of the REST API: what is an address, a name, and what is refused."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.config import parse_config
+from node.rest_settings import RestAddress
+
+
+def test_a_node_has_the_api_on_confluents_port_unless_it_is_told() -> None:
+    config = parse_config({})
+
+    assert config.ottla_rest_listeners == (RestAddress("", 8082),) and not config.rest_listeners_are_named
+
+
+def test_an_empty_list_turns_it_off() -> None:
+    config = parse_config({"ottla.rest.listeners": ""})
+
+    assert config.ottla_rest_listeners == () and config.rest_listeners_are_named
+
+
+def test_addresses_are_read() -> None:
+    config = parse_config(
+        {
+            "ottla.rest.listeners": "http://127.0.0.1:0, http://[::1]:8083/",
+            "ottla.rest.advertised.listener": "http://[2001:db8::1]:80",
+            "ottla.rest.allowed.hosts": "Broker.Example.com, *.svc",
+        }
+    )
+
+    assert config.ottla_rest_listeners == (RestAddress("127.0.0.1", 0), RestAddress("::1", 8083))
+    assert config.ottla_rest_advertised_listener == RestAddress("2001:db8::1", 80)
+    assert RestAddress("::1", 8083).authority == "[::1]:8083"
+    assert config.ottla_rest_allowed_hosts == ("broker.example.com", "*.svc")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ottla.rest.listeners", "https://:8082"),
+        ("ottla.rest.listeners", "8082"),
+        ("ottla.rest.listeners", "http://:70000"),
+        ("ottla.rest.listeners", ",".join(f"http://:{8082 + index}" for index in range(9))),
+        ("ottla.rest.listeners", "http://user@host:1"),
+        ("ottla.rest.advertised.listener", "http://0.0.0.0:8082"),
+        ("ottla.rest.advertised.listener", "http://host:0"),
+        ("ottla.rest.advertised.listener", "host"),
+        ("ottla.rest.allowed.hosts", "a:80"),
+        ("ottla.rest.allowed.hosts", "*"),
+        ("ottla.rest.allowed.hosts", "a b"),
+        ("ottla.rest.request.max.bytes", "12"),
+    ],
+)
+def test_what_is_none_is_refused_with_its_name(name: str, text: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        parse_config({name: text})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG and name in refused.value.detail

@@ -1,0 +1,109 @@
+"""Levels of loggers, asked for and changed as Apache Kafka's: BROKER_LOGGER, resource type 8."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from logstore.errors import ErrorCode
+from metadata_raft.commands import ConfigOperation
+from node import loggers
+from node.kafka_api import incremental_alter_configs
+from node.kafka_api.config_entries import ConfigSource, logger_entries
+from node.kafka_api.request_context import RequestContext
+from node.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.unit.node.replica_world import CONNECTION, NODE_ID
+
+NAME = "node.replica.isr_updates"
+LOGGER = 8
+
+
+@pytest.fixture(autouse=True)
+def levels_come_back() -> Iterator[None]:
+    root = logging.getLogger().level
+    yield
+    logging.getLogger(NAME).setLevel(logging.NOTSET)
+    logging.getLogger().setLevel(root)
+
+
+def alter(
+    *changes: tuple[str, ConfigOperation, str | None], node: str = str(NODE_ID), validate_only: bool = False
+) -> tuple[ErrorCode, str]:
+    """What the request is answered; nothing of it goes to the controller."""
+    resource = AlterConfigsResource(
+        resource_type=LOGGER,
+        resource_name=node,
+        configs=[
+            AlterableConfig(name=name, config_operation=operation, value=value)
+            for name, operation, value in changes
+        ],
+    )
+    broker = cast(Any, SimpleNamespace(config=SimpleNamespace(node_id=NODE_ID)))
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    context = RequestContext(44, 1, 1, "test", CONNECTION)
+    [answer] = asyncio.run(incremental_alter_configs.handle(broker, context, request)).responses
+    return ErrorCode(answer.error_code), answer.error_message or ""
+
+
+def test_a_level_holds_until_it_is_taken_back() -> None:
+    logging.getLogger(NAME)
+    before = loggers.levels()[NAME]
+
+    assert alter((NAME, ConfigOperation.SET, "DEBUG"))[0] is ErrorCode.NONE
+    assert logging.getLogger(NAME).isEnabledFor(logging.DEBUG)
+    assert loggers.levels()[NAME] == "DEBUG"
+
+    assert alter((NAME, ConfigOperation.DELETE, None))[0] is ErrorCode.NONE
+    assert loggers.levels()[NAME] == before
+
+
+def test_one_that_is_only_judged_changes_nothing() -> None:
+    before = loggers.levels()
+
+    assert alter((NAME, ConfigOperation.SET, "TRACE"), validate_only=True)[0] is ErrorCode.NONE
+
+    assert loggers.levels() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "value", "code", "words"),
+    [
+        ("nobody.here", ConfigOperation.SET, "INFO", ErrorCode.INVALID_CONFIG, "nobody.here does not exist!"),
+        (NAME, ConfigOperation.SET, "LOUD", ErrorCode.INVALID_CONFIG, "not a supported log level"),
+        (NAME, ConfigOperation.SET, None, ErrorCode.INVALID_CONFIG, "not a supported log level"),
+        ("root", ConfigOperation.DELETE, None, ErrorCode.INVALID_REQUEST, "root logger is not allowed"),
+        (NAME, ConfigOperation.APPEND, "INFO", ErrorCode.INVALID_REQUEST, "APPEND operation is not allowed"),
+    ],
+)  # fmt: skip
+def test_what_kafka_refuses_is_refused_and_nothing_of_it_done(
+    name: str, operation: ConfigOperation, value: str | None, code: ErrorCode, words: str
+) -> None:
+    logging.getLogger(NAME)
+    before = loggers.levels()
+
+    refused, told = alter((NAME, ConfigOperation.SET, "ERROR"), (name, operation, value))
+
+    assert refused is code and words in told
+    assert loggers.levels() == before
+
+
+@pytest.mark.parametrize("node", ["", "9", "x"])
+def test_levels_are_those_of_the_node_that_is_asked(node: str) -> None:
+    assert alter((NAME, ConfigOperation.SET, "INFO"), node=node)[0] is ErrorCode.INVALID_REQUEST
+
+
+def test_all_of_ours_are_described_with_their_source() -> None:
+    logging.getLogger(NAME)
+    entries = {one.key.name: one for one in logger_entries()}
+
+    assert {"root", "node", "metadata_raft", "logstore", "groupcoord", NAME} <= entries.keys()
+    assert not any(name.startswith(("asyncio", "aiohttp")) for name in entries)
+    assert entries[NAME].source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    assert entries[NAME].value in loggers.LEVELS and not entries[NAME].read_only

@@ -1,0 +1,88 @@
+"""Records that tell where copied rows were placed: what is noted, written, and read again."""
+
+import json
+
+import numpy as np
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
+from pipeline.client.offset_syncs import OffsetNotes, OffsetSync, decode_sync, encode_sync, slot_of
+from pipeline.columns.offset_runs import OffsetRun
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_what_was_noted_is_told_when_it_is_placed() -> None:
+    notes = OffsetNotes(slot=3, lag_max=0)
+    notes.note(ONE, np.arange(5, 8))
+    notes.note(OTHER, np.array([0, 2]))
+    notes.note(ONE, np.arange(8, 10))
+
+    rows = notes.rows([Placed(ONE, 100, 3), Placed(OTHER, 7, 2), Placed(ONE, 103, 2)])
+
+    assert rows is not None
+    assert rows.keys is not None
+    told = [decode_sync(*pair) for pair in zip(rows.keys.to_pylist(), rows.values.to_pylist(), strict=True)]
+    assert told == [
+        OffsetSync(partition=ONE, slot=3, runs=(OffsetRun(5, 100, 5),)),
+        OffsetSync(partition=OTHER, slot=3, runs=(OffsetRun(0, 7, 1), OffsetRun(2, 8, 1))),
+    ]
+
+
+def test_a_batch_whose_place_nobody_knows_is_left_out() -> None:
+    notes = OffsetNotes(slot=0, lag_max=0)
+    notes.note(ONE, np.arange(3))
+    notes.note(ONE, np.arange(3, 5))
+
+    rows = notes.rows([Placed(ONE, UNKNOWN_OFFSET, 3), Placed(ONE, 50, 2)])
+
+    assert rows is not None
+    assert json.loads(rows.values[0].as_py()) == {"runs": [[3, 50, 2]]}
+    notes.note(ONE, np.arange(1))
+    assert notes.rows([Placed(ONE, UNKNOWN_OFFSET, 1)]) is None
+    assert notes.rows([]) is None
+
+
+def test_slots_come_again_the_later_the_rarer_they_are() -> None:
+    slots = [slot_of(batch_id) for batch_id in range(1, 100_001)]
+
+    last = {slot: batch_id for batch_id, slot in enumerate(slots, 1)}
+    kept = sorted(last.values())
+    assert len(kept) < 64 * 17
+    for batch_id in range(1, 100_001, 997):  # what is kept before it is not far, measured by its age
+        before = max((one for one in kept if one <= batch_id), default=0)
+        assert batch_id - before <= max(2, (100_000 - batch_id) // 16)
+    assert slot_of(0) not in last
+    assert max(slot_of(batch_id) for batch_id in (0, 2**63 - 1, 2**62)) < 2**31
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b"{}", None),
+        (b"\xff", b"{}"),
+        (b"[]", b"{}"),
+        (b"[" * 100_000, b"{}"),
+        (b'{"topic":1,"partition":0,"slot":0}', b'{"runs":[[0,0,1]]}'),
+        (b'{"topic":"t","partition":-1,"slot":0}', b'{"runs":[[0,0,1]]}'),
+        (b'{"topic":"t","partition":true,"slot":0}', b'{"runs":[[0,0,1]]}'),
+        (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[]}'),
+        (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[[0,0]]}'),
+        (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[[0,0,0]]}'),
+        (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[[0,0,1e3]]}'),
+        (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[[0,0,2],[1,5,1]]}'),
+        (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[[9223372036854775807,0,1]]}'),
+        (b'{"topic":"t","partition":0,"slot":0}', b'{"runs":[[0,0,1]]}' + b" " * 2_000_000),
+    ],
+)
+def test_what_nobody_here_wrote_is_refused(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(ValueError):
+        decode_sync(key, value)
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    sync = OffsetSync(partition=ONE, slot=9, runs=(OffsetRun(1, 2, 3), OffsetRun(9, 5, 1)))
+
+    assert decode_sync(*encode_sync(sync)) == sync

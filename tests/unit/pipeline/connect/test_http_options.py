@@ -1,0 +1,67 @@
+"""Where records are sent: every option is judged by name, and nothing secret is shown."""
+
+import pytest
+
+from pipeline.connect.http_options import HttpOptions
+from pipeline.words import OptionError
+
+URL = {"http.url": "https://host:8443/hook?token=hunter2"}
+LETTERS = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "refused",
+    "kafka.bootstrap.servers": "127.0.0.1:9092",
+}
+
+
+def test_secrets_are_in_no_words_about_it() -> None:
+    options = HttpOptions.from_options({**URL, "http.header.Authorization": "Bearer hunter2"})
+
+    assert options.headers == {"Authorization": "Bearer hunter2"}
+    assert options.shown_url == "https://host:8443/hook"
+    assert "hunter2" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "http.url: is missing"),
+        ({"http.url": "ftp://hunter2/"}, "http.url: is to be http://host:port/path"),
+        (
+            {"http.url": "https://me:hunter2@host/"},
+            "http.url: has a user in it; give http.header.Authorization",
+        ),
+        ({"http.url": "https://host:99999/hunter2"}, "http.url: is no URL"),
+        ({"http.url": "https://host/#hunter2"}, "http.url: has a fragment"),
+        ({"http.url": "https://host/a b"}, "http.url: has a fragment or a blank"),
+        ({**URL, "http.method": "get"}, "http.method: is 'get'; one of post, put, patch"),
+        ({**URL, "http.header.A B": "x"}, "http.header.A B: names a header 'A B'"),
+        ({**URL, "http.header.X": "a\r\nhunter2"}, "http.header.X: has a value that no header can have"),
+        (
+            {**URL, "http.header.Idempotency-Key": "x"},
+            "http.header.Idempotency-Key: is Idempotency-Key, which",
+        ),
+        ({**URL, "request.body.format": "bytes", "batch.max.size": "2"}, "batch.max.size: is more than 1"),
+        ({**URL, "errors.tolerance": "all"}, "errors.deadletterqueue.topic.name: is missing"),
+        (
+            {**URL, "errors.deadletterqueue.topic.name": "t"},
+            "errors.deadletterqueue.topic.name: has no effect",
+        ),
+        ({**URL, "kafka.acks": "all"}, "kafka.acks: has no effect while errors.tolerance is none"),
+        ({**URL, **LETTERS, "kafka.acks": "0"}, "kafka.acks: is 0"),
+        ({**URL, "max.retry": "1"}, "max.retry: is no option here"),
+    ],
+)
+def test_a_wrong_option_is_told_by_name(options: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        HttpOptions.from_options(options)
+
+    assert str(refused.value).startswith(told)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_dead_letters_have_the_options_of_their_sink() -> None:
+    letters = HttpOptions.from_options({**URL, **LETTERS}).dead_letters
+
+    assert letters is not None
+    assert (letters.topic, letters.with_headers) == ("refused", True)
+    assert letters.client == {"kafka.bootstrap.servers": "127.0.0.1:9092"}

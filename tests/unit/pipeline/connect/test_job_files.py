@@ -1,0 +1,70 @@
+"""The connectors in a job file: that of the README is right, and a wrong option is told with its line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline.jobs.job import Flow, Task
+from tests.unit.pipeline.jobs.job_texts import problems, read, with_job
+
+README = Path(__file__).parents[4] / "README.md"
+
+
+def test_the_job_file_of_the_readme_is_right(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(name: air\n.*?)```", README.read_text(), flags=re.S)
+
+    jobs = {job.name: job.work for job in read(tmp_path, text).jobs}
+
+    flows = {
+        name: (work.sources["source"].format, work.sink.format)
+        for name, work in jobs.items()
+        if isinstance(work, Flow)
+    }
+    assert flows == {
+        "flights": ("table", "ottla"),
+        "airports": ("file", "ottla"),
+        "late": ("ottla", "http"),
+        "history": ("ottla", "lake"),
+    }
+    archive = jobs["archive"]
+    assert isinstance(archive, Task) and archive.kind == "load"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            [
+                "source: {format: table, connection.url: 'sqlite:/a.db', table: t, mode: incrementing}",
+                "sink: {format: noop}",
+            ],
+            "incrementing.column.name: is missing: mode incrementing needs it",
+        ),
+        (
+            ["source: {format: file, path: /a, file.format: lines, heder: true}", "sink: {format: noop}"],
+            "heder: is no option here",
+        ),
+        (
+            ["source: {format: rate}", "sink: {format: lake, path: 's3a://a/b'}"],
+            "path: is 's3a://a/b'; a directory",
+        ),
+        (
+            ["source: {format: rate}", "sink: {format: lake, path: /a}", "outputMode: complete"],
+            "takes the outputMode append, and not complete",
+        ),
+        (
+            ["source: {format: rate}", "sink: {format: http, http.url: localhost}"],
+            "http.url: is to be http://",
+        ),
+        (
+            ["load: {kafka.bootstrap.servers: 'a:1', subscribe: t, path: /a, partitionBy: year}"],
+            "partitionBy: names year",
+        ),
+    ],
+)
+def test_a_wrong_option_is_told_with_its_line(tmp_path: Path, lines: list[str], told: str) -> None:
+    (problem,) = problems(tmp_path, with_job(*lines))
+
+    assert told in problem
+    assert re.search(r"\b[5-7]:", problem)

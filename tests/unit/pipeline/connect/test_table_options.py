@@ -1,0 +1,97 @@
+"""Which table is read and how: every option is judged by name, and no password is ever shown."""
+
+import pytest
+
+from pipeline.connect.table_options import Engine, Mode, TableOptions
+from pipeline.words import OptionError
+
+BASE = {"connection.url": "sqlite:/data/a.db", "table": "flights", "mode": "bulk"}
+BY_ID = {**BASE, "mode": "incrementing", "incrementing.column.name": "id"}
+POSTGRESQL = {**BASE, "connection.url": "postgresql://host:5432/db"}
+
+
+@pytest.mark.parametrize(
+    ("url", "engine", "connection"),
+    [
+        ("sqlite:/data/a.db", Engine.SQLITE, "/data/a.db"),
+        ("sqlite:///data/a.db", Engine.SQLITE, "/data/a.db"),
+        ("jdbc:sqlite:/data/a.db", Engine.SQLITE, "/data/a.db"),
+        ("postgresql://host/db?sslmode=require", Engine.POSTGRESQL, "postgresql://host/db?sslmode=require"),
+        ("jdbc:postgresql://host:1/db", Engine.POSTGRESQL, "postgresql://host:1/db"),
+    ],
+)
+def test_a_url_names_the_database(url: str, engine: Engine, connection: str) -> None:
+    options = TableOptions.from_options({**BASE, "connection.url": url})
+
+    assert (options.engine, options.connection) == (engine, connection)
+
+
+@pytest.mark.parametrize(
+    ("table", "parts"),
+    [
+        ("flights", ("flights",)),
+        ("public.flights", ("public", "flights")),
+        ('"odd.name"', ("odd.name",)),
+        ('s."a ""b"""', ("s", 'a "b"')),
+    ],
+)
+def test_a_table_has_parts(table: str, parts: tuple[str, ...]) -> None:
+    assert TableOptions.from_options({**BASE, "table": table}).table == parts
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({**BASE, "connection.url": "sqlite:a.db"}, "connection.url: for SQLite is sqlite:/absolute/path"),
+        (
+            {**BASE, "connection.url": "mysql://host/db"},
+            "connection.url: names neither sqlite: nor postgresql:",
+        ),
+        ({**BASE, "connection.url": "postgresql://host"}, "connection.url: for PostgreSQL is"),
+        ({**BASE, "connection.url": "postgresql://[host/db"}, "connection.url: is no URL"),
+        ({**BASE, "table": "a.b.c"}, "table: is 'a.b.c', which has more parts"),
+        ({**BASE, "table": "a."}, "table: is 'a.'; a table or schema.table"),
+        ({**BASE, "table": '"a'}, "table: is '\"a'; a table"),
+        ({**BASE, "mode": "latest"}, "mode: is 'latest'; one of bulk, incrementing"),
+        (
+            {**BASE, "mode": "incrementing"},
+            "incrementing.column.name: is missing: mode incrementing needs it",
+        ),
+        ({**BY_ID, "mode": "timestamp+incrementing"}, "timestamp.column.name: is missing"),
+        ({**BASE, "incrementing.column.name": "id"}, "incrementing.column.name: has no effect in mode bulk"),
+        ({**BY_ID, "timestamp.delay.interval.ms": "9"}, "timestamp.delay.interval.ms: has no effect in mode"),
+        ({**BY_ID, "poll.interval.ms": "9"}, "poll.interval.ms: has no effect in mode incrementing"),
+        ({**BASE, "batch.max.rows": "9"}, "batch.max.rows: has no effect in mode bulk"),
+        ({**BY_ID, "batch.max.rows": "0"}, "batch.max.rows: is 0; 1 is the least"),
+        ({**BASE, "connection.user": "me"}, "connection.user: and connection.password are for PostgreSQL"),
+        ({**BASE, "db.timezone": "UTC"}, "db.timezone: is for PostgreSQL"),
+        ({**BASE, "output": "rows", "key": "id"}, "output: is rows, which have neither key nor value"),
+        ({**BASE, "tabel": "a"}, "tabel: is no option here"),
+    ],
+)
+def test_a_wrong_option_is_told_by_name(options: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        TableOptions.from_options(options)
+
+    assert str(refused.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:hunter2@host/db", "postgresql://host/db?password=hunter2", "hunter2"]
+)
+def test_a_url_is_never_shown(url: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        TableOptions.from_options({**BASE, "connection.url": url})
+
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_is_not_in_the_words_of_the_options() -> None:
+    options = TableOptions.from_options({**POSTGRESQL, "connection.password": "hunter2"})
+
+    assert options.password == "hunter2"
+    assert "hunter2" not in repr(options)
+
+
+def test_the_modes_are_those_of_kafka_connect() -> None:
+    assert [mode.value for mode in Mode] == ["bulk", "incrementing", "timestamp", "timestamp+incrementing"]

@@ -1,0 +1,37 @@
+"""`${NAME}` and what is not one."""
+
+import pytest
+
+from pipeline.jobs.environment_values import VariableError, fill_in
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("${HOST}:${PORT}", "kafka:9092"),
+        ("costs $5, a$|b", "costs $5, a$|b"),
+        ("$${HOST}", "${HOST}"),
+        ("a$$b", "a$b"),
+        ("${NESTED}", "${HOST}"),
+        ("", ""),
+    ],
+)
+def test_variables_are_filled_in_once(text: str, filled: str) -> None:
+    environment = {"HOST": "kafka", "PORT": "9092", "NESTED": "${HOST}"}
+
+    assert fill_in(text, environment)[0] == filled
+
+
+def test_values_are_told_as_they_may_be_secrets() -> None:
+    assert fill_in("a ${X} ${X}", {"X": "secret", "Y": "other"})[1] == {"secret"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("${MISSING}", "needs ${MISSING}, which"), ("${a-b}", "no variable"), ("${X", "no variable")],
+)
+def test_what_cannot_be_filled_in_is_told(text: str, reason: str) -> None:
+    with pytest.raises(VariableError) as error:
+        fill_in(text, {"X": "1", "a-b": "2"})
+
+    assert reason in str(error.value)

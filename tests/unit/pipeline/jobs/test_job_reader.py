@@ -1,0 +1,220 @@
+"""Job files: what a right one means, and every mistake of a wrong one with its line, key and reason."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.jobs.job import Endpoint, Flow, PythonStep, SqlStep
+from pipeline.jobs.job_reader import local_folder
+from pipeline.query import AvailableNow, ProcessingTime, QuerySettings
+from tests.unit.pipeline.jobs.job_texts import GOOD, NOOP, RATE, problems, read, with_job
+
+
+def test_a_file_says_what_runs_and_where_it_keeps_its_progress(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD)
+
+    [job] = file.jobs
+    assert (file.name, file.storage, file.configuration) == (
+        "shop",
+        str(tmp_path / "state"),
+        {"spark.sql.shuffle.partitions": "4"},
+    )
+    assert job.query == QuerySettings(
+        name="shop.totals",
+        checkpoint=str(tmp_path / "state" / "totals" / "checkpoint"),
+        trigger=ProcessingTime(interval_ms=1000),
+    )
+    assert isinstance(job.work, Flow)
+    assert job.work.sources["source"].options == {"kafka.bootstrap.servers": "a:9092", "subscribe": "orders"}
+    assert job.work.steps == (SqlStep(query="SELECT key, value FROM source"),)
+
+
+def test_an_exactly_once_sink_is_known_by_the_names_of_file_and_job(tmp_path: Path) -> None:
+    named = GOOD.replace("delivery.guarantee", "Transactional.ID: mine, delivery.guarantee")
+    at_least_once = GOOD.replace("exactly_once", "at_least_once")
+    ids = []
+    for text in (GOOD, named, at_least_once):
+        work = read(tmp_path, text).jobs[0].work
+        assert isinstance(work, Flow)
+        ids.append({key.lower(): value for key, value in work.sink.options.items()}.get("transactional.id"))
+
+    assert ids == ["shop.totals", "mine", None]
+
+
+def test_several_sources_are_views_and_steps_follow_each_other(tmp_path: Path) -> None:
+    (tmp_path / "join.sql").write_text("SELECT * FROM orders JOIN names USING (id)")
+    (tmp_path / "cleaning.py").write_text("def clean(frame, least): ...\n")
+    file = read(
+        tmp_path,
+        with_job(
+            "sources:",
+            "  orders: {format: json, path: /in, schema: id long}",
+            "  names: {format: parquet, path: /names, static: true}",
+            "transform:",
+            "  - {sqlFile: join.sql, as: joined}",
+            "  - {python: cleaning:clean, arguments: {least: 5}}",
+            "sink: {format: parquet, path: /out}",
+            "trigger: {availableNow: true}",
+            "checkpoint: s3a://bucket/here",
+        ),
+    )
+
+    [job] = file.jobs
+    assert job.work == Flow(
+        sources={
+            "orders": Endpoint(format="json", options={"path": "/in", "schema": "id long"}),
+            "names": Endpoint(format="parquet", options={"path": "/names"}, is_static=True),
+        },
+        steps=(
+            SqlStep(query="SELECT * FROM orders JOIN names USING (id)", view="joined"),
+            PythonStep(module="cleaning", function="clean", arguments={"least": "5"}),
+        ),
+        sink=Endpoint(format="parquet", options={"path": "/out"}),
+    )
+    assert (job.query.trigger, job.query.checkpoint) == (AvailableNow(), "s3a://bucket/here")
+
+
+def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    told = problems(
+        tmp_path,
+        """
+        nam: shop
+        storage:
+        onFailure: explode
+        stopTimeout: soon
+        configuration: {sql.shuffle: 1}
+        jobs:
+          a/b:
+            source: {format: otla}
+            sink: {format: noop}
+          totals:
+            source: {format: ottla, subscribe: a, kafka.bootstrap.servers: a, subscibe: b, minPartitions: x}
+            transform: {sql: SELECT 1}
+            sink: {format: parquet}
+            trigger: {processingTime: 5}
+            outputMode: upsert
+            chekpoint: here
+        """,
+    )
+
+    assert told == [
+        "2: nam: is unknown; name?",
+        "2: name: is missing",
+        "3: storage: has no value",
+        "4: onFailure: is to be one of continue, stop",
+        "5: stopTimeout: is to be a number and a unit, as 500 milliseconds or 10 seconds",
+        "6: configuration.sql.shuffle: is no setting of Spark: they begin with spark.",
+        "8: jobs.a/b: is to be a name of at most 100 letters, digits, _, - and dots, no dot first",
+        "9: jobs.a/b.source.format: is unknown; ottla?",
+        *[line for line in told if line.startswith("12: jobs.totals.source.")],
+        "13: jobs.totals.transform: is to be a list: items with a dash before each",
+        "14: jobs.totals.sink.path: is missing",
+        "15: jobs.totals.trigger.processingTime: "
+        "is to be a number and a unit, as 500 milliseconds or 10 seconds",
+        "16: jobs.totals.outputMode: is to be one of append, complete, update",
+        "17: jobs.totals.chekpoint: is unknown; checkpoint?",
+    ]
+    of_the_source = "\n".join(line for line in told if line.startswith("12: "))
+    assert "subscibe" in of_the_source and "minPartitions" in of_the_source and of_the_source.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([RATE], "4: jobs.totals: needs one of sink"),
+        ([NOOP], "4: jobs.totals: needs source or sources"),
+        ([RATE, NOOP, NOOP], "7: jobs.totals.sink: is given twice, first in line 6"),
+        ([RATE, "sources: {a: {format: rate}}", NOOP], "6: jobs.totals.sources: cannot be beside source"),
+        (["sources: {a: {format: rate}, b: {format: rate}}", NOOP], "has several sources and no transform"),
+        (["sources: {}", NOOP], "5: jobs.totals.sources: is empty"),
+        (["sources: {1a: {format: rate}}", NOOP], "5: jobs.totals.sources.1a: is to be a name for SQL"),
+        (["source: {format: rate, static: true}", NOOP], "source: cannot be a static table"),
+        (["source: {format: json, path: a, static: true}", NOOP], "has no source that is a stream"),
+        (["source: {format: json, path: a, static: 1}", NOOP], "source.static: is to be true or false"),
+        (["source: {format: json, path: a}", NOOP], "source.schema: is missing"),
+        (["source: {path: a}", NOOP], "5: jobs.totals.source.format: is missing"),
+        (["source: rate", NOOP], "5: jobs.totals.source: is to be a map"),
+        (["source: {format: rate, rowsPerSecond: [1]}", NOOP], "rowsPerSecond: is to be text"),
+        (["source: {format: rate, rowsPerSecond: {a: 1}}", NOOP], "JSON is to be in quotes"),
+        (["source: {format: rate, rowsPerSecond: }", NOOP], "rowsPerSecond: has no value"),
+        (["source: {format: kafka, kafka.bootstrap.servers: a, subscribe: b}", NOOP], "format: needs a jar"),
+        (["source: {format: delta, path: b}", NOOP], "source.format: is unknown"),
+        ([RATE, "sink: {format: rate}"], "6: jobs.totals.sink.format: is unknown; "),
+        (
+            [RATE, "sink: {format: json, path: a}", "outputMode: update"],
+            "takes the outputMode append, and not update",
+        ),
+        ([RATE, NOOP, "trigger: {}"], "needs exactly one of processingTime, availableNow"),
+        ([RATE, NOOP, "trigger: {availableNow: false}"], "trigger.availableNow: is to be true"),
+        (
+            [RATE, NOOP, "transform: [{sql: a, python: b:c}]"],
+            "7: jobs.totals.transform[1]: needs exactly one of",
+        ),
+        ([RATE, NOOP, "transform: [{sql: ''}]"], "transform[1].sql: is empty"),
+        ([RATE, NOOP, "transform: [{sqlFile: no.sql}]"], "no.sql, which cannot be read: No such file"),
+        ([RATE, NOOP, "transform: [{sql: a, arguments: {b: c}}]"], "arguments: is for python alone"),
+        ([RATE, NOOP, "transform: [{python: a}]"], "transform[1].python: is to be module:function"),
+        ([RATE, NOOP, "transform: [{python: nowhere:f}]"], "names the module nowhere, which is not found"),
+        ([RATE, NOOP, "transform: [{sql: a, as: b c}]"], "transform[1].as: is to be a name for SQL"),
+        ([RATE, "sink: {format: noop, x: '${NOT_THERE}'}"], "sink.x: needs ${NOT_THERE}, which"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, lines: list[str], told: str) -> None:
+    assert [problem for problem in problems(tmp_path, with_job(*lines)) if told in problem]
+
+
+def test_jobs_do_not_share_what_is_theirs_alone(tmp_path: Path) -> None:
+    told = problems(
+        tmp_path,
+        """
+        name: shop
+        storage: s
+        jobs:
+          a: {source: {format: rate}, sink: {format: noop}, checkpoint: here}
+          b: {source: {format: rate}, sink: {format: noop}, checkpoint: here}
+        """,
+    )
+
+    assert told == ["6: jobs.b.checkpoint: is that of the job a, too; each needs its own"]
+
+
+def test_a_format_of_a_jar_is_known_once_jars_are_named(tmp_path: Path) -> None:
+    text = with_job("source: {format: kafka, kafka.bootstrap.servers: a, subscribe: b}", NOOP)
+
+    assert problems(tmp_path, "configuration: {spark.jars: /a.jar}\n" + text) == []
+
+
+def test_secrets_are_in_no_message(tmp_path: Path) -> None:
+    told = problems(
+        tmp_path,
+        with_job(
+            "source: {format: ottla, kafka.bootstrap.servers: '${WHERE}', subscribe: a}",
+            "sink: {format: noop, x: '${NOT_THERE}', ssl.key.password: hunter22}",
+            "trigger: {processingTime: 'hunter22'}",
+        ),
+        {"WHERE": "no-port:secret-of-the-environment"},
+    )
+
+    assert told and "hunter22" not in "\n".join(told) and "secret-of" not in "\n".join(told)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    assert problems(tmp_path, "a: [\n") == [
+        "2: is no YAML: expected the node content, but found '<stream end>'"
+    ]
+    assert problems(tmp_path, "- a\n") == ["1: is to be a map: keys with values"]
+
+
+@pytest.mark.parametrize(
+    ("storage", "folder"),
+    [
+        ("/a/b", Path("/a/b")),
+        ("file:///a%20b", Path("/a b")),
+        ("file:/a", Path("/a")),
+        ("file://elsewhere/a", None),
+        ("s3a://bucket/a", None),
+        ("hdfs:/a", None),
+    ],
+)
+def test_only_local_storages_are_folders(storage: str, folder: Path | None) -> None:
+    assert local_folder(storage) == folder

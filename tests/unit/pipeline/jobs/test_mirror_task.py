@@ -1,0 +1,38 @@
+"""A mirror as a job of a file: its options are judged with their lines before Spark starts."""
+
+from pathlib import Path
+
+from pipeline.jobs.job import Task
+from tests.unit.pipeline.jobs.job_texts import problems, read, with_job
+
+MIRROR = (
+    "mirror:",
+    "  source.cluster.alias: a",
+    "  source.cluster.bootstrap.servers: a:9092",
+    "  target.cluster.alias: b",
+    "  target.cluster.bootstrap.servers: b:9092",
+    "  topics: orders.*",
+    "  sync.group.offsets.interval.seconds: 5",
+)
+
+
+def test_a_mirror_is_known_by_the_names_of_file_and_job(tmp_path: Path) -> None:
+    job = read(tmp_path, with_job(*MIRROR)).jobs[0]
+
+    assert isinstance(job.work, Task)
+    assert job.work.kind == "mirror"
+    assert job.work.options["transactional.id"] == "shop.totals"
+    assert job.work.options["sync.group.offsets.interval.seconds"] == "5"
+
+
+def test_a_transactional_id_of_the_users_is_kept(tmp_path: Path) -> None:
+    job = read(tmp_path, with_job(*MIRROR, "  transactional.id: mine")).jobs[0]
+
+    assert isinstance(job.work, Task)
+    assert job.work.options["transactional.id"] == "mine"
+
+
+def test_each_option_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+    told = problems(tmp_path, with_job(*MIRROR, "  offset.lag.max: many", "  emit.heartbeats.enabled: true"))
+
+    assert [text.split(" ")[0] for text in told] == ["12:", "13:"]

@@ -1,0 +1,60 @@
+"""Functions are found by reading modules, which are never run."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.jobs.python_functions import FunctionError, check_function, parse_function
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("raise AssertionError('run')\n")
+    (tmp_path / "package" / "clean.py").write_text(
+        "raise AssertionError('run')\n"
+        "from x import imported\n"
+        "from y import z as renamed\n"
+        "bound = make()\n"
+        "if True:\n    def conditional(): pass\n"
+        "def plain():\n    def inner(): pass\n"
+        "class Kind:\n    def method(self): pass\n"
+    )
+    (tmp_path / "star.py").write_text("from package.clean import *\n")
+    (tmp_path / "dynamic.py").write_text("def __getattr__(name): pass\n")
+    (tmp_path / "broken.py").write_text("x = 1\ndef f(:\n")
+    (tmp_path / "bare").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("function", ["imported", "renamed", "bound", "conditional", "plain", "Kind"])
+def test_what_a_module_binds_is_there(folder: Path, function: str) -> None:
+    check_function("package.clean", function, [str(folder)])
+
+
+@pytest.mark.parametrize("module", ["star", "dynamic"])
+def test_what_only_running_tells_is_believed(folder: Path, module: str) -> None:
+    check_function(module, "anything", [str(folder)])
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("package.clean", "has no function inner"),
+        ("package.dirty", "names the module package.dirty, which is not found"),
+        ("nowhere.clean", "names the module nowhere, which is not found"),
+        ("broken", "which is no Python: invalid syntax (line 2)"),
+        ("bare", "is a folder and no module"),
+    ],
+)
+def test_what_is_not_there_is_told(folder: Path, module: str, reason: str) -> None:
+    with pytest.raises(FunctionError) as error:
+        check_function(module, "inner", [str(folder)])
+
+    assert reason in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["f", "a.b", "a:", ":f", "a b:f", "a:f()", "../a:f", "a:b:c", "a..b:f"])
+def test_a_function_is_written_as_module_and_name(text: str) -> None:
+    with pytest.raises(FunctionError, match="module:function"):
+        parse_function(text)

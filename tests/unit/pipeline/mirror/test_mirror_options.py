@@ -1,0 +1,116 @@
+"""The options of a mirror: what is read, what is refused in what words."""
+
+import pytest
+
+from pipeline.mirror.mirror_options import MirrorOptions
+from pipeline.words import OptionError
+
+NEEDED = {
+    "source.cluster.alias": "a",
+    "source.cluster.bootstrap.servers": "x:1",
+    "target.cluster.alias": "b",
+    "target.cluster.bootstrap.servers": "y:2",
+}
+IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
+
+
+def options_of(**given: str) -> MirrorOptions:
+    """Underscores stand for dots."""
+    return MirrorOptions.from_options(NEEDED | {name.replace("_", "."): text for name, text in given.items()})
+
+
+def test_what_is_needed_is_enough() -> None:
+    options = options_of()
+
+    assert options.source_client == {
+        "kafka.bootstrap.servers": "x:1",
+        "kafka.isolation.level": "read_committed",
+    }
+    assert options.target_client == {"kafka.bootstrap.servers": "y:2"}
+    assert options.policy.remote_topic("t") == "a.t"
+    assert (options.transactional_id, options.progress_group) == ("mirror.a.b", "mirror.a.b")
+    assert options.provenance_header is None
+    assert options.sync_group_offsets
+
+
+def test_settings_are_read_by_mirrormakers_names() -> None:
+    options = options_of(
+        topics="orders.*",
+        groups="g",
+        replication_policy_separator="_",
+        refresh_topics_interval_seconds="7",
+        sync_topic_configs_enabled="false",
+        sync_group_offsets_enabled="FALSE",
+        offset_lag_max="0",
+        replication_factor="3",
+        source_cluster_fetch_max_bytes="1000",
+        target_cluster_compression_type="zstd",
+    )
+
+    assert options.policy.remote_topic("t") == "a_t"
+    assert [name for name in ("orders1", "payments") if options.topics.has(name)] == ["orders1"]
+    assert [name for name in ("g", "h") if options.groups.has(name)] == ["g"]
+    assert (options.refresh_topics_interval_s, options.offset_lag_max, options.replication_factor) == (
+        7,
+        0,
+        3,
+    )
+    assert not options.sync_topic_configs
+    assert not options.sync_group_offsets
+    assert options.source_client["kafka.fetch.max.bytes"] == "1000"
+    assert options.target_client["kafka.compression.type"] == "zstd"
+
+
+@pytest.mark.parametrize(
+    "topic", ["__consumer_offsets", "x.internal", "x-internal", "b.orders", ".hidden", "c.b.orders"]
+)
+def test_what_belongs_to_a_cluster_or_comes_from_the_target_is_never_mirrored(topic: str) -> None:
+    assert not options_of(topics=".*", topics_exclude="nothing").topics.has(topic)
+
+
+def test_settings_that_depend_on_a_cluster_stay_behind() -> None:
+    excluded = options_of().excluded_configs
+
+    names = ("min.insync.replicas", "retention.ms", "leader.replication.throttled.replicas")
+    assert [bool(excluded.fullmatch(name)) for name in names] == [True, False, True]
+    assert not options_of(config_properties_exclude="").excluded_configs.fullmatch("retention.ms")
+
+
+def test_the_identity_policy_marks_rows_unless_it_is_told_not_to() -> None:
+    assert MirrorOptions.from_options(NEEDED | IDENTITY).provenance_header == "mirror-provenance"
+    assert MirrorOptions.from_options(NEEDED | IDENTITY | {"provenance.header": ""}).provenance_header is None
+    assert options_of(provenance_header="from").provenance_header == "from"
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "problem"),
+    [
+        ("source.cluster.alias", "", "is missing"),
+        ("target.cluster.alias", "b.c", "is 'b.c': a name of letters"),
+        ("target.cluster.alias", "a", "is a, as the source's"),
+        ("topics", "(", r"'\(' is no regular expression"),
+        ("refresh.topics.interval.seconds", "0", "is '0'; a whole number from 1"),
+        ("offset.lag.max", "many", "is 'many'; a whole number from 0"),
+        ("replication.factor", "0", "is 0; -1 is the target cluster's default"),
+        ("sync.topic.configs.enabled", "yes", "is 'yes'; true or false"),
+        ("startingOffsets", "middle", "earliest or latest"),
+        ("source.cluster.isolation.level", "read_uncommitted", "rows that were aborted would be mirrored"),
+        ("source.cluster.bootstrap.servers", "x:y", "'x:y' is no address"),
+        ("target.cluster.acks", "0", "cannot be sent again"),
+        ("emit.heartbeats.enabled", "true", "is not taken: the progress"),
+        ("sync.topic.acls.enabled", "true", "access lists are not served yet"),
+        ("tasks.max", "3", "is no option of a mirror"),
+        ("transactional.id", "", "is empty"),
+    ],
+)
+def test_what_cannot_be_honoured_is_told_with_its_name(option: str, text: str, problem: str) -> None:
+    with pytest.raises(OptionError, match=problem) as told:
+        MirrorOptions.from_options(NEEDED | {option: text})
+
+    assert told.value.option == option
+
+
+def test_what_is_done_anyway_may_be_said() -> None:
+    said = {"exactly.once.support": "required", "emit.checkpoints.enabled": "false"}
+
+    assert MirrorOptions.from_options(NEEDED | said) == options_of()

@@ -1,0 +1,43 @@
+"""Lists of names and expressions: what they mean, alone and against each other."""
+
+import re
+
+import pytest
+
+from pipeline.mirror.name_patterns import NameFilter, read_patterns
+from pipeline.words import OptionError
+
+
+@pytest.mark.parametrize(
+    ("included", "excluded", "name", "has"),
+    [
+        (".*", "", "orders", True),
+        ("orders", "", "orders2", False),
+        ("orders, payments-.*", "", "payments-eu", True),
+        ("a|b", "", "b", True),
+        ("a|b, c", "", "bc", False),
+        (".*", "orders", "orders", False),
+        (".*", "orders", "orders2", True),
+        (".*", r".*[\-\.]internal, __.*", "x.internal", False),
+        (".*", "a|b", "ab", True),
+        ("", "", "orders", False),
+    ],
+)
+def test_names_are_meant_that_are_included_and_not_excluded(
+    included: str, excluded: str, name: str, has: bool
+) -> None:
+    names = NameFilter(included=read_patterns("topics", included), excluded=read_patterns("x", excluded))
+
+    assert names.has(name) is has
+    assert (re.fullmatch(names.pattern(), name) is not None) is has
+
+
+def test_more_can_be_excluded() -> None:
+    names = NameFilter(included=("a.*",), excluded=("ab",)).without(["ac"])
+
+    assert [name for name in ("aa", "ab", "ac") if names.has(name)] == ["aa"]
+
+
+def test_what_is_no_expression_is_told_with_its_option() -> None:
+    with pytest.raises(OptionError, match=r"topics: '\(' is no regular expression"):
+        read_patterns("topics", "a,(")

@@ -1,0 +1,153 @@
+"""What drivers and tasks decide: who writes, what is completed, what is lost, who is fenced."""
+
+from uuid import UUID
+
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.transactions import Described
+from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.sink.commit_record import CommitRecord
+from pipeline.sink.decisions import (
+    BatchExpired,
+    BatchRun,
+    TransactionsLost,
+    Verdict,
+    expired,
+    judge_batch,
+    roll_forward,
+    slots_to_prepare,
+)
+from pipeline.sink.slots import LIVES, Names, Participant, Slot, life_of, tickets_between
+from pipeline.words import OptionError
+
+QUERY, OTHER, RUN, LATER = (UUID(int=number) for number in range(1, 5))
+PART = Participant(Slot(1, 0), ProducerPair(10, 2))
+HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def record(*, two_phase: bool = False, slots: int = 1) -> CommitRecord:
+    return CommitRecord(
+        query_id=QUERY,
+        run_id=RUN,
+        batch_id=7,
+        generation=ProducerPair(1, 1),
+        two_phase=two_phase,
+        participants=tuple(Participant(Slot(1, number), ProducerPair(10, 2)) for number in range(slots)),
+    )
+
+
+def told(
+    state: str, pair: ProducerPair = PART.pair, partitions: frozenset[TopicPartition] | None = None
+) -> Described:
+    there = frozenset({HERE}) if partitions is None else partitions
+    return Described(state=state, pair=pair, start_ms=0, timeout_ms=1, partitions=there)
+
+
+def run(batch_id: int, query_id: UUID = QUERY, run_id: UUID = LATER) -> BatchRun:
+    return BatchRun(query_id=query_id, run_id=run_id, batch_id=batch_id)
+
+
+def test_a_batch_is_written_unless_its_record_says_that_it_is_there() -> None:
+    assert judge_batch(run(0), None, takes_over=False) is Verdict.WRITE
+    assert judge_batch(run(8), record(), takes_over=False) is Verdict.WRITE
+    assert judge_batch(run(9), record(), takes_over=False) is Verdict.WRITE
+    assert judge_batch(run(7), record(), takes_over=False) is Verdict.DRAIN
+    assert judge_batch(run(7, run_id=UUID(int=0)), record(), takes_over=False) is Verdict.DRAIN
+
+
+def test_a_record_of_another_query_is_refused_or_taken_over() -> None:
+    with pytest.raises(OptionError, match=r"transactional.id: belongs to query .*0001, not to .*0002"):
+        judge_batch(run(0, OTHER), record(), takes_over=False)
+
+    assert judge_batch(run(0, OTHER), record(), takes_over=True) is Verdict.WRITE
+
+
+def test_an_older_checkpoint_and_a_second_write_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"checkpointLocation: has the query at batch 6, but batch 7 is"):
+        judge_batch(run(6), record(), takes_over=True)
+    with pytest.raises(OptionError, match=r"transactional\.id: has written batch 7 already"):
+        judge_batch(run(7, run_id=RUN), record(), takes_over=True)
+
+
+@pytest.mark.parametrize(
+    ("described", "two_phase", "outcome"),
+    [
+        (told("Ongoing"), False, "commit"),
+        (told("PrepareCommit"), False, "done"),
+        (told("CompleteCommit"), False, "done"),
+        (told("PrepareAbort"), False, "it is PrepareAbort"),
+        (told("CompleteAbort"), True, "it is CompleteAbort"),
+        (told("Empty"), False, "it is Empty"),
+        (told("Ongoing", ProducerPair(10, 3)), False, "it is Ongoing"),
+        (told("CompleteCommit", ProducerPair(11, 2)), False, "it is CompleteCommit"),
+        (None, False, "the coordinator does not know it"),
+        (None, True, "done"),
+    ],
+)
+def test_a_decided_batch_is_completed_or_lost(
+    described: Described | None, two_phase: bool, outcome: str
+) -> None:
+    left = roll_forward(record(two_phase=two_phase), {PART.slot: described})
+
+    assert left.to_commit == ((PART,) if outcome == "commit" else ())
+    assert left.lost == (() if outcome in ("commit", "done") else (PART,))
+    assert left.outcome == ("" if outcome in ("commit", "done") else outcome)
+
+
+def test_a_forgotten_id_of_a_batch_that_was_completed_is_not_lost() -> None:
+    assert roll_forward(record(), {PART.slot: None}, was_completed=True).lost == ()
+    assert roll_forward(record(), {PART.slot: told("CompleteAbort")}, was_completed=True).lost == (PART,)
+
+
+def test_only_transactions_that_are_open_as_they_were_left_are_decided_over() -> None:
+    parts = {PART: frozenset({HERE})}
+
+    assert expired(parts, {PART.slot: told("Ongoing")}) == {}
+    assert expired(parts, {PART.slot: told("Ongoing", partitions=frozenset({HERE, THERE}))}) == {}
+    assert expired(parts, {PART.slot: None}) == {PART: "the coordinator does not know it"}
+    assert expired(parts, {PART.slot: told("CompleteAbort")}) == {PART: "it is CompleteAbort"}
+    assert expired(parts, {PART.slot: told("Ongoing", ProducerPair(10, 3))}) == {PART: "it is Ongoing"}
+    # Ended and begun again under the same pair: its rows are gone.
+    assert expired(parts, {PART.slot: told("Ongoing", partitions=frozenset({THERE}))}) == {
+        PART: "it is Ongoing"
+    }
+
+
+def test_slots_of_the_newest_record_keep_their_pairs() -> None:
+    free, fenced = slots_to_prepare(
+        life=1,
+        count=2,
+        handed_out=[Slot(1, number) for number in range(4)],
+        left_open=[Slot(9, 5), Slot(1, 100_003), Slot(1, 1)],
+        record=record(slots=2),
+    )
+
+    assert free == [Slot(1, 2), Slot(1, 3)]
+    assert fenced == [Slot(1, 2), Slot(1, 3), Slot(1, 100_003), Slot(9, 5)]
+
+
+def test_names_of_ids_that_begin_alike_are_kept_apart() -> None:
+    names = Names("a.b")
+    others = ["a.b-1", "a.b-1-2-3", "a.b-x-2", "aXb-1-2", "a.b-1-2x", "a.b-c", "a.b-c-1-2", "a.b-1-22222222"]
+
+    assert names.slots_among(["a.b-1-2", names.of(Slot(63, 132_767)), *others]) == {
+        Slot(1, 2),
+        Slot(63, 132_767),
+    }
+
+
+def test_tickets_are_counted_until_epochs_run_out() -> None:
+    assert tickets_between(ProducerPair(5, 10), ProducerPair(5, 11)) == 0
+    assert tickets_between(ProducerPair(5, 10), ProducerPair(5, 14)) == 3
+    assert tickets_between(ProducerPair(5, 10), ProducerPair(6, 0)) is None
+    assert life_of(ProducerPair(1, 2**15 - 2)) == LIVES - 2
+    assert life_of(ProducerPair(1, LIVES + 1)) == 1
+
+
+def test_what_is_lost_is_told_by_name() -> None:
+    lost = str(TransactionsLost(7, ("T-1-0", "T-1-1"), "it is CompleteAbort"))
+    again = str(BatchExpired(7, ("T-1-0",), "it is Empty"))
+
+    assert "Batch 7 is decided" in lost and "T-1-0, T-1-1 (it is CompleteAbort)" in lost
+    assert "Batch 7 is not written: T-1-0 ended before the decision" in again

@@ -1,0 +1,64 @@
+"""Arguments of stream functions, as a job file has them."""
+
+import pytest
+
+from pipeline.streams.arguments import interval_of, name_of, names_of, number_of, one_of, refuse_taken
+from pipeline.words import OptionError
+
+COLUMNS = ["carrier", "origin", "dest"]
+
+
+def test_names_are_parted_by_commas() -> None:
+    assert names_of(" carrier,dest ", "by", COLUMNS) == ["carrier", "dest"]
+    assert names_of("", "by", COLUMNS, may_be_empty=True) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "by: needs the name of a column at least"),
+        ("carrier, plane", "by: names 'plane', and the columns are carrier, dest, origin"),
+        ("carrier,,dest", "by: names '', and the columns are carrier, dest, origin"),
+        ("dest, dest", "by: names dest twice"),
+        (",".join(["dest"] * 1_001), "by: has 1001 names; 1000 are the most"),
+    ],
+)
+def test_names_that_are_not_there_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        names_of(text, "by", COLUMNS)
+
+    assert str(caught.value) == problem
+
+
+def test_a_name_is_one_column() -> None:
+    assert name_of(" dest", "time", COLUMNS) == "dest"
+    with pytest.raises(OptionError, match="time: names 'carrier, dest'"):
+        name_of("carrier, dest", "time", COLUMNS)
+
+
+def test_a_time_is_more_than_none_where_that_is_needed() -> None:
+    assert interval_of("2 hours", "window") == "7200000 milliseconds"
+    assert interval_of("0 ms", "watermark", may_be_zero=True) == "0 milliseconds"
+    with pytest.raises(OptionError, match="window: is to be more than no time"):
+        interval_of("0 ms", "window")
+    with pytest.raises(OptionError, match="window: is to be a number and a unit"):
+        interval_of("-1 hour", "window")
+
+
+def test_a_word_is_one_of_those_there_are() -> None:
+    assert one_of("left", "kind", ("inner", "left")) == "left"
+    with pytest.raises(OptionError, match="kind: is 'outer', and can be inner, left"):
+        one_of("outer", "kind", ("inner", "left"))
+
+
+@pytest.mark.parametrize("text", ["0", "11", "3.5", "", "three"])
+def test_a_number_is_whole_and_within_bounds(text: str) -> None:
+    assert number_of("10", "length", least=1, most=10) == 10
+    with pytest.raises(OptionError, match="length: is "):
+        number_of(text, "length", least=1, most=10)
+
+
+def test_a_second_column_of_a_name_is_refused() -> None:
+    refuse_taken(["count"], "by", COLUMNS)
+    with pytest.raises(OptionError, match="by: would make a second column dest"):
+        refuse_taken(["count", "dest"], "by", COLUMNS)
