@@ -18,6 +18,9 @@ _OUTSIDE_TEXT: Final = re.compile(rb'["{}\[\]]')
 _WITHIN_TEXT: Final = re.compile(rb'["\\]')
 # orjson makes a float of a whole number beyond 64 bits, and so would store another number than was sent.
 _LONG_NUMBER: Final = b"0" * 19
+# orjson writes 254 levels, and json as many as the interpreter has room for, which anyone may set: so many,
+# then, whatever is set and wherever the caller stands.
+MAX_NESTING: Final = 500
 _DIGITS: Final = bytes(ord("0") if ord("0") <= code <= ord("9") else ord(" ") for code in range(256))
 
 
@@ -33,11 +36,24 @@ def load_json(document: bytes | bytearray) -> Any:
 
 
 def dump_json(content: Any) -> bytes:
-    """Compact JSON of what `load_json` gave."""
+    """Compact JSON of what `load_json` gave; ValueError if it is nested deeper than `MAX_NESTING`."""
     try:
         return orjson.dumps(content)
-    except TypeError:  # a whole number beyond 64 bits
+    except TypeError:  # a whole number beyond 64 bits, or many levels
+        if _is_nested_deeper(content, MAX_NESTING):
+            raise ValueError("nested too deeply") from None
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _is_nested_deeper(content: Any, levels: int) -> bool:
+    """Whether arrays and objects stand within one another more than `levels` times."""
+    within = [content]
+    for _ in range(levels + 1):
+        within = [each for each in within if isinstance(each, (dict, list))]
+        if not within:
+            return False
+        within = [part for each in within for part in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 def _refuse(name: str) -> Any:

@@ -128,7 +128,7 @@ def _from_string(data: Any) -> bytes:
 def _from_json(data: Any) -> bytes:
     try:
         return dump_json(data)
-    except RecursionError:
+    except ValueError:
         raise _bad("data is nested too deeply.") from None
 
 
@@ -180,7 +180,7 @@ def _shown(content: Any) -> str:
     """A user's text in a sentence, not all of it."""
     try:
         text = content if isinstance(content, str) else dump_json(content).decode()
-    except RecursionError:
+    except ValueError:
         return "what is nested too deeply"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 

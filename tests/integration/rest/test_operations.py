@@ -138,9 +138,11 @@ def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(
     still = leaders(rest_cluster, topic)
     back = api.delete(f"/v1/brokers/{drained}/drain", 200)
 
-    kept = len(moved["kept"])  # other tests may have left topics of one replica
+    # Other tests may have left topics of one replica, or of which one alone is in sync.
+    kept = len(moved["kept"])
     assert topic not in [one["topic"] for one in moved["kept"]]
-    assert told == {"broker_id": drained, "leads": kept, "preferred_for": kept, "is_drained": kept == 0}
+    assert told == told | {"broker_id": drained, "leads": kept, "is_drained": kept == 0}
+    assert told["preferred_for"] <= kept
     assert drained not in while_drained and still == while_drained and rebalanced["failed"] == []
     assert back["failed"] == []
     eventually(lambda: are_even(api, 2 + kept), "all lead about the same")

@@ -1,12 +1,13 @@
 """Documents out of a stream that is cut anywhere."""
 
 import random
+import sys
 from typing import Any
 
 import orjson
 import pytest
 
-from node.rest_api.json_stream import JsonStream, dump_json, load_json
+from node.rest_api.json_stream import MAX_NESTING, JsonStream, dump_json, load_json
 
 DOCUMENTS: list[Any] = [
     {},
@@ -96,3 +97,17 @@ def test_a_long_document_in_many_small_chunks_is_read_once() -> None:
 def test_long_numbers_stay_what_they_are(number: int) -> None:
     assert load_json(b'{"n": %d}' % number) == {"n": number}
     assert dump_json({"n": number}) == b'{"n":%d}' % number
+
+
+@pytest.mark.parametrize("room", [1000, 100_000], ids=["room as by default", "much room"])
+def test_as_many_levels_are_written_whatever_room_the_interpreter_has(room: int) -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(room)
+    try:
+        allowed = b"[" * MAX_NESTING + b"1" + b"]" * MAX_NESTING
+        assert dump_json(load_json(allowed)) == allowed
+        for begin, end in ((b"[", b"]"), (b'{"a":', b"}")):
+            with pytest.raises(ValueError, match="too deeply"):
+                dump_json(load_json(begin * (MAX_NESTING + 1) + b"1" + end * (MAX_NESTING + 1)))
+    finally:
+        sys.setrecursionlimit(before)
