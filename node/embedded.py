@@ -32,10 +32,14 @@ HOST: Final = "127.0.0.1"
 IDENTITY_FILE: Final = "cluster.properties"
 MAX_VOTERS: Final = 5  # as `ottla cluster up`
 THREAD_TIMEOUT_S: Final = 60.0
+# Below those that Linux gives to clients: nobody takes the port of a dead node before it comes back, neither
+# a client of something else nor one that dials this very port and so reaches itself.
+PORTS: Final = range(12_000, 32_000)
 # What makes a cluster for tests quick; `overrides` has the last word.
 QUICK: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
     "log.segment.delete.delay.ms": "1000",
 }
 
@@ -50,26 +54,31 @@ class _Node:
     thread: threading.Thread | None = None
     broker: Broker | None = None
     loops: list[asyncio.AbstractEventLoop] = field(default_factory=list)
+    is_ending: bool = False
     is_killed: bool = False
     hands_over: bool = True  # what it leads, when it is stopped
     problem: BaseException | None = None
+    _main: asyncio.Task[None] | None = None
     _stop: asyncio.Event | None = None
     _is_ready: threading.Event = field(default_factory=threading.Event)
     _resume: threading.Event | None = None
 
     def start(self) -> None:
         """Begin to start; `wait_until_ready` tells when it serves."""
-        self.is_killed, self.problem = False, None
+        self.is_ending, self.is_killed, self.problem = False, False, None
+        self._main, self._stop = None, None
         self._is_ready = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"ottla-node-{self.node_id}", daemon=True)
         self.thread.start()
 
     def wait_until_ready(self) -> None:
-        """Raises what kept it from serving."""
+        """Raises what kept it from serving; RuntimeError if somebody ended it meanwhile."""
         if not self._is_ready.wait(THREAD_TIMEOUT_S):
             raise TimeoutError(f"node {self.node_id} does not serve after {THREAD_TIMEOUT_S:.0f} s")
         if self.problem is not None:
             raise self.problem
+        if self._main is None or self._main.cancelled():
+            raise RuntimeError(f"node {self.node_id} was ended before it served")
 
     def stop(self, *, hands_over: bool = True) -> None:
         """As SIGTERM; nothing if it is dead."""
@@ -97,11 +106,12 @@ class _Node:
             self._resume = None
 
     def _end(self) -> None:
-        thread, stop = self.thread, self._stop
+        thread = self.thread
         if thread is None:
             return
-        if stop is not None and self.loops:
-            call(self.loops[0], stop.set)
+        self.is_ending = True
+        if self.loops:
+            call(self.loops[0], self._ask_to_end)
         thread.join(THREAD_TIMEOUT_S)
         if thread.is_alive():
             raise TimeoutError(f"node {self.node_id} does not stop after {THREAD_TIMEOUT_S:.0f} s")
@@ -115,6 +125,8 @@ class _Node:
         try:
             with asyncio.Runner(loop_factory=self._make_loop) as runner:
                 runner.run(self._live())
+        except asyncio.CancelledError:  # it was ended while it started
+            return
         except BaseException as problem:  # told to the caller, in whose thread this is not
             self.problem = problem
         finally:
@@ -132,8 +144,17 @@ class _Node:
         self.loops.append(loop)
         return loop
 
+    def _ask_to_end(self) -> None:
+        """A node that still starts may wait for others that will never come: it is not waited for."""
+        if self._stop is not None and self._main is not None:
+            self._stop.set()
+            if not self._is_ready.is_set():
+                self._main.cancel()
+
     async def _live(self) -> None:
-        self._stop = asyncio.Event()
+        self._main, self._stop = asyncio.current_task(), asyncio.Event()
+        if self.is_ending:
+            raise asyncio.CancelledError  # who ended it found nobody to ask
         self.broker = Broker(
             parse_config(dict(self.texts)), voter_loop=self._make_voter_loop, rest_loop=self._make_loop
         )
@@ -374,11 +395,17 @@ def _kept_identity(path: Path, nodes: int) -> _Identity:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody has; all are held until the last is found, so that none comes twice."""
-    probes = [socket.socket() for _ in range(count)]
+    """Ports that nobody has, by chance; all are held until the last is found, so that none comes twice."""
+    probes: list[socket.socket] = []
     try:
-        for probe in probes:
-            probe.bind((HOST, 0))
+        while len(probes) < count:
+            probe = socket.socket()
+            try:
+                probe.bind((HOST, PORTS[secrets.randbelow(len(PORTS))]))
+            except OSError:
+                probe.close()
+            else:
+                probes.append(probe)
         return [int(probe.getsockname()[1]) for probe in probes]
     finally:
         for probe in probes:
