@@ -208,7 +208,6 @@ class BatchSender:
 
         def between(_error: KafkaError) -> None:
             self._cluster.forget_topic(batch.partition.topic)
-            self._cluster.connections.pass_over()
 
         budget_ms = batch.deadline_ms - monotonic_ms()
         if budget_ms <= 0:

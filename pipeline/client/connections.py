@@ -65,9 +65,13 @@ class Connections:
         return self._to(address, purpose)
 
     def pass_over(self) -> None:
-        """Ask another node next: what the last one told was stale, and it may be cut off from the others."""
-        if self._asked is not None:
-            self._passed_over[self._asked] = self._passed_over.get(self._asked, 0) + 1
+        """Ask another node next: what the last one told was stale, and it may be cut off from the others.
+
+        It counts once for what was asked since the last time, so a node that is not asked does not fall back.
+        """
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            self._passed_over[asked] = self._times_passed_over(asked) + 1
 
     def to_any(self) -> Connection:
         """A connection for questions to whichever node answers first: open ones, bootstrap, all others. Those

@@ -40,6 +40,7 @@ MOVED: Final = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.LEADER_NOT_AVAILABLE,  # the node is not in the cluster now
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,  # one that is cut off waits for a marker that comes to another
     }
 )
 
@@ -249,10 +250,18 @@ class Cluster:
         between: Callable[[KafkaError], None] = lambda _error: None,
         budget_ms: int | None = None,
     ) -> R:
-        """What `attempt` gives, tried for `budget_ms`; without one, for `default.api.timeout.ms`."""
+        """What `attempt` gives, tried for `budget_ms`; without one, for `default.api.timeout.ms`.
+
+        After a failure another node is asked what the last one told: it may be cut off from the others.
+        """
+
+        def ask_another(error: KafkaError) -> None:
+            between(error)
+            self.connections.pass_over()
+
         if budget_ms is None:
             budget_ms = self.settings.default_api_timeout_ms
-        return self.retries.run(attempt, budget_ms=budget_ms, again=again, between=between)
+        return self.retries.run(attempt, budget_ms=budget_ms, again=again, between=ask_another)
 
 
 def _topic(name: str, answer: MetadataResponseTopic) -> Topic:

@@ -144,7 +144,6 @@ class PartitionFetcher:
             self._leave_off()
             if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
                 self._cluster.forget_topic(split.partition.topic)
-                self._cluster.connections.pass_over()
 
         return self._cluster.retry(attempt, again=is_retriable, between=between)
 

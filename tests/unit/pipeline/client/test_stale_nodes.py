@@ -1,0 +1,159 @@
+"""A node that is cut off from the others answers as it last heard: then another one is asked."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from node.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from node.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
+from pipeline.client.client_settings import Role
+from pipeline.client.connection import Connection
+from pipeline.client.group_offsets import committed_offsets
+from pipeline.client.list_offsets import LATEST, list_offsets
+from pipeline.client.metadata import Cluster, Leader, TopicGone
+from tests.pipeline.topics import settings_for
+
+STALE, OTHER = 1, 2  # node ids; the stale one is the first of the bootstrap servers
+PARTITION = TopicPartition("flights", 0)
+
+
+class Node:
+    """A node with what it knows: which topics there are, and who leads and coordinates."""
+
+    def __init__(self, node_id: int, topics: set[str], is_stale: bool) -> None:
+        self.peer = f"node{node_id}:9092"
+        self.node_id = node_id
+        self.topics = topics
+        self.is_stale = is_stale
+        self.asked: list[type] = []
+
+    def is_open(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+    def request(self, request: Any, *, most: int | None = None) -> Any:
+        self.asked.append(type(request))
+        match request:
+            case MetadataRequest(topics=topics):
+                return self._metadata([one.name for one in topics or ()])
+            case FindCoordinatorRequest(key=key):
+                found = Coordinator(key=key, node_id=self.node_id, host="h", port=1)
+                return FindCoordinatorResponse(coordinators=[found])
+            case OffsetFetchRequest(group_id=group_id):
+                code = ErrorCode.NOT_COORDINATOR if self.is_stale else ErrorCode.NONE
+                group = OffsetFetchResponseGroup(group_id=group_id, error_code=code)
+                return OffsetFetchResponse(groups=[group])
+            case ListOffsetsRequest():
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_stale else ErrorCode.NONE
+                one = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=7)
+                return ListOffsetsResponse(
+                    topics=[ListOffsetsTopicResponse(name="flights", partitions=[one])]
+                )
+        raise AssertionError(request)
+
+    def send(self, request: Any, *, most: int | None = None) -> Any:
+        return self.request(request)
+
+    def receive(self, ticket: Any) -> Any:
+        return ticket
+
+    def _metadata(self, names: list[str]) -> MetadataResponse:
+        """It takes itself for the leader of everything."""
+        led = MetadataResponsePartition(partition_index=0, leader_id=self.node_id, leader_epoch=1)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=one, host=f"node{one}", port=9092) for one in (STALE, OTHER)
+            ],
+            topics=[
+                MetadataResponseTopic(name=name, partitions=[led])
+                if name in self.topics
+                else MetadataResponseTopic(name=name, error_code=unknown)
+                for name in names
+            ],
+        )
+
+
+Nodes = dict[int, Node]
+Make = Callable[..., tuple[Cluster, Nodes]]
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Makes a client of two nodes, of which the first one is stale: it knows the `known` topics only."""
+
+    def make(known: set[str]) -> tuple[Cluster, Nodes]:
+        nodes = {STALE: Node(STALE, known, True), OTHER: Node(OTHER, {"flights"}, False)}
+        connect = lambda host, _port, _settings: nodes[int(host[-1])]  # noqa: E731
+        monkeypatch.setattr(Connection, "connect", connect)
+        settings = settings_for("node1:9092,node2:9092", Role.SOURCE, retry_backoff_ms="0")
+        return Cluster(settings), nodes
+
+    yield make
+
+
+def test_a_topic_that_the_first_node_has_not_heard_of_is_found(make: Make) -> None:
+    cluster, nodes = make(set())
+
+    assert cluster.topic("flights").leaders == {0: Leader(OTHER, 1)}
+    assert cluster.leader(PARTITION) == Leader(OTHER, 1)
+    assert nodes[STALE].asked == [MetadataRequest]
+
+
+def test_a_topic_is_gone_when_every_node_says_so(make: Make) -> None:
+    cluster, nodes = make(set())
+
+    with pytest.raises(TopicGone):
+        cluster.topic("nowhere")
+
+    assert nodes[STALE].asked == nodes[OTHER].asked == [MetadataRequest] * 2
+
+
+def test_offsets_are_asked_of_the_leader_that_another_node_tells(make: Make) -> None:
+    cluster, nodes = make({"flights"})
+
+    assert list_offsets(cluster, {PARTITION: LATEST}) == {PARTITION: 7}
+    assert nodes[STALE].asked == [MetadataRequest, ListOffsetsRequest]
+
+
+def test_a_coordinator_is_the_one_that_another_node_tells(make: Make) -> None:
+    cluster, nodes = make({"flights"})
+
+    assert committed_offsets(cluster, "g") == {}
+    assert OffsetFetchRequest in nodes[STALE].asked and OffsetFetchRequest in nodes[OTHER].asked
+
+
+def test_a_node_that_was_not_asked_since_does_not_fall_back_further(make: Make) -> None:
+    cluster, _ = make({"flights"})
+    failures = iter(range(5))
+
+    def fail_five_times() -> str:
+        cluster.connections.to_any()
+        if next(failures, None) is not None:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the one before is not over")
+        return "done"
+
+    for _ in range(50):
+        cluster.connections.pass_over()  # nobody was asked
+
+    assert cluster.retry(fail_five_times) == "done"
+    times = cluster.connections._passed_over.values()
+    assert sorted(times) == [2, 3]
