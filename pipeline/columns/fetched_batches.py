@@ -1,7 +1,7 @@
 """The records of one fetch answer of one partition, opened all at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,15 +15,16 @@ from logstore.varint import ByteSource
 from pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather, gather_one
 from pipeline.columns.header_columns import read_headers
 from pipeline.columns.record_columns import RecordColumns
-from pipeline.columns.record_walk import Section, walk_records
+from pipeline.columns.record_walk import Section, last_of_first, walk_records
 from pipeline.columns.varints import Bytes, Int64s, read_varints, read_varlongs
 from pipeline.columns.visible_batches import AbortedTransaction, batches_in_range
 
-# A fetch of 8 MiB may hold thousands of small batches, each of which opens into 100 MiB or a million
-# records of seven bytes. What would open beyond these is left for the next fetch: a fetch of text stays far
-# below both.
+# A fetch of 8 MiB may hold thousands of small batches, each of which opens into 100 MiB, and one of these is
+# fifteen million records of seven bytes or fifty million headers, for which numpy would take gigabytes. What
+# would open beyond these is left for the next fetch: a fetch of text stays far below all.
 MAX_OPENED_BYTES: Final = MAX_DECOMPRESSED_BYTES
 MAX_OPENED_RECORDS: Final = 1_000_000
+MAX_OPENED_HEADERS: Final = 4_000_000
 KEY_AND_VALUE: Final = frozenset({"key", "value"})
 
 
@@ -69,26 +70,33 @@ def open_fetched(
     wanted: frozenset[str] = KEY_AND_VALUE,
     max_opened_bytes: int = MAX_OPENED_BYTES,
     max_opened_records: int = MAX_OPENED_RECORDS,
+    max_opened_headers: int = MAX_OPENED_HEADERS,
 ) -> Fetched:
     """The visible records of `records` with offsets from `start` to before `end`.
 
     `next_offset` goes by batches, not by records: markers, aborted and compacted records move it, too. It
-    is `end` when the range is done, `start` when there was nothing. `wanted` names which of key and value
-    to read. CORRUPT_MESSAGE and UNSUPPORTED_COMPRESSION_TYPE for bytes that cannot be read,
-    MESSAGE_TOO_LARGE for a batch that opens into more than a broker takes.
+    is `end` when the range is done, `start` when there was nothing, and within a batch if that is too large.
+    `wanted` names which of key and value to read. CORRUPT_MESSAGE and UNSUPPORTED_COMPRESSION_TYPE for bytes
+    that cannot be read, MESSAGE_TOO_LARGE for a batch that opens into more than a broker takes.
     """
     found = batches_in_range(records, aborted=aborted, read_committed=read_committed, start=start, end=end)
     taken, next_offset = _as_many_as_fit(found.visible, max_opened_records), found.next_offset
     try:
         opened = _open(records, found.visible[:taken], max_opened_bytes)
         taken = len(opened.headers)
-        columns = _read(opened, start, end, with_headers, wanted)
+        if taken < len(found.visible):
+            next_offset = found.visible[taken][1].base_offset
+        opened, left_from = _piece(opened, start, max_opened_records)
+        columns, cut_at = _read(
+            opened, start, end, with_headers=with_headers, wanted=wanted, max_headers=max_opened_headers
+        )
     except KafkaError as error:
         if error.code is ErrorCode.INVALID_RECORD:  # One word for bytes that are not what they should be.
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, error.detail) from None
         raise
-    if taken < len(found.visible):
-        next_offset = found.visible[taken][1].base_offset
+    next_offset = min([next_offset, *(one for one in (left_from, cut_at) if one is not None)])
+    if columns is not None and next_offset <= start:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The offsets of a batch do not rise from {start}.")
     return Fetched(columns, next_offset)
 
 
@@ -135,17 +143,50 @@ def _opened(content: ByteSource, places: list[tuple[int, int]], headers: list[Ba
     return _Opened(content=content, sections=sections, headers=headers)
 
 
-def _read(
-    opened: _Opened, start: int, end: int, with_headers: bool, wanted: frozenset[str]
-) -> RecordColumns | None:
-    if not opened.sections:
-        return None
+def _piece(opened: _Opened, start: int, max_records: int) -> tuple[_Opened, int | None]:
+    """Of one batch with too many records as many as may be, with `start` among them; and the offset behind
+    them, None where nothing is left."""
+    if not opened.sections or opened.sections[0].records_count <= max_records:
+        return opened, None
+    # It is alone, as those that fit come first.
+    (section,), (header,) = opened.sections, opened.headers
     view = np.frombuffer(opened.content, np.uint8)
-    fields = _within(_read_fields(opened, view), start, end)
+    begun, left = section.start, section.records_count
+    while left > max_records:
+        last, piece_end = last_of_first(view, Section(begun, section.end, left), max_records)
+        _, delta_at = read_varlongs(view, np.array([last + 1]))
+        offset_deltas, _ = read_varints(view, delta_at)
+        following = header.base_offset + int(offset_deltas[0]) + 1
+        if following > start:
+            return replace(opened, sections=[Section(begun, piece_end, max_records)]), following
+        begun, left = piece_end, left - max_records
+    return replace(opened, sections=[Section(begun, section.end, left)]), None
+
+
+def _read(
+    opened: _Opened,
+    start: int,
+    end: int,
+    *,
+    with_headers: bool,
+    wanted: frozenset[str],
+    max_headers: int,
+) -> tuple[RecordColumns | None, int | None]:
+    """The records from `start` to before `end`; and the offset of the first that is left, for its headers."""
+    if not opened.sections:
+        return None, None
+    view = np.frombuffer(opened.content, np.uint8)
+    fields, cut_at = _within(_read_fields(opened, view), start, end), None
     if not len(fields.offsets):
-        return None
-    headers_at = fields.values.ends
-    headers = read_headers(opened.content, view, headers_at, fields.ends) if with_headers else None
+        return None, None
+    headers = None
+    if with_headers:
+        counts, _ = read_varints(view, fields.values.ends)
+        rows = max(int(np.searchsorted(np.cumsum(counts), max_headers, side="right")), 1)
+        if rows < len(fields.offsets):
+            cut_at = int(fields.offsets[rows])
+            fields = _only(fields, np.arange(len(fields.offsets)) < rows)
+        headers = read_headers(opened.content, view, fields.values.ends, fields.ends)
     keys, values = None, None
     if wanted >= KEY_AND_VALUE:
         keys, values = gather(opened.content, fields.keys, fields.values)
@@ -153,7 +194,7 @@ def _read(
         keys = gather_one(opened.content, fields.keys, fields.values, wants_second=False)
     elif "value" in wanted:
         values = gather_one(opened.content, fields.keys, fields.values, wants_second=True)
-    return RecordColumns(
+    columns = RecordColumns(
         keys=keys,
         values=values,
         offsets=fields.offsets,
@@ -161,6 +202,7 @@ def _read(
         timestamp_types=fields.timestamp_types,
         headers=headers,
     )
+    return columns, cut_at
 
 
 def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
@@ -198,13 +240,15 @@ def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
 def _within(fields: _Fields, start: int, end: int) -> _Fields:
     """The records with offsets from `start` to before `end`."""
     is_inside = (fields.offsets >= start) & (fields.offsets < end)
-    if is_inside.all():
-        return fields
+    return fields if is_inside.all() else _only(fields, is_inside)
+
+
+def _only(fields: _Fields, is_meant: NDArray[np.bool_]) -> _Fields:
     return _Fields(
-        fields.offsets[is_inside],
-        fields.timestamps_ms[is_inside],
-        fields.timestamp_types[is_inside],
-        Part(*(part[is_inside] for part in fields.keys)),
-        Part(*(part[is_inside] for part in fields.values)),
-        fields.ends[is_inside],
+        fields.offsets[is_meant],
+        fields.timestamps_ms[is_meant],
+        fields.timestamp_types[is_meant],
+        Part(*(part[is_meant] for part in fields.keys)),
+        Part(*(part[is_meant] for part in fields.values)),
+        fields.ends[is_meant],
     )

@@ -59,6 +59,18 @@ def walk_records(
     return _walk(content, sections, min_lock_step)
 
 
+def last_of_first(content: Bytes, section: Section, count: int) -> tuple[int, int]:
+    """Where the attributes of the last of the first `count` records of a section stand, and where it ends: by
+    the lengths on the way, which nobody has proved. CORRUPT_MESSAGE when they leave the section.
+    """
+    positions = _walk_alone(content[section.start : section.end].tobytes(), count)
+    lengths, starts = read_varints(content, np.array([section.start + positions[-1]]))
+    start, end = int(starts[0]), int(starts[0] + lengths[0])
+    if not start < end <= section.end:
+        raise _wrong_lengths()
+    return start, end
+
+
 def _divide(content: Bytes, sections: Sequence[Section]) -> list[Section]:
     """Large sections as several, cut where records are guessed to begin."""
     divided: list[Section] = []

@@ -16,10 +16,15 @@ class Aborted(NamedTuple):
 
 
 def open_all(
-    records: bytes, *, start: int = 0, end: int = MAX_OFFSET, aborted: tuple[Aborted, ...] = ()
+    records: bytes,
+    *,
+    start: int = 0,
+    end: int = MAX_OFFSET,
+    aborted: tuple[Aborted, ...] = (),
+    **limits: int,
 ) -> Fetched:
     return open_fetched(
-        records, aborted=aborted, read_committed=True, start=start, end=end, with_headers=True
+        records, aborted=aborted, read_committed=True, start=start, end=end, with_headers=True, **limits
     )
 
 

@@ -1,5 +1,7 @@
 """Fetches opened into columns: what a reader sees, where it goes on, and what it refuses."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -239,6 +241,59 @@ def test_records_beyond_a_number_are_left_for_the_next_fetch() -> None:
     )
 
     assert fetched.next_offset == 20
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_a_batch_with_too_many_records_is_read_in_pieces(compression: Compression) -> None:
+    rows = [row(b"%d" % number) for number in range(100)]
+    batches = b"".join(build_batch(rows, base_offset=at, compression=compression) for at in (0, 100))
+
+    read, asked, position = [], [], 3
+    while position < 200:
+        asked.append(position)
+        fetched = open_all(batches, start=position, max_opened_records=30)
+        read += [one.offset for one in rows_of(fetched)]
+        position = fetched.next_offset
+
+    assert read == [*range(3, 200)]
+    assert asked == [3, 30, 60, 90, 100, 130, 160, 190]
+
+
+def test_records_with_too_many_headers_are_read_in_pieces() -> None:
+    headers = (("h", b"1"),) * 10
+    batch = bytes(build_batch([(b"k", b"v", 1, headers)] * 50))
+
+    read, asked, position = [], [], 0
+    while position < 50:
+        asked.append(position)
+        fetched = open_all(batch, start=position, max_opened_headers=205)
+        read += [len(one.headers) for one in rows_of(fetched)]
+        position = fetched.next_offset
+
+    assert read == [10] * 50
+    assert asked == [0, 20, 40]
+    # One record is handed out, however many it has.
+    assert open_all(batch, max_opened_headers=3).next_offset == 1
+
+
+def test_a_batch_of_the_shortest_records_takes_little_memory_at_a_time() -> None:
+    batch = bytes(build_batch([(None, None, 0, ())] * 300_000))
+    tracemalloc.start()
+    try:
+        fetched = open_all(batch, max_opened_records=10_000)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert fetched.next_offset == 10_000
+    assert peak_bytes < 3 * len(batch)  # all at once it is twenty times as much
+
+
+def test_offsets_that_do_not_rise_are_corrupt_rather_than_asked_for_ever() -> None:
+    record = b"\x10\0\0\0\x01\x01\x02\0\0"  # offset delta 0, one header
+
+    with pytest.raises(KafkaError, match="do not rise from 0"):
+        open_all(sealed(record * 2, records_count=2, last_offset_delta=1), max_opened_headers=1)
 
 
 def refusal(records: bytes, start: int = 0) -> ErrorCode:
