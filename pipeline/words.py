@@ -2,6 +2,11 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
+
+HIDDEN: Final = "[hidden]"  # Java's word in its logs
+# A shorter value is a part of too many words to be taken out of them, and is no secret.
+MIN_SECRET_LENGTH: Final = 4
 
 
 class OptionError(ValueError):
@@ -31,3 +36,11 @@ def with_nearest(problem: str, name: str, known: Iterable[str]) -> str:
     """`problem`, and the nearest known name if there is one: `is no option; topic?`."""
     near = nearest(name, known)
     return problem if near is None else f"{problem}; {near}?"
+
+
+def without_secrets(text: str, secrets: frozenset[str]) -> str:
+    """The text with each of these values hidden, the longest first."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= MIN_SECRET_LENGTH:
+            text = text.replace(secret, HIDDEN)
+    return text

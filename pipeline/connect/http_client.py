@@ -12,6 +12,7 @@ from urllib3.exceptions import HTTPError, MaxRetryError
 
 from pipeline.connect.http_options import IDEMPOTENCY_KEY, HttpOptions
 from pipeline.connect.http_requests import RETRIED
+from pipeline.words import without_secrets
 
 MAX_ANSWER_BYTES: Final = 4096
 SHOWN_CHARACTERS: Final = 200
@@ -32,7 +33,7 @@ class HttpFailure(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A status, and the beginning of what came with it."""
+    """A status, and the beginning of what came with it, without secrets."""
 
     status: int
     text: str
@@ -43,6 +44,7 @@ class HttpClient:
 
     def __init__(self, options: HttpOptions) -> None:
         self._options = options
+        self._secrets = options.secrets
         backoff_s = options.retry_backoff_ms / 1000
         retries = urllib3.Retry(
             total=options.max_retries,
@@ -76,10 +78,13 @@ class HttpClient:
             answer.release_conn() if answer.length_remaining == 0 else answer.close()
         except (HTTPError, ValueError) as error:
             cause = error.reason if isinstance(error, MaxRetryError) else error
-            # The message of the outer one has the whole URL.
-            problem = f"no answer after {self._options.max_retries} retries: {str(cause)[:SHOWN_CHARACTERS]}"
+            problem = f"no answer after {self._options.max_retries} retries: {self._shown(str(cause))}"
             raise HttpFailure(self._options.shown_url, problem) from None
-        return Answer(status=answer.status, text=text[:SHOWN_CHARACTERS])
+        return Answer(status=answer.status, text=self._shown(text))
 
     def close(self) -> None:
         self._pool.clear()
+
+    def _shown(self, text: str) -> str:
+        """What a server or urllib3 says: both like to repeat the URL."""
+        return without_secrets(text, self._secrets)[:SHOWN_CHARACTERS]

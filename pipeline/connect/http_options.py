@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pipeline.client.client_settings import ClientSettings, Role
 from pipeline.option_values import OptionValues, shown
@@ -16,6 +16,7 @@ HEADER_PREFIX: Final = "http.header."
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 MAX_BATCH: Final = 10_000  # records are held as Python objects while they are sent
 HOUR_MS: Final = 3_600_000
+MIN_SECRET_PART: Final = 8  # characters; a shorter part of a path is a word, as `hooks`
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _OWN: Final = ("content-length", "content-type", "host", "transfer-encoding", IDEMPOTENCY_KEY.lower())
 
@@ -39,7 +40,7 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOptions:
-    """Everything about a web hook. `url` and `headers` may have secrets: messages show `shown_url`."""
+    """Everything about a web hook. `url` and `headers` may be secrets: messages show `shown_url` alone."""
 
     url: str = field(repr=False)
     method: str
@@ -56,8 +57,20 @@ class HttpOptions:
 
     @property
     def shown_url(self) -> str:
+        """Who is asked; of many services the path is the password."""
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What a server may repeat of a request: its path and query, whole and in parts, and its headers."""
+        parts = urlsplit(self.url)
+        found = {f"{parts.path}?{parts.query}", parts.path, parts.query}
+        found |= {one for one in parts.path.split("/") if len(one) >= MIN_SECRET_PART}
+        found |= {value for _, value in parse_qsl(parts.query)}
+        for value in self.headers.values():
+            found |= {value, value.partition(" ")[2]}  # `Bearer TOKEN`
+        return frozenset({*found, *map(unquote, found)})
 
     @classmethod
     def from_options(cls, given: Mapping[str, str]) -> "HttpOptions":

@@ -3,13 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
-from pipeline.words import nearest
-
-HIDDEN: Final = "[hidden]"
-# A shorter value is a part of too many words to be taken out of them, and is no secret.
-MIN_SECRET_LENGTH: Final = 4
+from pipeline.words import nearest, without_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -54,14 +49,6 @@ class Problems:
                     for one in self.found
                 ],
             )
-
-
-def without_secrets(text: str, secrets: frozenset[str]) -> str:
-    """The text with each of these values hidden, the longest first."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= MIN_SECRET_LENGTH:
-            text = text.replace(secret, HIDDEN)
-    return text
 
 
 def unknown(name: str, known: Iterable[str]) -> str:

@@ -22,7 +22,6 @@ from pipeline.jobs import spark_formats
 from pipeline.jobs.frames import rows_of
 from pipeline.jobs.job import Flow, Job, JobFile
 from pipeline.jobs.job_status import MAX_TRACE_CHARS, JobState, JobStatus, cause_of, read_progress
-from pipeline.jobs.problems import without_secrets
 from pipeline.jobs.query_events import (
     Event,
     Idled,
@@ -38,6 +37,7 @@ from pipeline.jobs.registry import SINKS, TASKS
 from pipeline.jobs.status_files import running, write_status
 from pipeline.jobs.stop_signals import stopping
 from pipeline.spark.session import activate, start_session
+from pipeline.words import without_secrets
 
 # A status is written at least so often.
 HEARTBEAT_S: Final = 5.0

@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline.client.client_settings import ClientSettings, Role, TwoPhase
-from pipeline.client.setting_names import HIDDEN, redacted
-from pipeline.words import OptionError
+from pipeline.client.setting_names import redacted
+from pipeline.words import HIDDEN, OptionError
 
 
 def settings_of(role: Role = Role.SINK, **given: str) -> ClientSettings:

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.connect.http_options import HttpOptions
-from pipeline.words import OptionError
+from pipeline.words import HIDDEN, OptionError, without_secrets
 
 URL = {"http.url": "https://host:8443/hook?token=hunter2"}
 LETTERS = {
@@ -17,8 +17,25 @@ def test_secrets_are_in_no_words_about_it() -> None:
     options = HttpOptions.from_options({**URL, "http.header.Authorization": "Bearer hunter2"})
 
     assert options.headers == {"Authorization": "Bearer hunter2"}
-    assert options.shown_url == "https://host:8443/hook"
+    assert options.shown_url == "https://host:8443"
     assert "hunter2" not in repr(options)
+
+
+def test_what_a_server_may_repeat_of_a_request_is_known_as_a_secret() -> None:
+    url = "https://hooks.example/services/T0001/hunter2%2Fhunter2?token=a%20b%20c&x=1"
+    options = HttpOptions.from_options({"http.url": url, "http.header.Authorization": "Bearer hunter3"})
+
+    for told in (
+        "Cannot POST /services/T0001/hunter2%2Fhunter2?token=a%20b%20c&x=1",
+        "Cannot POST /services/T0001/hunter2/hunter2",
+        "no hook hunter2/hunter2 here",
+        "token 'a b c' has expired",
+        "wrong authorization: hunter3",
+    ):
+        shown = without_secrets(told, options.secrets)
+        assert HIDDEN in shown
+        assert not any(secret in shown for secret in ("hunter", "a b c", "a%20b"))
+    assert without_secrets("no such service", options.secrets) == "no such service"
 
 
 @pytest.mark.parametrize(
