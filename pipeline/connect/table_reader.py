@@ -115,6 +115,8 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self, start: Position, target: Position | None, max_rows: int | None) -> Position:
         if self._options.mode is Mode.BULK:
             return self._next_poll(start, target)
+        if target is not None and target.is_start:
+            return start  # nothing was there when the run began, and it takes no more than that
         queries = self._queries()
         unreadable = queries.unreadable_time()
         if unreadable is not None:
