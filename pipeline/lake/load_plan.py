@@ -41,15 +41,11 @@ def plan_load(
     loaded = {one: progress.offsets[one] for one in subscribed.partitions if one in progress.offsets}
     latest = edge_offsets(cluster, subscribed, Edge.LATEST)
     policy.judge(losses_between(SourceOffsets(offsets=loaded, topic_ids=progress.topic_ids), latest))
-    first = resolve(cluster, subscribed, options.start, options.start_name, options)
+    # Of a topic that was made anew nothing is loaded.
+    known = {one: at for one, at in loaded.items() if not is_replaced(one.topic, progress, there)}
+    first = resolve(cluster, subscribed, options.start, options.start_name, options, known=known)
     last = resolve(cluster, subscribed, options.end, options.end_name, options)
-    start = {
-        # Of a topic that was made anew nothing is loaded.
-        one: first.offsets[one]
-        if is_replaced(one.topic, progress, there)
-        else loaded.get(one, first.offsets[one])
-        for one in subscribed.partitions
-    }
+    start = {one: known[one] if one in known else first.offsets[one] for one in subscribed.partitions}
     end = {one: max(start[one], last.offsets[one]) for one in subscribed.partitions}
     return LoadPlan(
         start=SourceOffsets(offsets=start, topic_ids=subscribed.topic_ids),

@@ -1,6 +1,6 @@
 """The offsets at which a source begins and ends: edges of logs, times, and what was said to the letter."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from logstore.topic_partition import ZERO_UUID, TopicPartition
@@ -59,9 +59,18 @@ def ends_after(
 
 
 def resolve(
-    cluster: Cluster, subscribed: Subscribed, limit: RangeLimit, name: str, options: SourceOptions
+    cluster: Cluster,
+    subscribed: Subscribed,
+    limit: RangeLimit,
+    name: str,
+    options: SourceOptions,
+    *,
+    known: Collection[TopicPartition] = (),
 ) -> SourceOffsets:
-    """The offsets that option `name` means; OptionError if it does not fit what there is, TopicGone."""
+    """The offsets that option `name` means; OptionError if it does not fit what there is, TopicGone.
+
+    Of `known` partitions no time is looked for, so they may be absent: they may have no record so late now.
+    """
     match limit:
         case Edge():
             return edge_offsets(cluster, subscribed, limit)
@@ -73,6 +82,7 @@ def resolve(
             moments: Mapping[TopicPartition, int] = dict.fromkeys(subscribed.partitions, timestamp_ms)
         case AtTimestamps(timestamps_ms=moments):
             _check_partitions(moments, subscribed, name)
+    moments = {partition: moment for partition, moment in moments.items() if partition not in known}
     found = list_offsets(cluster, moments)
     for partition, moment in moments.items():
         if partition not in found:

@@ -1,0 +1,61 @@
+"""What a load has left to read of a cluster; without Spark."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from pipeline.client.process_clusters import close_clusters, cluster_of
+from pipeline.lake.load_plan import LoadPlan, plan_load
+from pipeline.source.data_loss import LossPolicy
+from pipeline.source.source_offsets import SourceOffsets
+from pipeline.source.source_options import Mode, SourceOptions
+from pipeline.words import OptionError
+from tests.pipeline.topics import delete_records, fill, make_topic
+
+pytestmark = pytest.mark.slow
+
+# Records of long ago would be deleted by retention.
+NOW_MS = time.time_ns() // 1_000_000 - 3_600_000
+NOTHING = SourceOffsets(offsets={})
+
+
+@pytest.fixture(autouse=True)
+def connections_are_closed() -> Iterator[None]:
+    """Those of the process that the test is."""
+    yield
+    close_clusters()
+
+
+def plan(bootstrap: str, topic: str, progress: SourceOffsets = NOTHING, **given: str) -> LoadPlan:
+    options = SourceOptions.from_options(
+        {"kafka.bootstrap.servers": bootstrap, "kafka.retry.backoff.ms": "10", "subscribe": topic, **given},
+        Mode.BATCH,
+    )
+    policy = LossPolicy(fails=True, warn=lambda _sentence: None)
+    return plan_load(cluster_of(options.client), options, progress, policy)
+
+
+def test_a_loaded_partition_that_became_empty_stops_no_load_by_time(bootstrap: str) -> None:
+    """Retention has deleted all that was as late as the load was told to begin."""
+    topic = make_topic(bootstrap, partitions=2)
+    emptied, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    for partition in (0, 1):
+        fill(bootstrap, topic, [b"a", b"b", b"c"], partition=partition, timestamp_ms=NOW_MS)
+    times = [
+        {"startingTimestamp": str(NOW_MS + 1)},
+        {"startingOffsetsByTimestamp": f'{{"{topic}": {{"0": {NOW_MS + 1}, "1": {NOW_MS + 1}}}}}'},
+    ]
+
+    first = plan(bootstrap, topic, **times[0])
+    delete_records(bootstrap, topic, 3, partition=0)
+    fill(bootstrap, topic, [b"d"], partition=1, timestamp_ms=NOW_MS + 9)
+
+    assert first.start.offsets == {emptied: 1, other: 1}
+    for options in times:
+        again = plan(bootstrap, topic, first.end, **options)
+        assert (again.start.offsets, again.end.offsets) == ({emptied: 3, other: 3}, {emptied: 3, other: 4})
+    # Nothing was loaded of it, and nobody says where to begin.
+    with pytest.raises(OptionError, match=f"startingTimestamp: no record of {emptied} is as late as"):
+        plan(bootstrap, topic, **times[0])
