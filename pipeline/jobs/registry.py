@@ -36,11 +36,16 @@ def _ottla_sink() -> SinkKind:
 
 
 def _with_transactional_id(options: Options, full_name: str) -> Options:
-    """The id by which an exactly-once sink knows itself again: the job's, if it has no other."""
+    """The id by which an exactly-once sink knows itself again."""
     given = {name.lower(): value for name, value in options.items()}
-    if given.get("delivery.guarantee", "").lower() != "exactly_once" or "transactional.id" in given:
-        return options
-    return {**options, "transactional.id": full_name}
+    is_exactly_once = given.get("delivery.guarantee", "").lower() == "exactly_once"
+    return _with_job_id(options, full_name) if is_exactly_once else options
+
+
+def _with_job_id(options: Options, full_name: str) -> Options:
+    """The job's name as its transactional id, if it has no other."""
+    is_given = any(name.lower() == "transactional.id" for name in options)
+    return options if is_given else {**options, "transactional.id": full_name}
 
 
 def _start_ottla(frame: "DataFrame", options: Options, query: QuerySettings) -> "StreamingQuery":
@@ -99,7 +104,7 @@ def _mirror_task() -> TaskKind:
     return TaskKind(
         judge=MirrorOptions.from_options,
         start=lambda spark, options, query: run(spark, MirrorOptions.from_options(options), query).query,
-        complete=lambda options, full_name: {"transactional.id": full_name, **options},
+        complete=_with_job_id,
     )
 
 

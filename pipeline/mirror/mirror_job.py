@@ -49,7 +49,11 @@ class MirrorJob:
         rows = mirrored_rows(spark, options)
         self.query: StreamingQuery = settings.start(rows.writeStream.foreachBatch(self._write))
         # A query of what is available now has nothing between its batches, and is over after the last.
-        self._thread = None if self._is_available_now else RoundsThread(self._rounds, self._is_over_after)
+        self._thread = (
+            None
+            if self._is_available_now
+            else RoundsThread(self._rounds, self._is_over_after, at_end=self._close)
+        )
 
     def status(self) -> MirrorStatus:
         """How far it is."""
@@ -76,6 +80,13 @@ class MirrorJob:
         self._target.close()
 
     def _write(self, batch: "DataFrame", _batch_id: int) -> None:
+        try:
+            self._follow_and_save(batch)
+        finally:
+            if self._is_available_now:
+                self._close()  # nobody else would, for this batch may be the last
+
+    def _follow_and_save(self, batch: "DataFrame") -> None:
         self._follower.follow()
         try:
             self._save(batch)
@@ -89,7 +100,6 @@ class MirrorJob:
             # No thread looks after them, and this batch may be the last.
             SyncReader(self._target, self._options.policy.offset_syncs_topic()).wait_for_markers()
             self._rounds.run_groups()
-            self._close()
 
     def _save(self, batch: "DataFrame") -> None:
         batch.write.format("ottla").mode("append").options(**self._sink_options).save()

@@ -5,8 +5,9 @@ have. Where a default is not MirrorMaker's, the field says why.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pipeline.client.client_settings import ClientSettings, Role
@@ -14,6 +15,7 @@ from pipeline.client.setting_names import PREFIX
 from pipeline.client.topic_admin import CLUSTER_DEFAULT
 from pipeline.mirror.name_patterns import NameFilter, read_patterns
 from pipeline.mirror.replication_policy import DEFAULT_POLICY, INTERNAL, ReplicationPolicy, read_policy
+from pipeline.option_values import OptionValues, shown
 from pipeline.words import OptionError
 
 SOURCE: Final = "source.cluster."
@@ -22,14 +24,12 @@ ALIAS: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_INTERVAL_S: Final = 7 * 24 * 3600
 MAX_NUMBER: Final = 2**31 - 1
 
-_DEFAULTS: Final[Mapping[str, str]] = {
+_PATTERNS: Final[Mapping[str, str]] = {
     "topics": ".*",
     "topics.exclude": r".*[\-\.]internal, .*\.replica, __.*",
     "groups": ".*",
     # Java's have no mirrors' own groups, which show how far each is in its source.
     "groups.exclude": r"console-consumer-.*, connect-.*, __.*, mirror\..*",
-    "replication.policy.class": DEFAULT_POLICY,
-    "replication.policy.separator": ".",
     "config.properties.exclude": (
         r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
         r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, "
@@ -70,6 +70,7 @@ class MirrorOptions:
     groups: NameFilter
     excluded_configs: re.Pattern[str]
     transactional_id: str
+    takes_over: bool = False  # an id that another query has used, whose checkpoint is gone
     # The group in the source that shows how far the mirror is.
     progress_group: str
     # With the identity policy it keeps two mirrors from sending rows in circles; None: rows stay as they are.
@@ -92,122 +93,88 @@ class MirrorOptions:
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> "MirrorOptions":
         """Read them; OptionError for the first that is unknown, missing or contradicts another."""
-        given = {name: value.strip() for name, value in options.items()}
-        _check_names(given)
-        texts = {**_DEFAULTS, **given}
-        source_alias, target_alias = (_alias(given, prefix + "alias") for prefix in (SOURCE, TARGET))
+        values = OptionValues(options)
+        _check_refused(values)
+        source, target = (values.with_prefix(prefix) for prefix in (SOURCE, TARGET))
+        source_alias, target_alias = _alias(values, SOURCE), _alias(values, TARGET)
         if source_alias == target_alias:
             raise OptionError(
                 TARGET + "alias", f"is {target_alias}, as the source's: a circle could not be told"
             )
         policy = read_policy(
-            texts["replication.policy.class"],
+            values.text("replication.policy.class", DEFAULT_POLICY),
             source_alias=source_alias,
             target_alias=target_alias,
-            separator=texts["replication.policy.separator"],
+            separator=values.text("replication.policy.separator", "."),
         )
-        own = NameFilter(
-            included=read_patterns("topics", texts["topics"]),
-            excluded=read_patterns("topics.exclude", texts["topics.exclude"]),
-        )
+        topics = _names(values, "topics", "topics.exclude")
         name = f"mirror.{source_alias}.{target_alias}"
-        excluded = read_patterns("config.properties.exclude", texts["config.properties.exclude"])
-        fields = {
-            field: read(option, given[option])
-            for option, (field, read) in _READERS.items()
-            if option in given
-        }
-        return cls(
+        seconds = partial(values.integer, least=1, most=MAX_INTERVAL_S)
+        read = cls(
             policy=policy,
-            source_client=_client(given, SOURCE, Role.SOURCE),
-            target_client=_client(given, TARGET, Role.SINK),
-            topics=own.without((*INTERNAL, *policy.circles())),
-            groups=NameFilter(
-                included=read_patterns("groups", texts["groups"]),
-                excluded=read_patterns("groups.exclude", texts["groups.exclude"]),
+            source_client=_client(source, SOURCE, Role.SOURCE),
+            target_client=_client(target, TARGET, Role.SINK),
+            topics=topics.without((*INTERNAL, *policy.circles())),
+            groups=_names(values, "groups", "groups.exclude"),
+            excluded_configs=re.compile(
+                NameFilter(included=_patterns(values, "config.properties.exclude")).pattern()
             ),
-            excluded_configs=re.compile(NameFilter(included=excluded).pattern()),
-            transactional_id=given.get("transactional.id", name),
-            progress_group=given.get("progress.group.id", name),
-            provenance_header=_provenance(given, policy),
-            **fields,  # type: ignore[arg-type]
+            transactional_id=values.text("transactional.id", name),
+            takes_over=values.boolean("transactional.id.takeover", False),
+            progress_group=values.text("progress.group.id", name),
+            provenance_header=_provenance(values, policy),
+            refresh_topics=values.boolean("refresh.topics.enabled", True),
+            refresh_topics_interval_s=seconds("refresh.topics.interval.seconds", 30),
+            sync_topic_configs=values.boolean("sync.topic.configs.enabled", True),
+            sync_topic_configs_interval_s=seconds("sync.topic.configs.interval.seconds", 600),
+            sync_group_offsets=values.boolean("sync.group.offsets.enabled", True),
+            sync_group_offsets_interval_s=seconds("sync.group.offsets.interval.seconds", 60),
+            offset_lag_max=values.integer("offset.lag.max", 100, least=0, most=MAX_NUMBER),
+            replication_factor=values.integer(
+                "replication.factor", CLUSTER_DEFAULT, least=CLUSTER_DEFAULT, most=2**15 - 1
+            ),
+            max_offsets_per_trigger=values.optional_integer("maxOffsetsPerTrigger", least=1, most=MAX_NUMBER),
+            starting_offsets=values.choice("startingOffsets", ("earliest", "latest"), "earliest"),
+            fail_on_data_loss=values.boolean("failOnDataLoss", True),
         )
+        if read.replication_factor == 0:
+            raise OptionError("replication.factor", "is 0; -1 is the target cluster's default")
+        values.refuse_others()
+        return read
 
 
 # ---- how each is read -----------------------------------------------------------------------------
 
 
-def _boolean(option: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise OptionError(option, f"is {text[:40]!r}; true or false")
-    return text.lower() == "true"
+def _check_refused(values: OptionValues) -> None:
+    for option, reason in _REFUSED.items():
+        value = values.optional(option)
+        if value is not None and value.lower() != _HARMLESS.get(option):
+            raise OptionError(option, f"is not taken: {reason}")
 
 
-def _integer(least: int, most: int) -> Callable[[str, str], int]:
-    def read(option: str, text: str) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,11}", text) or not least <= int(text) <= most:
-            raise OptionError(option, f"is {text[:40]!r}; a whole number from {least} to {most}")
-        return int(text)
-
-    return read
+def _patterns(values: OptionValues, option: str) -> tuple[str, ...]:
+    """An empty list is one, too: nothing."""
+    given = values.optional(option)
+    return read_patterns(option, _PATTERNS[option] if given is None else given)
 
 
-def _replication_factor(option: str, text: str) -> int:
-    factor = _integer(CLUSTER_DEFAULT, 2**15 - 1)(option, text)
-    if factor == 0:
-        raise OptionError(option, "is 0; -1 is the target cluster's default")
-    return factor
+def _names(values: OptionValues, included: str, excluded: str) -> NameFilter:
+    return NameFilter(included=_patterns(values, included), excluded=_patterns(values, excluded))
 
 
-def _starting_offsets(option: str, text: str) -> str:
-    if text not in ("earliest", "latest"):
-        raise OptionError(option, f"is {text[:40]!r}; earliest or latest")
-    return text
-
-
-_seconds = _integer(1, MAX_INTERVAL_S)
-_READERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
-    "failOnDataLoss": ("fail_on_data_loss", _boolean),
-    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", _integer(1, MAX_NUMBER)),
-    "offset.lag.max": ("offset_lag_max", _integer(0, MAX_NUMBER)),
-    "refresh.topics.enabled": ("refresh_topics", _boolean),
-    "refresh.topics.interval.seconds": ("refresh_topics_interval_s", _seconds),
-    "replication.factor": ("replication_factor", _replication_factor),
-    "startingOffsets": ("starting_offsets", _starting_offsets),
-    "sync.group.offsets.enabled": ("sync_group_offsets", _boolean),
-    "sync.group.offsets.interval.seconds": ("sync_group_offsets_interval_s", _seconds),
-    "sync.topic.configs.enabled": ("sync_topic_configs", _boolean),
-    "sync.topic.configs.interval.seconds": ("sync_topic_configs_interval_s", _seconds),
-}
-_TEXTS: Final = frozenset({*_DEFAULTS, "transactional.id", "progress.group.id", "provenance.header"})
-
-
-def _check_names(given: Mapping[str, str]) -> None:
-    for option, text in given.items():
-        if option in _REFUSED:
-            if text.lower() != _HARMLESS.get(option):
-                raise OptionError(option, f"is not taken: {_REFUSED[option]}")
-        elif option not in _READERS and option not in _TEXTS and not option.startswith((SOURCE, TARGET)):
-            raise OptionError(option, "is no option of a mirror")
-        if not text and option in ("transactional.id", "progress.group.id", "replication.policy.separator"):
-            raise OptionError(option, "is empty")
-
-
-def _alias(given: Mapping[str, str], option: str) -> str:
-    alias = given.get(option, "")
+def _alias(values: OptionValues, prefix: str) -> str:
+    alias = values.optional(prefix + "alias") or ""
     if not ALIAS.fullmatch(alias):
-        problem = f"is {alias[:80]!r}" if alias else "is missing"
-        raise OptionError(option, f"{problem}: a name of letters, digits, _ and -, 64 at the most")
+        problem = f"is {shown(alias)}" if alias else "is missing"
+        raise OptionError(prefix + "alias", f"{problem}: a name of letters, digits, _ and -, 64 at the most")
     return alias
 
 
 def _client(given: Mapping[str, str], prefix: str, role: Role) -> Mapping[str, str]:
     """The client's settings with `kafka.` before their names; what is wrong is told by the mirror's names."""
-    settings = {
-        PREFIX + option.removeprefix(prefix): text
-        for option, text in given.items()
-        if option.startswith(prefix) and option != prefix + "alias"
-    }
+    names = {option: option[len(prefix) :].lower() for option in given}
+    settings = {PREFIX + name: given[option] for option, name in names.items() if name != "alias"}
     if role is Role.SOURCE:
         level = settings.setdefault(PREFIX + "isolation.level", "read_committed")
         if level.lower() != "read_committed":
@@ -221,7 +188,9 @@ def _client(given: Mapping[str, str], prefix: str, role: Role) -> Mapping[str, s
     return settings
 
 
-def _provenance(given: Mapping[str, str], policy: ReplicationPolicy) -> str | None:
+def _provenance(values: OptionValues, policy: ReplicationPolicy) -> str | None:
     """The header's name; an empty one is none."""
-    default = "" if policy.separator is not None else "mirror-provenance"
-    return given.get("provenance.header", default) or None
+    given = values.optional("provenance.header")
+    if given is None:
+        return "mirror-provenance" if policy.separator is None else None
+    return given or None

@@ -110,11 +110,15 @@ class MirrorRounds:
 
 
 class RoundsThread:
-    """A thread that runs rounds until `wait`, for so many seconds, says that all is over."""
+    """A thread that runs rounds until `wait`, for so many seconds, says that all is over; `at_end` comes last
+    and closes what has served the query, which may have ended by itself."""
 
-    def __init__(self, rounds: MirrorRounds, wait: Callable[[int], bool]) -> None:
+    def __init__(
+        self, rounds: MirrorRounds, wait: Callable[[int], bool], *, at_end: Callable[[], None]
+    ) -> None:
         self._rounds = rounds
         self._wait = wait
+        self._at_end = at_end
         # A process that ends does not wait for it: every round may be left off anywhere.
         self._thread = threading.Thread(target=self._keep, name="mirror-rounds", daemon=True)
         self._thread.start()
@@ -132,7 +136,7 @@ class RoundsThread:
             # What the last batch brought is known to the groups, too.
             self._rounds.run_groups()
         finally:
-            self._rounds.close()
+            self._at_end()
 
 
 class RowCount:

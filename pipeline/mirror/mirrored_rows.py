@@ -30,6 +30,7 @@ def sink_options(options: MirrorOptions) -> dict[str, str]:
         **options.target_client,
         "delivery.guarantee": "exactly_once",
         "transactional.id": options.transactional_id,
+        "transactional.id.takeover": str(options.takes_over).lower(),
         "offset.syncs.topic": options.policy.offset_syncs_topic(),
         "offset.lag.max": str(options.offset_lag_max),
     }

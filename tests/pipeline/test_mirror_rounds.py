@@ -78,7 +78,7 @@ def test_rounds_end_with_the_query_and_the_groups_have_the_last_word(bootstrap: 
         seen.append(rounds.status.groups_synced_ms)
         return len(seen) == 3
 
-    RoundsThread(rounds, is_over_after).join()
+    RoundsThread(rounds, is_over_after, at_end=rounds.close).join()
 
     assert len(seen) == 3
     assert rounds.status.groups_synced_ms >= seen[-1] > 0

@@ -198,8 +198,11 @@ def test_a_mirror_that_goes_on_follows_what_comes(
         job.query.processAllAvailable()
     job.query.processAllAvailable()
     status = job.status()
-    job.stop()
+    job.query.stop()  # as job files do, which know nothing else of it
+    assert job._thread is not None
+    job._thread.join()
 
+    assert not any(cluster.connections._open for cluster in (job._source, job._target))
     assert (b.values(f"a.{name}"), b.values(f"a.{name}.more")) == (["one"], ["two"])
     assert (status.lag, status.rows) == (0, 2)
     assert status.rounds.problems == {}

@@ -3,6 +3,8 @@
 import pytest
 
 from pipeline.mirror.mirror_options import MirrorOptions
+from pipeline.mirror.mirrored_rows import sink_options
+from pipeline.sink.sink_options import SinkOptions
 from pipeline.words import OptionError
 
 NEEDED = {
@@ -89,17 +91,17 @@ def test_the_identity_policy_marks_rows_unless_it_is_told_not_to() -> None:
         ("target.cluster.alias", "b.c", "is 'b.c': a name of letters"),
         ("target.cluster.alias", "a", "is a, as the source's"),
         ("topics", "(", r"'\(' is no regular expression"),
-        ("refresh.topics.interval.seconds", "0", "is '0'; a whole number from 1"),
-        ("offset.lag.max", "many", "is 'many'; a whole number from 0"),
+        ("refresh.topics.interval.seconds", "0", "is 0; 1 is the least"),
+        ("offset.lag.max", "many", "is 'many'; a whole number"),
         ("replication.factor", "0", "is 0; -1 is the target cluster's default"),
         ("sync.topic.configs.enabled", "yes", "is 'yes'; true or false"),
-        ("startingOffsets", "middle", "earliest or latest"),
+        ("startingOffsets", "middle", "one of earliest, latest"),
         ("source.cluster.isolation.level", "read_uncommitted", "rows that were aborted would be mirrored"),
         ("source.cluster.bootstrap.servers", "x:y", "'x:y' is no address"),
         ("target.cluster.acks", "0", "cannot be sent again"),
         ("emit.heartbeats.enabled", "true", "is not taken: the progress"),
         ("sync.topic.acls.enabled", "true", "access lists are not served yet"),
-        ("tasks.max", "3", "is no option of a mirror"),
+        ("tasks.max", "3", "is no option here; there are .*topics.exclude"),
         ("transactional.id", "", "is empty"),
     ],
 )
@@ -108,6 +110,25 @@ def test_what_cannot_be_honoured_is_told_with_its_name(option: str, text: str, p
         MirrorOptions.from_options(NEEDED | {option: text})
 
     assert told.value.option == option
+
+
+def test_names_are_told_apart_without_case_as_spark_does_it() -> None:
+    options = options_of(FailOnDataLoss="false", Source_Cluster_Client_Id="x")
+
+    assert not options.fail_on_data_loss
+    assert options.source_client["kafka.client.id"] == "x"
+    with pytest.raises(OptionError, match="rows that were aborted would be mirrored"):
+        options_of(Source_Cluster_Isolation_Level="read_uncommitted")
+    with pytest.raises(OptionError, match="is given twice"):
+        options_of(topics="a", Topics="b")
+
+
+def test_an_id_is_taken_over_where_it_is_said() -> None:
+    """A mirror whose checkpoint is gone is another query under the same id."""
+    taken = sink_options(options_of(transactional_id_takeover="true"))
+
+    assert SinkOptions.from_options(taken).takes_over
+    assert not SinkOptions.from_options(sink_options(options_of())).takes_over
 
 
 def test_what_is_done_anyway_may_be_said() -> None:
