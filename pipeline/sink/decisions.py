@@ -91,7 +91,7 @@ def judge_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool)
             f"has the query at batch {run.batch_id}, but batch {record.batch_id} is written: "
             "it is an older copy",
         )
-    if run.run_id == record.run_id and run.run_id.int:
+    if run.run_id == record.run_id:
         raise OptionError(
             "transactional.id",
             f"has written batch {run.batch_id} already: a second write in foreachBatch needs one of its own",

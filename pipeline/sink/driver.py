@@ -14,7 +14,7 @@ after it as participants that are committed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
@@ -73,6 +73,7 @@ class TaskReport:
     two_phase: bool
     participant: Participant | None
     partitions: frozenset[TopicPartition]
+    is_drained: bool = False  # the batch is there already, and this task wrote nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +212,9 @@ class Driver:
         """
         written = {one.participant: one.partitions for one in reports if one.participant is not None}
         if not written:
-            return  # no rows, or all were there already
+            if any(one.is_drained for one in reports):
+                self._note_run(reports[0])
+            return
         first = reports[0]
         assert all((one.run, one.generation) == (first.run, first.generation) for one in reports), reports
         assert len(written) == sum(one.participant is not None for one in reports), "a slot is one task's"
@@ -224,21 +227,36 @@ class Driver:
             two_phase=first.two_phase,
             participants=tuple(sorted(written)),
         )
-        offset = CommittedOffset(offset=batch_id + 1, metadata=encode_record(record))
         told = self._cluster.describe([*(self._names.of(one.slot) for one in written), self._names.tickets])
         ended = expired(written, {one.slot: told[self._names.of(one.slot)] for one in written})
         if ended:
             names = tuple(self._names.of(one.slot) for one in ended)
             raise BatchExpired(batch_id, names, next(iter(ended.values())))
-        name, generation = self._names.coordinating, first.generation
-        self._cluster.write_record(name, generation, self._names.group_id, offset)
-        refused = self._cluster.end({name: generation}, commit=True)[name]
-        if refused is not None:
-            raise refused
-        self._commit_all(batch_id, record.participants, generation)
+        self._decide(record)
+        self._commit_all(batch_id, record.participants, record.generation)
         self._note_completed(record)
         if _has_others(first.first_ticket, told[self._names.tickets], len(written)):
             self._end_other_attempts(record)
+
+    def _decide(self, record: CommitRecord) -> None:
+        """Make it the newest record; KafkaError if a newer driver has begun, or nobody knows."""
+        name = self._names.coordinating
+        offset = CommittedOffset(offset=record.batch_id + 1, metadata=encode_record(record))
+        self._cluster.write_record(name, record.generation, self._names.group_id, offset)
+        refused = self._cluster.end({name: record.generation}, commit=True)[name]
+        if refused is not None:
+            raise refused
+
+    def _note_run(self, report: TaskReport) -> None:
+        """Write the record of a batch that was there already as this run's. Who writes the batch once more in
+        this run is a second write of a foreachBatch, whose rows were lost if it were passed over as well."""
+        offset = self._cluster.read_record(self._names.group_id)
+        assert offset is not None, "the tasks have read it"
+        record = replace(
+            decode_record(offset.metadata), run_id=report.run.run_id, generation=report.generation
+        )
+        self._decide(record)
+        self._note_completed(record)
 
     def _end_other_attempts(self, record: CommitRecord) -> None:
         """Attempts that were given up may have left transactions open, which hold back readers until the next

@@ -43,8 +43,8 @@ class TaskTransaction:
         self._cluster.add_partitions(name, self._participant.pair, partitions)
         self._partitions |= {*partitions}
 
-    def report(self) -> TaskReport:
-        """For the driver, when all rows are in their logs."""
+    def report(self, *, is_drained: bool = False) -> TaskReport:
+        """For the driver, when all rows are in their logs; `is_drained` where they were there before."""
         return TaskReport(
             run=self._run,
             generation=self._begun.generation,
@@ -52,6 +52,7 @@ class TaskTransaction:
             two_phase=self._begun.two_phase,
             participant=self._participant,
             partitions=self._partitions,
+            is_drained=is_drained,
         )
 
     def give_up(self) -> None:

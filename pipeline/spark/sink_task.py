@@ -28,9 +28,8 @@ Connect = Callable[[SinkOptions], SinkCluster]
 # Spark's names of what a task knows of its query; they are internal, so the tests hold them.
 BATCH_ID: Final = "streaming.sql.batchId"
 QUERY_ID: Final = "sql.streaming.queryId"
-JOB_GROUP: Final = "spark.jobGroup.id"  # the id of the run, unless a foreachBatch has set its own
+JOB_GROUP: Final = "spark.jobGroup.id"  # the id of the run, unless a foreachBatch has set another
 SPECULATION: Final = "spark.speculation"
-UNKNOWN_RUN: Final = UUID(int=0)
 
 # Nodes remember a producer for a day, in each of its partitions: a new one for each task would be a burden.
 # One that failed is not used again, as nobody knows which of its batches are there.
@@ -86,7 +85,7 @@ def write_exactly_once(
     if judge_batch(run, begun.record, takes_over=options.takes_over) is Verdict.DRAIN:
         for _ in batches:
             pass  # Spark may not be left with rows that nobody takes
-        return TaskMessage(Written(), transaction.report())
+        return TaskMessage(Written(), transaction.report(is_drained=True))
     cluster = cluster_of(options.client)
     writer: RowWriter | None = None
     try:
@@ -146,5 +145,9 @@ def _run_of_task() -> BatchRun:
     try:
         run_id = UUID(context.getLocalProperty(JOB_GROUP) or "")
     except ValueError:
-        run_id = UNKNOWN_RUN
+        raise OptionError(
+            JOB_GROUP,
+            "is not the id of the query's run, without which a second write of a batch looks like one that "
+            "runs again, and its rows would be left out: set no job group in foreachBatch",
+        ) from None
     return BatchRun(query_id=UUID(query_id), run_id=run_id, batch_id=int(batch_id))

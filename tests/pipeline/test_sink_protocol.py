@@ -224,6 +224,40 @@ def test_what_was_decided_is_completed_and_drained(sink: Sink) -> None:
     sink.new_driver().begin()
 
 
+def test_a_second_write_of_a_batch_is_refused_in_the_run_that_found_it_written_too(sink: Sink) -> None:
+    """Passed over like the first one, its rows would be lost."""
+    decide_only(sink, 0, "a")
+    begun = sink.new_driver().begin()
+    run = sink.run(0)
+    drained = TaskTransaction(sink.names, begun, run, KafkaSinkCluster(sink.cluster)).report(is_drained=True)
+
+    sink.driver.commit([drained], 0)
+    record = sink.driver.begin().record
+
+    with pytest.raises(OptionError, match=r"transactional\.id: has written batch 0 already"):
+        judge_batch(run, record, takes_over=False)
+    # The next run drains it once more, and goes on.
+    begun = sink.new_driver().begin()
+    assert judge_batch(sink.run(0), begun.record, takes_over=False) is Verdict.DRAIN
+    sink.driver.commit([sink.task(begun, 1).write("b").report()], 1)
+    assert committed(sink) == {b"a": 1, b"b": 1}
+
+
+def test_a_run_that_found_a_batch_written_says_nothing_once_a_newer_driver_has_begun(sink: Sink) -> None:
+    decide_only(sink, 0, "a")
+    old, begun = sink.new_driver(), sink.driver.begin()
+    drained = TaskTransaction(sink.names, begun, sink.run(0), KafkaSinkCluster(sink.cluster)).report(
+        is_drained=True
+    )
+    record = sink.new_driver().begin().record
+
+    with pytest.raises(KafkaError) as refused:
+        old.commit([drained], 0)
+
+    assert refused.value.code in FENCED
+    assert sink.driver.begin().record == record
+
+
 def test_what_others_left_open_is_ended_but_nothing_of_a_neighbour(
     sink: Sink, bootstrap: str, make_sink: MakeSink
 ) -> None:

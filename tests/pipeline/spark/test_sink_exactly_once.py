@@ -126,6 +126,30 @@ def test_a_second_write_of_a_batch_under_one_id_is_refused(
     assert "transactional.id: has written batch 0 already" in told
 
 
+def test_a_write_under_another_job_group_is_refused(
+    spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
+) -> None:
+    """Its run is unknown, so it might be the second one of its batch."""
+    topic = make_topic(bootstrap)
+    options = once(bootstrap, f"T.{uuid4().hex}", topic=topic)
+
+    def write(batch: DataFrame, _batch_id: int) -> None:
+        spark.sparkContext.setJobGroup("nightly", "a job of ours")
+        batch.write.format("ottla").mode("append").options(**options).save()
+
+    query = (
+        stream_of_files(spark, tmp_path, [["a"]])
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    told = refused(query.awaitTermination)
+
+    assert "spark.jobGroup.id: is not the id of the query's run" in told
+    assert values_of(read_topic(bootstrap, topic)) == {}
+
+
 def test_what_cannot_be_exactly_once_is_refused_by_name(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:

@@ -53,7 +53,6 @@ def test_a_batch_is_written_unless_its_record_says_that_it_is_there() -> None:
     assert judge_batch(run(8), record(), takes_over=False) is Verdict.WRITE
     assert judge_batch(run(9), record(), takes_over=False) is Verdict.WRITE
     assert judge_batch(run(7), record(), takes_over=False) is Verdict.DRAIN
-    assert judge_batch(run(7, run_id=UUID(int=0)), record(), takes_over=False) is Verdict.DRAIN
 
 
 def test_a_record_of_another_query_is_refused_or_taken_over() -> None:
