@@ -14,7 +14,7 @@ from node.cli.local_cluster import NodeHome, NodeProcess, stop_all, wait_until_r
 from tests.ports import free_ports
 
 QUICK = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3")
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Cluster:
         client = self._admins.get(servers)
         if client is None:
             client = self._admins[servers] = AdminClient(
-                {"bootstrap.servers": servers, "socket.timeout.ms": 10_000}
+                {"bootstrap.servers": servers, "socket.timeout.ms": 30_000}
             )
         return client
 
@@ -116,7 +116,7 @@ def written(directory: Path, nodes: int, *overrides: str) -> Cluster:
     return Cluster(homes=homes)
 
 
-def eventually(holds: Callable[[], bool], what: str, timeout_s: float = 15.0) -> float:
+def eventually(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> float:
     """Wait until something holds; how long that took."""
     begin = time.monotonic()
     while not holds():

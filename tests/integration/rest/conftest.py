@@ -15,7 +15,7 @@ import pytest
 
 from node.embedded import Cluster
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 class Reply(NamedTuple):
@@ -107,9 +107,14 @@ def name_of(what: str) -> str:
 
 
 def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:
-    """What `holds` gives, once that is true."""
+    """What `holds` gives, once that is true; an assertion in it is not true yet, either."""
     deadline = time.monotonic() + TIMEOUT_S
-    while not (found := holds()):
+    while True:
+        try:
+            if found := holds():
+                return found
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
         assert time.monotonic() < deadline, f"after {TIMEOUT_S} s it does not hold that {what}"
         time.sleep(0.05)
-    return found

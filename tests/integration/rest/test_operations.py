@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from node.embedded import Cluster
 from tests.compat import command_line
-from tests.integration.rest.conftest import Api, eventually, name_of
+from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 
 pytestmark = pytest.mark.slow
 
@@ -302,7 +302,7 @@ def test_a_group_with_members_is_not_reset_and_tells_its_rebalances(
     group = name_of("busy")
     consumer = Consumer({"bootstrap.servers": rest_cluster.bootstrap, "group.id": group})
     consumer.subscribe([topic])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + TIMEOUT_S
     while not consumer.assignment() and time.monotonic() < deadline:
         consumer.poll(0.1)
 
