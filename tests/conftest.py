@@ -1,8 +1,9 @@
 """What all kinds of tests share: nodes as processes that do not outlive their test, and who runs which file.
 
-With several processes each file is one process's own, but all Spark tests are one's: they share a session,
-which costs many seconds and half a gigabyte. They are the longest piece of work, so they begin first. Those
-of the console are one's, too: they share a browser.
+With several processes each file is one process's own, but folders that share what is dear are one's together:
+Spark's session costs many seconds and half a gigabyte, Apache Kafka and its tools a Java each, the console a
+browser. Such long pieces begin first (`FIRST`), then the tests that wait more than they compute; those that
+only compute are the last, as short files that end at about the same time.
 
 What fails in a test of real processes is run once more, as Apache Kafka's own build does: two busy cores can
 make anybody late. The summary names such tests, and more than `MAX_RERUNS` of them fail the run. What is
@@ -16,18 +17,31 @@ import pytest
 
 from tests.compat.servers import Server, StartNode, start_ottla
 
-SPARK_TESTS = "tests/pipeline/spark/"
-OF_ONE_PROCESS = (SPARK_TESTS, "tests/console/")
+OF_ONE_PROCESS = {
+    "tests/pipeline/spark/": "Spark",
+    "tests/compat/java/": "Apache Kafka",
+    "tests/compat/differential/": "Apache Kafka",
+    "tests/console/": "console",
+}
+FIRST = (
+    *OF_ONE_PROCESS,
+    *(f"tests/{kind}/" for kind in ("compat", "chaos", "k8s", "pipeline", "integration", "simulation")),
+)
 RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "k8s", "pipeline"))
 MAX_RERUNS = 3
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests first, all others in their order."""
-    items.sort(key=lambda item: not item.nodeid.startswith(SPARK_TESTS))
+    """Those of `FIRST` in its order, then all others in theirs."""
+    items.sort(key=lambda item: rank(item.nodeid))
     for item in items:
         if item.nodeid.startswith(RUN_ONCE_MORE):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def rank(nodeid: str) -> int:
+    """Which of `FIRST` a test is of."""
+    return next((number for number, one in enumerate(FIRST) if nodeid.startswith(one)), len(FIRST))
 
 
 @pytest.hookimpl(trylast=True)
@@ -47,7 +61,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
     class OneProcessForAFolder(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            shared = next((one for one in OF_ONE_PROCESS if nodeid.startswith(one)), None)
+            shared = next((to for folder, to in OF_ONE_PROCESS.items() if nodeid.startswith(folder)), None)
             return shared or super()._split_scope(nodeid)
 
     return OneProcessForAFolder(config, log)

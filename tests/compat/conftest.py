@@ -18,8 +18,10 @@ from tests.compat.wire_client import WireClient, eventually, only
 from tests.integration.cluster.conftest import Cluster, written
 
 # What the tests need of a server in order to be quick: no three seconds of grace for a new group, and members
-# of consumer groups that hear of changes within half a second.
+# of consumer groups that hear of changes within half a second. Half a minute after the start retention would
+# look for the first time, and take what a test has just written with times of long ago.
 OVERRIDES = (
+    "log.initial.task.delay.ms=3600000",
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.min.heartbeat.interval.ms=500",
     "group.consumer.heartbeat.interval.ms=500",

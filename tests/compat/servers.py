@@ -14,7 +14,7 @@ from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 40.0
+STOP_TIMEOUT_S = 90.0
 
 
 @dataclass(slots=True, kw_only=True)

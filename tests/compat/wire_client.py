@@ -17,8 +17,8 @@ from logstore.schema import Kind, schema_of
 from logstore.schema_compiler import decode, encode
 
 T = TypeVar("T")
-CALL_TIMEOUT_S = 20.0
-EVENTUALLY_S = 20.0
+CALL_TIMEOUT_S = 60.0
+EVENTUALLY_S = 60.0
 RECEIVE_BYTES = 1 << 16
 SILENCE_S = 0.3  # how long nothing must come for "no answer"
 API_VERSIONS_KEY = 18

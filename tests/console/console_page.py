@@ -32,7 +32,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_S = 30.0  # only a failure waits for so long
+PATIENCE_S = 60.0  # only a failure waits for so long
 POLL_S = 0.05
 # What is drawn anew between being found and being used is looked for again.
 GONE = (

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from node.embedded import Cluster
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 def name_of(what: str) -> str:

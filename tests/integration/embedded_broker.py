@@ -14,11 +14,12 @@ from node.config import parse_config
 
 T = TypeVar("T")
 QUICK = {
+    "log.initial.task.delay.ms": "3600000",  # else retention takes what was written with times of long ago
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
     "ottla.rest.listeners": "",
 }
-THREAD_TIMEOUT_S = 30
+THREAD_TIMEOUT_S = 60
 
 
 @dataclass(slots=True)

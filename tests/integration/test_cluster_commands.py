@@ -69,7 +69,7 @@ def test_the_leader_of_the_quorum_leaves_at_once(four: Cluster) -> None:
     ottla(four, "quorum", "remove", str(leader))
     took_s = time.monotonic() - begin
 
-    assert took_s < 8 and four.controller_id != leader
+    assert took_s < 30 and four.controller_id != leader
     ottla(four, "quorum", "add", str(leader))
 
 
@@ -127,7 +127,10 @@ def test_a_broker_leaves_for_good(four: Cluster) -> None:
     ottla(four, "topic", "reassign", "leaving", "-r", "3,0,1")
 
     planned = json.loads(ottla(four, "broker", "decommission", "3", "--dry-run", "--output", "json"))
-    still_there = ottla(four, "broker", "decommission", "3", "--timeout", "1", code=1)
+    for _ in range(TIMEOUT_S):  # a busy machine may not move them within a second
+        still_there = ottla(four, "broker", "decommission", "3", "--timeout", "1", code=1)
+        if "holds nothing" in still_there:
+            break
     drained = replicas(four, "leaving")
     waiting = command_line.start(four.bootstrap, "broker", "decommission", "3")
     assert waiting.stderr is not None

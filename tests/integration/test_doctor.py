@@ -28,7 +28,7 @@ from tests.integration.certificates import write_certificates
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
-TIMEOUT_S = 2.0
+TIMEOUT_S = 20.0
 
 
 def problems(found: list[Finding]) -> str:
@@ -52,8 +52,8 @@ def doctor(bootstrap: str, *arguments: str, code: int) -> str:
     return out
 
 
-def speaks(port: int, host: str = "127.0.0.1") -> Speaks:
-    return asyncio.run(try_endpoint(host, port, timeout_s=TIMEOUT_S)).speaks
+def speaks(port: int, *, timeout_s: float = TIMEOUT_S) -> Speaks:
+    return asyncio.run(try_endpoint("127.0.0.1", port, timeout_s=timeout_s)).speaks
 
 
 @contextmanager
@@ -103,7 +103,10 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
 
     three.kill(victim)
     try:
-        text = doctor(bootstrap, "--timeout", "2", code=1)
+        for _ in range(20):  # the controller may not have seen it yet
+            text = doctor(bootstrap, "--timeout", "10", code=1)
+            if "fenced" in text:
+                break
     finally:
         three.restart(victim)
 
@@ -176,7 +179,7 @@ def test_a_web_server_is_no_listener() -> None:
     web = HTTPServer(("127.0.0.1", 0), Page)
     thread = threading.Thread(target=web.serve_forever)
     thread.start()
-    found = speaks(web.server_port)
+    found = speaks(web.server_port, timeout_s=4.0)  # so long it is waited for an answer to a frame of Kafka
     web.shutdown()
     thread.join()
     web.server_close()

@@ -107,7 +107,7 @@ def test_fifty_connections_that_announce_much_cost_little(broker: EmbeddedBroker
         for _ in range(50):
             peer = stack.enter_context(socket.create_connection((host, int(port))))
             peer.sendall(struct.pack(">i", 100_000_000) + bytes(1024))
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while broker.call(lambda node: len(node.listeners[0].connections)) < 50:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -123,8 +123,18 @@ def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -
         assert second.call("api_versions", 0).error_code == 0
         with pytest.raises((Closed, OSError)), WireClient(node.bootstrap) as third:
             third.call("api_versions", 0)
-    with WireClient(node.bootstrap) as again:
-        assert again.call("api_versions", 0).error_code == 0
+
+    deadline = time.monotonic() + 60
+    while not _serves(node):  # it may not have seen yet that the others have gone
+        assert time.monotonic() < deadline
+
+
+def _serves(node: EmbeddedBroker) -> bool:
+    try:
+        with WireClient(node.bootstrap) as client:
+            return bool(client.call("api_versions", 0).error_code == 0)
+    except (Closed, OSError):
+        return False
 
 
 def test_the_limits_of_connections_change_while_the_node_runs(embedded: Start) -> None:
@@ -153,23 +163,21 @@ def test_idle_connections_are_closed(embedded: Start) -> None:
 
     with WireClient(node.bootstrap) as client:
         client.call("api_versions", 0)
-        time.sleep(1.5)
-        with pytest.raises((Closed, OSError)):
-            client.call("api_versions", 0)
+        assert client.is_closed()
 
 
 def test_a_waiting_fetch_is_woken_by_an_append(broker: EmbeddedBroker) -> None:
     with WireClient(broker.bootstrap) as reader, WireClient(broker.bootstrap) as writer:
         create(writer, "woken")
         wanted = [{"topic": "woken", "partitions": [{"partition": 0, "partition_max_bytes": 10_000}]}]
-        sent = reader.send("fetch", 11, max_wait_ms=20_000, min_bytes=1, topics=wanted)
+        sent = reader.send("fetch", 11, max_wait_ms=50_000, min_bytes=1, topics=wanted)
         began = time.monotonic()
 
         produce(writer, "woken", batch())
 
         found = only(only(reader.receive("fetch", 11, sent).responses).partitions)
         assert len(found.records) == len(batch())
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 40
 
 
 def test_a_client_that_goes_while_it_waits_leaves_nothing(broker: EmbeddedBroker) -> None:
@@ -185,7 +193,7 @@ def test_a_client_that_goes_while_it_waits_leaves_nothing(broker: EmbeddedBroker
 
 
 def _eventually(broker: EmbeddedBroker, is_so: Callable[[int], bool]) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         waiting = broker.call(lambda node: len(node.replica_manager.partition(("left", 0)).delayed_fetches))
         if is_so(waiting):
@@ -228,7 +236,7 @@ def test_a_replica_moves_to_another_log_directory(embedded: Start, tmp_path: Pat
         answer = client.call("alter_replica_log_dirs", 2, dirs=wanted)
 
         assert only(only(answer.results).partitions).error_code == ErrorCode.NONE
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while _place_of(client, "moved") != [other]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -272,7 +280,7 @@ def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(
         assert len(lost) == 2
 
         node.call(lambda broker: broker.log_manager.take_offline(failing, "pulled out by the test"))
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while True:
             topic = only(client.call("metadata", 12, topics=[{"name": "spread"}]).topics)
             leaderless = {one.partition_index for one in topic.partitions if one.leader_id == -1}

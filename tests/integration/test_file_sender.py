@@ -45,13 +45,13 @@ class Line:
         received = bytearray()
         loop = asyncio.get_running_loop()
         while len(received) < size:
-            chunk = await asyncio.wait_for(loop.sock_recv(self.peer, 1 << 16), 10)
+            chunk = await asyncio.wait_for(loop.sock_recv(self.peer, 1 << 16), 60)
             assert chunk, f"the sender closed after {len(received)} bytes"
             received += chunk
         return bytes(received)
 
     async def event(self) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not self.events:
                 await asyncio.sleep(0)
         return self.events[0]
@@ -249,7 +249,7 @@ async def test_pipelined_answers_keep_their_order(records: FileRecords, closes: 
         expected = b"01" + CONTENT + b"23" + CONTENT + b"4"
         if closes:
             expected = b"01" + CONTENT + b"2"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await reader.readexactly(len(expected)) == expected
         writer.close()
         listening.close()
@@ -263,7 +263,7 @@ async def test_a_connection_closes_when_its_last_file_is_sent(records: FileRecor
         listening = await loop.create_server(lambda: server.connection, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
         writer.write(frame(b"1"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await reader.readexactly(1) == b"1"
 
             server.connection.close()

@@ -13,7 +13,7 @@ from tests.compat.batches import batch
 from tests.compat.servers import Server, StartNode
 from tests.ports import free_port
 
-WAIT_S = 40
+WAIT_S = 60
 PARTITIONS = 3
 pytestmark = pytest.mark.slow
 

@@ -157,7 +157,7 @@ def test_random_bytes_never_kill_the_node(node: Server) -> None:
 
 def test_a_frame_that_comes_byte_by_byte_is_served(node: Server) -> None:
     with WireClient(node.bootstrap) as client:
-        client.socket.settimeout(10)
+        client.socket.settimeout(60)
         for byte in client.frame("metadata", 12, topics=[]):
             client.send_bytes(bytes([byte]))
 
@@ -221,7 +221,7 @@ def test_connections_are_limited(tmp_path: Path, start_node: StartNode, setting:
     for client in clients:
         client.call("api_versions", 0)
     if story == "idle":
-        clients[0].socket.settimeout(10)
+        clients[0].socket.settimeout(60)
         assert clients[0].is_closed()
     else:
         extra = WireClient(server.bootstrap)

@@ -66,7 +66,7 @@ class End:
         return tasks.create_task(self.links.run())
 
 
-async def until(condition: Callable[[], Any], seconds: float = 8) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ from tests.k8s.rendered import ROOT
 PROGRAMS = ("unshare", "nsenter", "setpriv", "chroot", "mount")
 # What the image sets (k8s/Dockerfile).
 IMAGE_PATH = "/opt/ottla/bin:/usr/local/bin:/usr/bin:/bin"
-BORN_TIMEOUT_S = 30
+BORN_TIMEOUT_S = 60
 _SETUP = r"""
 root=$1 name=$2 user=$3 etc=$4 data=$5 at=$6 shim=$7; shift 7
 hostname "$name"

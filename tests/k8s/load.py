@@ -17,7 +17,7 @@ from tests.chaos.history import History, Stamp
 from tests.chaos.traffic import TOPIC, Writer, create_topic, read_all
 
 RATE = 50  # records a second and partition
-ALL_READ_TIMEOUT_S = 30.0
+ALL_READ_TIMEOUT_S = 90.0
 
 
 class GroupReader:

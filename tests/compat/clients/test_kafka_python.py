@@ -14,7 +14,7 @@ with warnings.catch_warnings():  # it reads its schemas with a function that Pyt
     from kafka.errors import TopicAlreadyExistsError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-WAIT_S = 20
+WAIT_S = 60
 RECORDS = 200
 
 

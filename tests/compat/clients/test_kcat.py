@@ -12,7 +12,7 @@ from tests.compat.wire_client import WireClient, only
 pytestmark = pytest.mark.skipif(
     shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat"
 )
-WAIT_S = 30
+WAIT_S = 60
 
 
 def kcat(bootstrap: str, *arguments: str, stdin: str = "") -> str:

@@ -15,7 +15,7 @@ from pipeline.columns.row_columns import RowColumns
 from tests.compat.wire_client import WireClient
 from tests.unit.pipeline.columns.fetches import MAX_OFFSET, rows_of
 
-WAIT_S = 20
+WAIT_S = 60
 RECORDS = 200
 FETCH_BYTES = 8 * 1024 * 1024
 

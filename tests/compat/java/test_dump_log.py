@@ -16,7 +16,7 @@ from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_ottla
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-WAIT_S = 30
+WAIT_S = 60
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka 4 allows
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 TROUBLE = re.compile(

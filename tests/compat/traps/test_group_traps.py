@@ -355,7 +355,7 @@ def test_trap_26_a_member_that_falls_silent_is_removed_after_its_session(
     state = eventually(
         lambda: only(client.call("describe_groups", 5, groups=[group]).groups).group_state,
         lambda found: found == "Empty",
-        seconds=12,
+        seconds=60,
     )
 
     assert state == "Empty"

@@ -245,9 +245,7 @@ def value_of(client: WireClient, topic: str, name: str) -> Any:
 
 def test_trap_33_incremental_changes_set_delete_append_and_subtract(client: WireClient, topic: str) -> None:
     def becomes(name: str, value: str) -> bool:
-        return bool(
-            eventually(lambda: value_of(client, topic, name), lambda found: found == value, 5) == value
-        )
+        return bool(eventually(lambda: value_of(client, topic, name), lambda found: found == value) == value)
 
     assert alter(client, topic, ("retention.ms", SET, "777")).error_code == 0
     assert becomes("retention.ms", "777")
@@ -282,9 +280,7 @@ def test_trap_33_alter_configs_replaces_the_whole_set(client: WireClient) -> Non
     answer = only(client.call("alter_configs", 2, resources=[resource], validate_only=False).responses)
 
     assert answer.error_code == 0
-    assert (
-        eventually(lambda: value_of(client, name, "retention.ms"), lambda found: found == "2000", 5) == "2000"
-    )
+    assert eventually(lambda: value_of(client, name, "retention.ms"), lambda found: found == "2000") == "2000"
     assert value_of(client, name, "segment.bytes") == "1073741824"
 
 

@@ -60,7 +60,7 @@ def test_voters_with_certificates_elect_one_and_then_another(cluster: Cluster) -
     assert [one["node"] for one in told["voters"]] == [0, 1, 2]
     assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
     eventually(
-        lambda: made_later in cluster.admin(told["leader"]).list_topics(timeout=5).topics,
+        lambda: made_later in cluster.admin(told["leader"]).list_topics(timeout=60).topics,
         "the one that was killed follows again",
         PATIENT_S,
     )

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.slow
 
 
 def leader_of(cluster: Cluster, topic: str) -> int:
-    return int(cluster.admin().list_topics(topic, timeout=5).topics[topic].partitions[0].leader)
+    return int(cluster.admin().list_topics(topic, timeout=60).topics[topic].partitions[0].leader)
 
 
 def in_sync(cluster: Cluster, topic: str) -> list[int]:
-    return sorted(cluster.admin().list_topics(topic, timeout=5).topics[topic].partitions[0].isrs)
+    return sorted(cluster.admin().list_topics(topic, timeout=60).topics[topic].partitions[0].isrs)
 
 
 class Load:
@@ -88,24 +88,27 @@ def test_the_leader_is_killed_and_nothing_that_was_acknowledged_is_lost(make_clu
 
     values = [int(value) for value in consume(cluster, topic, acknowledged)]
     assert values == list(range(acknowledged)), "in order, each once"
-    assert load.longest_gap_s < 5
+    assert load.longest_gap_s < 8, "nobody waits for the session of the dead, 9 s"
 
 
 def test_the_controller_is_killed_and_another_decides(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     cluster.start(0, 1, 2)
-    controller = cluster.admin().describe_cluster().result(10).controller.id
+    controller = cluster.admin().describe_cluster().result(60).controller.id
 
     cluster.kill(controller)
     (first, second) = cluster.running()
     topic = create(cluster, by=first, replicas=2)
 
-    assert cluster.admin(second).describe_cluster().result(10).controller.id in (first, second)
+    eventually(
+        lambda: cluster.admin(second).describe_cluster().result(60).controller.id in (first, second),
+        "the other one has heard who",
+    )
     produce(cluster, topic, 100)
     assert len(consume(cluster, topic, 100)) == 100
     cluster.start(controller)
     eventually(
-        lambda: len(cluster.admin(controller).describe_cluster().result(10).nodes) == 3,
+        lambda: len(cluster.admin(controller).describe_cluster().result(60).nodes) == 3,
         "it is back among them",
     )
 
@@ -151,7 +154,7 @@ def test_a_node_that_is_no_voter_is_a_broker_like_the_others(make_cluster: MakeC
     cluster.start(3)
     again = create(cluster, by=3, replicas=3)
 
-    assert again in cluster.admin(3).list_topics(timeout=5).topics
+    assert again in cluster.admin(3).list_topics(timeout=60).topics
 
 
 def refused(cluster: Cluster, *changed: str) -> str:
@@ -171,7 +174,7 @@ def refused(cluster: Cluster, *changed: str) -> str:
         cluster.start(2)
     assert cluster.nodes[2].process.wait(READY_TIMEOUT_S) == 1
     assert "Traceback" not in cluster.output(2), cluster.output(2)
-    others = cluster.admin(0).describe_cluster().result(10).nodes
+    others = cluster.admin(0).describe_cluster().result(60).nodes
     assert cluster.running() == [0, 1] and len(others) == 2
     return cluster.output(0) + cluster.output(1) + cluster.output(2)
 

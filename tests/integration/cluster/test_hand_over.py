@@ -59,5 +59,5 @@ def test_a_node_alone_has_nobody_to_hand_over_to(make_cluster: MakeCluster) -> N
 
     assert "nobody can take over" in hand_over(cluster, 0)
 
-    assert cluster.admin(0).list_topics(topic, timeout=5).topics[topic].partitions[0].leader == 0
+    assert cluster.admin(0).list_topics(topic, timeout=60).topics[topic].partitions[0].leader == 0
     assert "is not `ottla start`" in hand_over(cluster, 0, pid=os.getpid(), code=1)

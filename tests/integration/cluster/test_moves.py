@@ -22,7 +22,7 @@ def place(cluster: Cluster, name: str, *assignment: list[int]) -> None:
     """A topic whose partitions have these replicas."""
     configs = {"min.insync.replicas": "2"}
     topic = NewTopic(name, len(assignment), replica_assignment=list(assignment), config=configs)
-    cluster.admin().create_topics([topic])[name].result(20)
+    cluster.admin().create_topics([topic])[name].result(60)
 
 
 def fill(cluster: Cluster, topic: str, megabytes: int) -> int:
@@ -52,7 +52,7 @@ def throttle(cluster: Cluster, topic: str, bytes_per_second: int) -> None:
         entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(kind, name, incremental_configs=[entry])
         for future in cluster.admin().incremental_alter_configs([resource]).values():
-            future.result(20)
+            future.result(60)
 
     for side in ("leader", "follower"):
         alter(ResourceType.TOPIC, topic, f"{side}.replication.throttled.replicas", "*")

@@ -110,4 +110,4 @@ def test_one_voter_becomes_three_and_five_and_one_again_under_load(make_cluster:
 
     assert acknowledged > 0 and reader.values == list(range(acknowledged)), "in order, each once"
     assert not reader.failed, reader.failed
-    assert set(made) <= cluster.admin(0).list_topics(timeout=5).topics.keys()
+    assert set(made) <= cluster.admin(0).list_topics(timeout=60).topics.keys()

@@ -93,7 +93,7 @@ def growing(tmp_path: Path) -> Iterator[Growing]:
 
 def topics(cluster: Cluster, *, of: int) -> Collection[str]:
     """The names that one node knows."""
-    known: Mapping[str, object] = cluster.admin(of).list_topics(timeout=5).topics
+    known: Mapping[str, object] = cluster.admin(of).list_topics(timeout=60).topics
     return known.keys()
 
 

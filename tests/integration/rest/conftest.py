@@ -16,6 +16,7 @@ import pytest
 from node.embedded import Cluster
 
 TIMEOUT_S = 60
+NO_RETENTION = {"log.initial.task.delay.ms": "3600000"}  # records with times of long ago stay
 
 
 class Reply(NamedTuple):
@@ -85,7 +86,7 @@ class Api:
 @pytest.fixture(scope="session")
 def rest_cluster() -> Iterator[Cluster]:
     """Three nodes for all tests of the session."""
-    with Cluster(nodes=3, rest=True) as cluster:
+    with Cluster(nodes=3, rest=True, overrides=NO_RETENTION) as cluster:
         yield cluster
 
 
