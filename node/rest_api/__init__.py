@@ -10,6 +10,7 @@ node_facts      what only this process knows, asked across threads
 record_service  what the routes of records share: one producer, and the places of live tails
 client_pool     clients of the cluster, one for each request under way
 route           a line of the table of routes; what a handler is given, what it gives back
+spelling        the ways in which a path may be written
 resource        Confluent's words around data: kind, metadata, links
 request_guard   who may ask: the Host, the origin, the type of the body
 clusters        clusters

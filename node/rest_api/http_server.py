@@ -35,6 +35,7 @@ from node.rest_api.rest_error import (
     rest_error_of,
 )
 from node.rest_api.route import JSON, Answer, QueryParameter, RestContext, RestRequest, Route
+from node.rest_api.spelling import prefix_of, spellings
 
 MAX_CONNECTIONS: Final = 1024  # each costs an open file, which logs and Kafka clients need too
 FIRST_REQUEST_TIMEOUT_S: Final = 30.0  # who connects and asks nothing holds a place of somebody's
@@ -79,9 +80,8 @@ class HttpServer:
         app = web.Application(
             middlewares=[self._answer_errors], client_max_size=config.ottla_rest_request_max_bytes
         )
-        # Literal words before parameters: /topics/-/configs is not a topic called "-".
-        for route in sorted(routes, key=lambda one: [word.startswith("{") for word in one.path.split("/")]):
-            app.router.add_route(route.method, route.path, self._endpoint(route))
+        for path, route in spellings(routes):
+            app.router.add_route(route.method, path, self._endpoint(route))
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_GRACE_S)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
@@ -212,7 +212,7 @@ class HttpServer:
             body=body,
             raw_body=raw,
             headers=request.headers,
-            base_url=self._base_url or f"http://{request.host}",
+            base_url=(self._base_url or f"http://{request.host}") + prefix_of(request.path),
             chunks=chunks,
             body_part=part,
         )

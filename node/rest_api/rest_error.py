@@ -117,9 +117,8 @@ def rest_error_of(error: KafkaError) -> RestError:
     if error_code == UNKNOWN_TOPIC_OR_PARTITION:
         # Clients of Confluent's look for these words.
         words = "This server does not host this topic-partition."
-        return RestError(
-            status, error_code, words if words in detail or not detail else f"{words} ({detail})"
-        )
+        says_no_more = not detail or words.rstrip(".") in detail
+        return RestError(status, error_code, words if says_no_more else f"{words} ({detail})")
     # A detail is often no more than what the error is about.
     is_sentence = " " in detail and (error.detail.endswith(".") or ":" in detail)
     if not is_sentence:

@@ -77,12 +77,11 @@ def _data(
     request: RestRequest,
     topic: str,
     config: DescribeConfigsResourceResult,
-    segment: str = "configs",
 ) -> Data:
     cluster_id = context.cluster_id
     return config_data(
         KIND,
-        url(request.base_url, "clusters", cluster_id, "topics", topic, segment, config.name),
+        url(request.base_url, "clusters", cluster_id, "topics", topic, "configs", config.name),
         resource_name(kafka=cluster_id, topic=topic, config=config.name),
         {"cluster_id": cluster_id, "topic_name": topic},
         config,
@@ -124,10 +123,8 @@ async def list_default_configs(context: RestContext, request: RestRequest) -> An
         )
         for one in checked.configs or ()
     ]
-    data = [
-        _data(context, request, topic, one, "default-configs")
-        for one in sorted(settings, key=lambda one: one.name)
-    ]
+    # Each links to what the topic has: a default alone is nowhere, by Confluent's document either.
+    data = [_data(context, request, topic, one) for one in sorted(settings, key=lambda one: one.name)]
     return _list(context, request, [topic, "default-configs"], data)
 
 

@@ -65,6 +65,7 @@ _TOPIC: Final = resource_schema(
     },
 )
 _TOPICS: Final = collection_schema("TopicDataList", "KafkaTopicList", _TOPIC)
+_BROKER_IDS: Final[Schema] = {"type": "array", "items": INT32, "maxItems": 1_000}
 _DEFAULT_OR: Final[Schema] = {"type": ["integer", "null"], "minimum": -1}
 _CREATE: Final[Schema] = {
     "title": "CreateTopicRequestData",
@@ -74,9 +75,15 @@ _CREATE: Final[Schema] = {
         "partitions_count": {**_DEFAULT_OR, "maximum": 2**31 - 1},
         "replication_factor": {**_DEFAULT_OR, "maximum": 2**15 - 1},
         "replicas_assignments": {
-            "type": ["object", "null"],
-            "description": "The brokers of each partition, by its number; the preferred leader first.",
-            "additionalProperties": {"type": "array", "items": INT32, "maxItems": 1_000},
+            "type": ["object", "array", "null"],
+            "description": "The brokers of each partition, by its number; the preferred leader first. "
+            "Or a list of them, as Confluent's Go client sends it.",
+            "additionalProperties": _BROKER_IDS,
+            "items": {
+                "type": "object",
+                "properties": {"partition_id": INT32, "broker_ids": _BROKER_IDS},
+                "required": ["partition_id", "broker_ids"],
+            },
         },
         "configs": {
             "type": ["array", "null"],
@@ -199,6 +206,11 @@ def _assignments(given: Json) -> dict[int, list[int]]:
         return {}
     if len(given) > MAX_ASSIGNMENTS:
         raise bad_request(f"replicas_assignments may name {MAX_ASSIGNMENTS} partitions at most.")
+    if isinstance(given, list):
+        listed = {one["partition_id"]: one["broker_ids"] for one in given}
+        if len(listed) < len(given):
+            raise bad_request("replicas_assignments names a partition twice.")
+        return listed
     found: dict[int, list[int]] = {}
     for text, brokers in given.items():
         if not re.fullmatch(r"[0-9]{1,9}", text):

@@ -287,10 +287,10 @@ def test_what_a_new_topic_would_have_is_told(api: Api) -> None:
     defaults = api.get(f"{api.v3}/topics/{name}/default-configs")
 
     settings = {one["name"]: one for one in defaults["data"]}
-    here = f"{api.url}{api.v3}/topics/{name}/default-configs"
-    assert defaults["metadata"]["self"] == here
+    here = f"{api.url}{api.v3}/topics/{name}"
+    assert defaults["metadata"]["self"] == f"{here}/default-configs"
     assert settings["cleanup.policy"]["value"] == "delete" and settings["cleanup.policy"]["is_default"]
-    assert settings["cleanup.policy"]["metadata"]["self"] == f"{here}/cleanup.policy"
+    assert settings["cleanup.policy"]["metadata"]["self"] == f"{here}/configs/cleanup.policy"
     assert len(settings) > 20
 
 
