@@ -222,6 +222,16 @@ class Lane:
         piece.batch.outcomes[piece.first : piece.end] = [error] * piece.records_count
         return _decided(piece)
 
+    def abandon(self, error: KafkaError) -> None:
+        """Nobody sends for it any more: whatever has no outcome yet has this one."""
+        pieces = [*self._pieces] if self._under_way is None else [self._under_way, *self._pieces]
+        for piece in pieces:
+            batch = piece if isinstance(piece, PendingBatch) else piece.batch
+            batch.outcomes = [error if one == NO_OFFSET else one for one in batch.outcomes]
+            batch.done.set()
+        self._under_way = None
+        self._pieces.clear()
+
     def _split(self) -> bool:
         piece = self._under_way
         if piece is None or piece.records_count < 2:

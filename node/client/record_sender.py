@@ -64,9 +64,10 @@ class _Sticky:
 
 
 class RecordSender:
-    """`start`, then `add` from any task of the loop, and `stop`."""
+    """`add` from any task of the loop while `run` is at work."""
 
     def __init__(self, client: Client, chance: random.Random | None = None) -> None:
+        """`client` is the sender's own, which closes it."""
         self._client = client
         self._chance = chance or random.Random()
         self._topics: dict[str, TopicInfo] = {}
@@ -80,19 +81,18 @@ class RecordSender:
         self._has_room = asyncio.Event()
         self._pending_bytes = 0
         self._tasks = asyncio.TaskGroup()
-        self._dispatcher: asyncio.Task[None] | None = None
+        self._has_ended = False
 
-    async def start(self) -> None:
-        """Begin to send. `start` and `stop` are called by one task."""
-        await self._tasks.__aenter__()
-        self._dispatcher = self._tasks.create_task(self._dispatch())
-
-    async def stop(self) -> None:
-        """End at once; who still waits for an outcome is not told any."""
+    async def run(self) -> None:
+        """Send, once, until cancelled or failed; who waits for an outcome then is told that it is lost."""
         try:
-            await self._tasks.__aexit__(_Stopped, _Stopped(), None)
-        except* _Stopped:
-            pass
+            async with self._client, self._tasks:
+                await self._dispatch()
+        finally:
+            self._has_ended = True
+            self._has_room.set()
+            for lane in self._lanes.values():
+                lane.abandon(_ended())
 
     # ---- what callers ask ------------------------------------------------------------------------
 
@@ -111,12 +111,17 @@ class RecordSender:
 
     async def room(self) -> None:
         """Wait while too much is under way already."""
-        while self._pending_bytes >= MAX_PENDING_BYTES:
+        while self._pending_bytes >= MAX_PENDING_BYTES and not self._has_ended:
             self._has_room.clear()
             await self._has_room.wait()
 
     def add(self, info: TopicInfo, record: ProducerRecord) -> Delivery:
-        """Send a record; UNKNOWN_TOPIC_OR_PARTITION for a partition that is not there."""
+        """Send a record; UNKNOWN_TOPIC_OR_PARTITION for a partition that is not there.
+
+        NETWORK_EXCEPTION when `run` has ended.
+        """
+        if self._has_ended:
+            raise _ended()
         size_bytes = record_size(record)
         partition = TopicPartition(info.topic.name, self._partition_of(info.topic, record, size_bytes))
         lane = self._lanes.get(partition)
@@ -343,5 +348,7 @@ _MAY_BE_STORED: Final = frozenset(
 )
 
 
-class _Stopped(Exception):
-    """Ends the task group from within."""
+def _ended() -> KafkaError:
+    return KafkaError(
+        ErrorCode.NETWORK_EXCEPTION, "the producer of this node has ended: the record may be stored, or not"
+    )

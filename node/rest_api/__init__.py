@@ -6,6 +6,7 @@ a request may go to any node. The map, bottom-up; a module imports only from lin
 json_schema     whether a JSON value is what a schema says
 rest_error      an answer that is an error, and Kafka's errors as such
 body_room       how much memory bodies have together
+answer_room     how much memory answers have together
 node_facts      what only this process knows, asked across threads
 record_service  what the routes of records share: one producer, and the places of live tails
 client_pool     clients of the cluster, one for each request under way
@@ -47,6 +48,10 @@ group_operations  resets, deletion and timeline of groups
 metrics_routes  what a Prometheus scrapes; rates of this node
 openapi         the OpenAPI document, made from the table
 all_routes      the table of all routes
-http_server     from HTTP to handlers and back
+own_names       by which names a node may be asked
+http_answer     from what handlers give to HTTP
+connections     who is connected, and who gives its place to somebody else
+http_request    from HTTP to what handlers get
+http_server     serves the table of routes
 server_thread   the sockets, the thread and the loop
 """

@@ -18,6 +18,7 @@ MAX_IDLE: Final = 8
 # As long as a request may take over all its retries; less than most HTTP clients wait.
 REQUEST_TIMEOUT_S: Final = 15.0
 TURN_TIMEOUT_S: Final = 15.0
+MAX_WAITING: Final = 256  # for a client; whoever waits keeps a body and a connection
 
 
 class ClientPool:
@@ -26,16 +27,13 @@ class ClientPool:
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
         self._turns = asyncio.Semaphore(MAX_CLIENTS)
+        self._waiting = 0
         self._idle: list[Client] = []
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Client]:
-        """A client for one request; RestError 429 when too many are at work for too long."""
-        try:
-            async with asyncio.timeout(TURN_TIMEOUT_S):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise RestError(429, 429, "Too many requests are at work.") from None
+        """A client for one request; RestError 429 when too many are at work or wait for too long."""
+        await self._take_turn()
         try:
             client = self._idle.pop() if self._idle else self.make()
             client.forget_all()  # what it knows may be hours old
@@ -50,8 +48,30 @@ class ClientPool:
         finally:
             self._turns.release()
 
+    async def _take_turn(self) -> None:
+        too_many = RestError(429, 429, "Too many requests are at work.")
+        if self._waiting >= MAX_WAITING:
+            raise too_many
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(TURN_TIMEOUT_S):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise too_many from None
+        finally:
+            self._waiting -= 1
+
+    @asynccontextmanager
+    async def own(self) -> AsyncIterator[Client]:
+        """A client of one's own, for what goes on for long."""
+        client = self.make()
+        try:
+            yield client
+        finally:
+            await _end(client)
+
     def make(self) -> Client:
-        """A client of one's own, for what takes long; the caller closes it."""
+        """A client that is the caller's to close."""
         return Client(self._facts.bootstrap(), timeout_s=REQUEST_TIMEOUT_S)
 
     async def close(self) -> None:

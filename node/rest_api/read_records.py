@@ -6,7 +6,7 @@ of each event is a cursor too: a browser that lost the connection sends it back,
 """
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -33,7 +33,7 @@ from node.rest_api.record_place import (
     spans,
 )
 from node.rest_api.record_reader import Found, RecordReader
-from node.rest_api.resource import Data, collection, collection_schema, url
+from node.rest_api.resource import Data, DataPieces, collection, collection_schema, url
 from node.rest_api.rest_error import RestError, bad_request, not_found, rest_error_of
 from node.rest_api.route import (
     INTEGER,
@@ -81,8 +81,8 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
         return Answer(body=await _page(context, request, wish))
     context.records.check_tails()
     known = await _spans(context.client, wish)
-    reader = await _reader(context.client, wish, known, keeps_gaps=True)
-    return Answer(stream=_tail(context, wish, reader), content_type=EVENT_STREAM)
+    places = await positions(context.client, known, wish.place, keeps_gaps=True)
+    return Answer(stream=_tail(context, wish, places), content_type=EVENT_STREAM)
 
 
 async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish:
@@ -123,13 +123,6 @@ async def _spans(client: Client, wish: _Wish) -> dict[TopicPartition, Span]:
     return await spans(client, wish.partitions, isolation_level=int(wish.read_committed))
 
 
-async def _reader(
-    client: Client, wish: _Wish, known: dict[TopicPartition, Span], *, keeps_gaps: bool = False
-) -> RecordReader:
-    places = await positions(client, known, wish.place, keeps_gaps=keeps_gaps)
-    return RecordReader(client, places, read_committed=wish.read_committed)
-
-
 def _cursor(reader: RecordReader) -> str:
     return cursor_text({one.partition: place for one, place in reader.places.items()})
 
@@ -141,12 +134,18 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
     query = request.query
     deadline_s = time.monotonic() + query.get("timeout_ms", DEFAULT_TIMEOUT_MS) / 1000
     known = await _spans(context.client, wish)
-    reader = await _reader(context.client, wish, known)
+    reader = RecordReader(
+        context.client,
+        await positions(context.client, known, wish.place),
+        read_committed=wish.read_committed,
+    )
     ends = {one: span.end for one, span in known.items()}
-    data = await _read_page(
+    data = DataPieces(request.answer_part)
+    await _read_page(
         reader,
         wish,
         ends,
+        data,
         count=query.get("count", DEFAULT_COUNT),
         max_bytes=query.get("max_bytes", DEFAULT_MAX_BYTES),
         deadline_s=deadline_s,
@@ -155,7 +154,7 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
     cursor, is_end = _cursor(reader), all(reader.places[one] >= end for one, end in ends.items())
     given = {name: value for name, value in query.items() if name not in ("offset", "timestamp")}
     next_link = None if is_end else f"{here}?{urlencode({**given, 'offset': cursor})}"
-    page = collection("KafkaRecordList", here, data, next_link=next_link)
+    page = collection("KafkaRecordList", here, data.whole(), next_link=next_link)
     return {**page, "cursor": cursor, "is_end": is_end}
 
 
@@ -163,12 +162,13 @@ async def _read_page(
     reader: RecordReader,
     wish: _Wish,
     ends: dict[TopicPartition, int],
+    data: DataPieces,
     *,
     count: int,
     max_bytes: int,
     deadline_s: float,
-) -> list[Data]:
-    data: list[Data] = []
+) -> None:
+    """Fill `data`, up to the places of the reader; RestError 429 if there is room for nothing."""
     size_bytes = 0
     while any(reader.places[one] < end for one, end in ends.items()):
         try:
@@ -176,17 +176,22 @@ async def _read_page(
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            return data  # deleted while it was read; the cursor says where
+            return  # deleted while it was read; the cursor says where
         for found in found_now:
             if wish.is_wanted is not None and not wish.is_wanted(found.record):
                 continue
-            data.append(wish.shown(found))
+            try:
+                data.add([wish.shown(found)])
+            except RestError:
+                if not data.count:
+                    raise
+                reader.places[found.partition] = found.record.offset  # the next page begins with it
+                return
             size_bytes += len(found.record.key or b"") + len(found.record.value or b"")
-            if len(data) >= count or size_bytes >= max_bytes:
-                return data
+            if data.count >= count or size_bytes >= max_bytes:
+                return
         if time.monotonic() > deadline_s:
-            return data
-    return data
+            return
 
 
 def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
@@ -199,21 +204,27 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 # ---- a live tail ---------------------------------------------------------------------------------
 
 
-async def _tail(context: RestContext, wish: _Wish, reader: RecordReader) -> AsyncGenerator[bytes, None]:
+async def _tail(
+    context: RestContext, wish: _Wish, places: Mapping[TopicPartition, int]
+) -> AsyncGenerator[bytes, None]:
     try:
         with context.records.tail():
-            # The first event has no data, so that whoever is cut off before a record came resumes here.
-            yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
-            async with aclosing(_events(context, wish, reader)) as events:
-                async for piece in events:
-                    yield piece
+            async with context.own_client() as client:
+                reader = RecordReader(client, places, read_committed=wish.read_committed)
+                # The first event has no data, so that whoever is cut off before a record came resumes here.
+                yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
+                async with aclosing(_events(context, client, wish, reader)) as events:
+                    async for piece in events:
+                        yield piece
     except RestError as error:
         yield _failure(error)
     except KafkaError as error:
         yield _failure(rest_error_of(error))
 
 
-async def _events(context: RestContext, wish: _Wish, reader: RecordReader) -> AsyncGenerator[bytes, None]:
+async def _events(
+    context: RestContext, client: Client, wish: _Wish, reader: RecordReader
+) -> AsyncGenerator[bytes, None]:
     written_s = time.monotonic()
     while not context.stopping.is_set():
         try:
@@ -221,7 +232,7 @@ async def _events(context: RestContext, wish: _Wish, reader: RecordReader) -> As
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            yield await _gap(context.client, wish, reader)
+            yield await _gap(client, wish, reader)
             continue
         piece = bytearray()
         for found in found_now:

@@ -1,6 +1,7 @@
 """What the routes of records share in a node: one producer for all, and how many live tails there are."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -11,22 +12,29 @@ from node.rest_api.rest_error import RestError
 # Each asks the cluster twice a second when nothing happens, and holds a connection to each leader.
 MAX_TAILS: Final = 24
 
+log = logging.getLogger(__name__)
+
 
 class RecordService:
-    """`start` and `stop` are called by one task."""
+    """`run` is a task of whoever serves the routes."""
 
-    def __init__(self, client: Client) -> None:
-        """`client` is this service's own."""
-        self.sender = RecordSender(client)
-        self._client = client
+    def __init__(self, make_client: Callable[[], Client]) -> None:
+        self.sender = RecordSender(make_client())
+        self._make_client = make_client
         self._tails = 0
 
-    async def start(self) -> None:
-        await self.sender.start()
+    async def run(self) -> None:
+        """Send until cancelled.
 
-    async def stop(self) -> None:
-        await self.sender.stop()
-        await self._client.__aexit__(RestError, None, None)  # at once: nobody waits for an answer any more
+        A sender that fails has a bug, so nothing of what it knew is believed any more: who waits is told, and
+        another one begins, under producer ids of its own.
+        """
+        while True:
+            try:
+                await self.sender.run()
+            except Exception:
+                log.exception("The producer of the REST API failed, and begins anew")
+                self.sender = RecordSender(self._make_client())
 
     def check_tails(self) -> None:
         """RestError 429 if there is no place for another live tail."""

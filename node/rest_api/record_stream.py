@@ -59,7 +59,10 @@ def accept(sender: RecordSender, info: TopicInfo, document: Any) -> Accepted:
     number = parsed.record.partition
     if number is not None and number not in info.topic.leaders:
         raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
-    return Accepted(parsed, sender.add(info, parsed.record))
+    try:
+        return Accepted(parsed, sender.add(info, parsed.record))
+    except KafkaError as error:
+        raise rest_error_of(error) from None
 
 
 class RecordStream:

@@ -24,8 +24,12 @@ class RequestGuard:
     def __init__(self, names: Iterable[str]) -> None:
         """`names`: host names; `*.example.com` stands for all below it."""
         found = {name.lower().rstrip(".") for name in names}
-        self._names = frozenset({"localhost", *(name for name in found if not name.startswith("*."))})
+        self._names = {"localhost", *(name for name in found if not name.startswith("*."))}
         self._suffixes = tuple(name[1:] for name in found if name.startswith("*."))
+
+    def allow(self, name: str) -> None:
+        """One host name more."""
+        self._names.add(name.lower().rstrip("."))
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
         """RestError 403, or 421 for a Host that is not this node's."""

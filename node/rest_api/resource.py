@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import orjson
 
+from node.rest_api.answer_room import AnswerPart
 from node.rest_api.json_schema import Schema
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~-]*")
@@ -77,16 +78,28 @@ def collection(
 class DataPieces:
     """Resources of a long list, written out a part at a time: texts need a tenth of the memory of objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: AnswerPart) -> None:
+        """What the list takes is counted in `part`."""
+        self.count = 0  # resources
+        self._part = part
         self._pieces: list[bytes] = []
+        self._size_bytes = 0
 
     def add(self, data: Sequence[Data]) -> None:
+        """RestError 429 if there is no room for them; the list is as it was then."""
         if data:
-            self._pieces.append(orjson.dumps(data)[1:-1])
+            piece = orjson.dumps(data)[1:-1]
+            # Once more when it is put together.
+            self._part.hold(2 * (self._size_bytes + len(piece)))
+            self._size_bytes += len(piece)
+            self.count += len(data)
+            self._pieces.append(piece)
 
     def whole(self) -> orjson.Fragment:
-        """The list, to stand in an answer."""
-        return orjson.Fragment(b"[" + b",".join(self._pieces) + b"]")
+        """The list, to stand in an answer; nothing is left here."""
+        whole = b"[" + b",".join(self._pieces) + b"]"
+        self._pieces.clear()
+        return orjson.Fragment(whole)
 
 
 def resource_schema(

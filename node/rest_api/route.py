@@ -6,10 +6,12 @@ before the handler runs, and the OpenAPI document is made of it.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from node.client.cluster_client import Client
+from node.rest_api.answer_room import AnswerPart
 from node.rest_api.body_room import BodyPart
 from node.rest_api.json_schema import Json, Schema
 from node.rest_api.node_facts import NodeFacts
@@ -50,9 +52,9 @@ class Response:
 class RestContext:
     """What a handler asks: the cluster over its client, this process by its facts."""
 
-    client: Client  # this request's own until it is answered
+    client: Client  # this request's own until its answer leaves
     facts: NodeFacts
-    make_client: Callable[[], Client]  # for an answer that goes on for long; close it
+    own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives the lent one
     records: RecordService  # the producer of all requests, and the places of live tails
     request_max_bytes: int  # of a body, and of a document in a stream
     stopping: asyncio.Event  # set when the node stops: long answers end then
@@ -78,6 +80,7 @@ class RestRequest:
     base_url: str  # http://HOST:PORT, where links begin
     chunks: AsyncIterator[bytes] | None = None  # the body of a route that `streams_body`
     body_part: BodyPart  # what is held of the body is counted there
+    answer_part: AnswerPart  # and here of an answer that grows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,8 +108,11 @@ class RestServer:
         try:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._serve(facts, config, list(self._sockets)))
-        except Exception:  # the data go on without it
-            log.exception("The REST API has ended")
+        except BaseException:  # a group of tasks that fails ends its own with a cancellation
+            log.exception(
+                "The REST API has ended, and with it metrics and probes; the data go on until the node is"
+                " restarted"
+            )
             self.close_sockets()
         finally:
             with self._lock:
@@ -125,10 +128,7 @@ class RestServer:
         from node.rest_api.http_server import HttpServer
 
         # Sockets of its own: closing them here closes none that the node may still be asked about.
-        server = HttpServer(ALL_ROUTES, facts, config)
-        await server.start([one.dup() for one in sockets])
-        await end.wait()
-        await server.stop()
+        await HttpServer(ALL_ROUTES, facts, config).run([one.dup() for one in sockets], end)
 
 
 def _bound(address: RestAddress) -> socket.socket:

@@ -131,7 +131,7 @@ async def list_default_configs(context: RestContext, request: RestRequest) -> An
 async def list_all_topic_configs(context: RestContext, request: RestRequest) -> Answer:
     topics = await topic_admin.describe_topics(context.client, None)
     all_of_them = [config_of_topic(topic.name) for topic in topics if topic.name and not topic.is_internal]
-    pieces = DataPieces()
+    pieces = DataPieces(request.answer_part)
     # Some at a time, so that other requests have their turn on this loop in between.
     for begin in range(0, len(all_of_them), TOPICS_AT_A_TIME):
         found = await describe_resources(

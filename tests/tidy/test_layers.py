@@ -60,9 +60,13 @@ DOORS = {
     "node/doctor/look_at_disk.py",
     "node/doctor/try_endpoint.py",
     "node/rest_api/client_pool.py",
+    "node/rest_api/connections.py",  # deadlines
+    "node/rest_api/http_answer.py",  # deadlines
+    "node/rest_api/http_request.py",  # deadlines
     "node/rest_api/http_server.py",
     "node/rest_api/node_facts.py",
     "node/rest_api/read_records.py",  # pages end in time, tails have a heartbeat
+    "node/rest_api/own_names.py",  # asks the resolver, in a thread
     "node/rest_api/own_process.py",  # the clocks
     "node/rest_api/record_stream.py",  # reads and writes at the same time
     "node/rest_api/route.py",  # the event that ends long answers

@@ -3,13 +3,15 @@
 import selectors
 import socket
 from contextlib import ExitStack
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from node.client.record_batches import Lane
 from node.embedded import Cluster
-from node.rest_api import body_room, http_server
-from tests.integration.rest.conftest import Api, eventually
+from node.rest_api import answer_room, body_room, connections, http_request
+from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually
 from tests.integration.rest.test_produce_records import create
 
 pytestmark = pytest.mark.slow
@@ -97,7 +99,7 @@ def test_bodies_that_come_at_once_have_so_much_memory_together(
         # Whichever comes when there is no room any more; it is refused before its time is over.
         received = b""
         while b'{"error_code":429,"message":"Too many bodies come at once."}' not in received:
-            answered = watched.select(http_server.BODY_TIMEOUT_S / 2)
+            answered = watched.select(http_request.BODY_TIMEOUT_S / 2)
             assert answered, received[:500]
             for key, _ in answered:
                 piece = key.fileobj.recv(65536)  # type: ignore[union-attr]
@@ -122,38 +124,153 @@ def test_paths_that_lead_up_lead_nowhere(api: Api) -> None:
         assert b"root:" not in received
 
 
-def test_many_connections_that_ask_nothing_keep_nobody_out(api: Api) -> None:
-    parts = urlsplit(api.url)
-    silent = [socket.create_connection((str(parts.hostname), parts.port), timeout=30) for _ in range(200)]
-    try:
-        assert api.get("/v3/clusters")["data"]
-    finally:
-        for connection in silent:
-            connection.close()
-
-
 # The nodes of the tests live in this process, so its limits are theirs.
 
 
+def connect(api: Api, *, receive_bytes: int | None = None) -> socket.socket:
+    """A connection, which the kernel keeps little for if that is said."""
+    parts = urlsplit(api.url)
+    connection = socket.socket(socket.AF_INET)
+    if receive_bytes is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    connection.settimeout(TIMEOUT_S)
+    connection.connect((str(parts.hostname), parts.port))
+    return connection
+
+
+def test_connections_that_ask_nothing_keep_nobody_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(connect(api)) for _ in range(8)]
+        for each in silent[::2]:
+            each.sendall(b"POST /v3/x HTTP/1.1\r\nHost: loc")
+
+        for path in ("/healthz", "/readyz", "/v3/clusters"):
+            assert api.get(path)
+
+        assert silent[0].recv(1) == b""  # it was the first that was silent
+
+
+def test_a_body_that_does_not_come_keeps_nobody_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    with ExitStack() as stack:
+        for _ in range(8):
+            sender = stack.enter_context(connect(api))
+            sender.sendall(_head(api, "topics", "Content-Length: 100") + b"{")
+
+        assert api.get("/healthz")
+
+
+def test_who_does_not_read_is_cut_off(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALLED_TIMEOUT_S", 0.05)
+    with connect(api, receive_bytes=4096) as deaf:
+        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+
+        eventually(lambda: _is_reset(deaf), "a connection that does not read is ended")
+
+
+def _is_reset(connection: socket.socket) -> bool:
+    """Whether the other end is gone, though what it had sent was not read."""
+    try:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n")
+    except ConnectionError:
+        return True
+    return False
+
+
+def test_a_page_for_which_there_is_no_more_room_ends_early(
+    rest_cluster: Cluster, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = create(rest_cluster, partitions=2)
+    value = {"type": "STRING", "data": "x" * 1000}
+    entries = [{"id": str(number), "partition_id": number % 2, "value": value} for number in range(40)]
+    assert not api.post(f"{api.v3}/topics/{topic}/records:batch", {"entries": entries}, 207)["failures"]
+    pages: list[dict[str, Any]] = []
+    with connect(api, receive_bytes=4096) as deaf:
+        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+        # Twice what is leaving, and room for some records beside.
+        held_bytes = len(api.ask("GET", "/openapi.json").content)
+        monkeypatch.setattr(answer_room, "ROOM_BYTES", held_bytes + 30_000)
+
+        def has_ended_early() -> bool:
+            pages[:] = [api.get(f"{api.v3}/topics/{topic}/records?timeout_ms=20000")]
+            return not pages[0]["is_end"]
+
+        eventually(has_ended_early, "an answer that nobody reads takes room")
+    monkeypatch.undo()
+    while pages[-1]["metadata"]["next"]:
+        pages.append(api.get(pages[-1]["metadata"]["next"]))
+
+    places = [(one["partition_id"], one["offset"]) for page in pages for one in page["data"]]
+    assert len(pages) == 2 and 0 < len(pages[0]["data"]) < 40
+    assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(20)]
+
+
 def test_who_connects_and_asks_nothing_is_let_go(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "FIRST_REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connections, "FIRST_REQUEST_TIMEOUT_S", 0.05)
 
     assert send(api, b"GET /v3/clusters HTTP/1.1\r\nHost: loc") == b""
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "BODY_TIMEOUT_S", 0.05)
-    head = (
-        f"POST {api.v3}/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        "Content-Length: 100\r\n\r\n"
-    )
+    monkeypatch.setattr(http_request, "BODY_TIMEOUT_S", 0.05)
 
-    assert send(api, head.encode() + b'{"topic_').startswith(b"HTTP/1.1 408 ")
+    received = send(api, _head(api, "topics", "Content-Length: 100") + b'{"topic_')
+
+    assert received.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    ("length", "body"),
+    [
+        ("Content-Length: 100", b'{"topic_'),
+        ("Transfer-Encoding: chunked", b'5\r\n{"top'),
+        ("Transfer-Encoding: chunked", b'3\r\n{"t\r\n'),
+    ],
+)
+@pytest.mark.parametrize("path", ["topics", "topics/{topic}/records"])
+def test_a_body_that_is_cut_off_is_told_of_at_once(
+    rest_cluster: Cluster, api: Api, path: str, length: str, body: bytes
+) -> None:
+    topic = create(rest_cluster)
+    with connect(api) as sender:
+        sender.sendall(_head(api, path.format(topic=topic), length) + body)
+        sender.shutdown(socket.SHUT_WR)
+        received = b"".join(iter(lambda: sender.recv(65536), b""))
+
+    assert b'"error_code":400' in received
+
+
+def _head(api: Api, path: str, length: str) -> bytes:
+    head = f"POST {api.v3}/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}{length}\r\n\r\n".encode()
 
 
 def test_connections_beyond_the_limit_are_closed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 0)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 0)
     refused = send(api, b"")  # a request could come after the end, which resets the connection
     monkeypatch.undo()
 
     assert refused == b"" and api.get("/v3/clusters")["data"]
+
+
+# ---- what fails on our side ----------------------------------------------------------------------
+
+
+def test_a_producer_that_fails_begins_anew_and_tells_who_waits(
+    rest_cluster: Cluster, api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = f"{api.v3}/topics/{create(rest_cluster)}/records:batch"
+    entries = {"entries": [{"id": "a", "value": {"type": "STRING", "data": "x"}}]}
+
+    def fail(lane: Lane) -> bytearray:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(Lane, "encode", fail)
+    failed = api.post(path, entries, 207)
+    monkeypatch.undo()
+    stored = api.post(path, entries, 207)
+
+    assert [one["error_code"] for one in failed["failures"]] == [50003] and not failed["successes"]
+    assert not stored["failures"] and [one["offset"] for one in stored["successes"]] == [0]
+    assert "AssertionError: a bug" in caplog.text

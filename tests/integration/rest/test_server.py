@@ -1,5 +1,6 @@
 """The REST server itself: any node answers, who may ask, and what becomes of what is no request."""
 
+import asyncio
 import os
 import socket
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from node.config import parse_config
+from node.rest_api.connections import Connections
 from node.rest_api.server_thread import RestServer
-from node.rest_settings import RestAddress
+from node.rest_settings import REST_LISTENERS, RestAddress
 from tests.compat.servers import start_ottla
-from tests.integration.rest.conftest import Api
+from tests.integration.rest.conftest import Api, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +95,34 @@ def test_a_default_port_that_is_taken_is_gone_without(caplog: pytest.LogCaptureF
         server.bind()
 
     assert server.addresses == [] and "this node has no REST API" in caplog.text
+
+
+def test_a_server_that_fails_closes_its_ports_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A probe then finds the port closed, and whoever watches the node starts it again."""
+
+    async def fail(connections: Connections) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(Connections, "run", fail)
+    config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
+    broker = SimpleNamespace(config=config, listeners=[SimpleNamespace(host="127.0.0.1", port=9)])
+    broker.is_serving = False
+    server = RestServer(cast(Any, broker))
+    server.bind()
+    [address] = server.addresses
+
+    async def serve() -> None:
+        server.start()
+        await asyncio.to_thread(eventually, lambda: not server.addresses, "its sockets are closed")
+        await server.stop()
+
+    asyncio.run(serve())
+
+    assert "AssertionError: a bug" in caplog.text and "The REST API has ended" in caplog.text
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=30).close()
 
 
 def test_the_ready_line_tells_where_it_is_and_links_where_it_is_advertised(tmp_path: Path) -> None:

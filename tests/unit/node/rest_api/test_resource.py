@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from node.rest_api.answer_room import AnswerPart, AnswerRoom
 from node.rest_api.resource import DataPieces, resource_name, url
 
 
@@ -22,9 +23,13 @@ def test_a_segment_of_a_link_stays_one(segment: str | int, written: str) -> None
 
 
 def test_a_long_list_is_written_in_pieces() -> None:
-    pieces = DataPieces()
-    for part in ([{"a": 1}, {"a": 2}], [], [{"a": 3}]):
-        pieces.add(part)
+    room = AnswerRoom(lambda: 0.0)
+    part = AnswerPart(room, lambda: None)
+    pieces = DataPieces(part)
+    for data in ([{"a": 1}, {"a": 2}], [], [{"a": 3}]):
+        pieces.add(data)
+
+    assert pieces.count == 3 and room.held_bytes == 2 * len('{"a":1},{"a":2}{"a":3}')
 
     assert orjson.loads(orjson.dumps({"data": pieces.whole()})) == {"data": [{"a": 1}, {"a": 2}, {"a": 3}]}
-    assert orjson.dumps(DataPieces().whole()) == b"[]"
+    assert orjson.dumps(DataPieces(part).whole()) == b"[]"

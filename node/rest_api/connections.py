@@ -1,0 +1,194 @@
+"""Who is connected, for how long, and who gives its place to somebody else.
+
+When all places are taken, a newcomer gets the place of a connection that waits for its client: for a request,
+for a body or for an answer to be read. Of the address that has most connections it is the one that was still
+for longest. So nobody keeps others out by connections that ask nothing, and a proxy may have as many as it
+needs.
+"""
+
+import asyncio
+import ipaddress
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+from aiohttp import StreamReader, web
+from aiohttp.web_protocol import RequestHandler
+
+from node.rest_api.http_answer import error_answer
+from node.rest_api.rest_error import RestError
+
+MAX_CONNECTIONS: Final = 1024  # each costs an open file, which logs and Kafka clients need too
+FIRST_REQUEST_TIMEOUT_S: Final = 30.0  # who connects and asks nothing
+STALLED_TIMEOUT_S: Final = 30.0  # who takes nothing of an answer
+KEEPALIVE_TIMEOUT_S: Final = 75.0
+SWEEP_S: Final = 0.5
+MAX_WORDS: Final = 200  # characters of what aiohttp says is wrong with a request
+
+
+class Connections:
+    """The places of one node, on one loop; `run` ends those whose time is over."""
+
+    def __init__(self) -> None:
+        # By address; the connection that was still for longest is the first.
+        self._places: dict[str, dict[Connection, None]] = {}
+        self._count = 0
+
+    async def run(self) -> None:
+        """Never ends by itself."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now_s = loop.time()
+            for one in [each for places in self._places.values() for each in places]:
+                if one.deadline_s < now_s:
+                    one.cut_off()
+
+    def enter(self, connection: "Connection") -> bool:
+        """Whether there is a place for it, if need be one that another had to leave."""
+        if self._count >= MAX_CONNECTIONS:
+            stillest = self._stillest()
+            if stillest is None:
+                return False
+            # Not when the loop tells of its end: until then others may come, and each would end another one.
+            self.leave(stillest)
+            stillest.cut_off()
+        self._places.setdefault(connection.address, {})[connection] = None
+        self._count += 1
+        return True
+
+    def _stillest(self) -> "Connection | None":
+        for places in sorted(self._places.values(), key=len, reverse=True):
+            for one in places:
+                if not one.is_at_work:
+                    return one
+        return None
+
+    def moved(self, connection: "Connection") -> None:
+        """Something came from the client, or went to it."""
+        places = self._places.get(connection.address, {})
+        if connection in places:
+            del places[connection]
+            places[connection] = None
+
+    def leave(self, connection: "Connection") -> None:
+        places = self._places.get(connection.address, {})
+        if connection in places:
+            del places[connection]
+            self._count -= 1
+            if not places:
+                del self._places[connection.address]
+
+
+class Connection(RequestHandler):
+    """A connection that has a place. What is no HTTP, or has too long a line, is answered as JSON too."""
+
+    __slots__ = ("_body", "_places", "_socket", "address", "deadline_s", "is_at_work")
+
+    def __init__(self, places: Connections, server: web.Server, **settings: Any) -> None:
+        super().__init__(server, keepalive_timeout=KEEPALIVE_TIMEOUT_S, **settings)
+        self._places = places
+        self._socket: asyncio.Transport | None = None
+        self._body: StreamReader | None = None  # of the request that came last
+        self.address = ""
+        self.deadline_s = math.inf  # of the loop's clock: when it is cut off unless something happens
+        self.is_at_work = False  # it waits for us, not for its client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
+        self.address = network_of(transport.get_extra_info("peername"))
+        if self._places.enter(self):
+            super().connection_made(transport)
+            self._expires_in(FIRST_REQUEST_TIMEOUT_S)
+        else:
+            self._socket.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._places.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._messages:
+            self._body = self._messages[-1][1]
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # theirs always lets it close
+        """True keeps it open for an answer: a body that was cut off is one that can be told of."""
+        if self._body is None or self._body.is_eof():
+            return False
+        self._body.set_exception(web.RequestPayloadError("The body was cut off"))
+        return True
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expires_in(STALLED_TIMEOUT_S)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._goes_on()
+
+    def moved(self) -> None:
+        """Something came from the client, or went to it."""
+        self._places.moved(self)
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """While a request is served; aiohttp ends connections on which no other one follows."""
+        self._goes_on()
+        try:
+            yield
+        finally:
+            self.moved()
+            # Later than aiohttp's time-out: after that an answer may still wait to be read.
+            self._expires_in(KEEPALIVE_TIMEOUT_S + STALLED_TIMEOUT_S)
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """While it waits for us: nobody else gets its place."""
+        self.is_at_work = True
+        try:
+            yield
+        finally:
+            self.is_at_work = False
+
+    def cut_off(self) -> None:
+        """End it at once; what was not sent is lost."""
+        self.force_close()
+        if self._socket is not None:
+            self._socket.abort()
+
+    def _goes_on(self) -> None:
+        self.moved()
+        if not self.writing_paused:
+            self.deadline_s = math.inf
+
+    def _expires_in(self, seconds: float) -> None:
+        self.deadline_s = self._loop.time() + seconds
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer that has begun cannot become another one")
+        # Behind the colon stand the bytes that came.
+        words = (message or f"HTTP {status}").partition(":")[0][:MAX_WORDS]
+        answer = error_answer(RestError(status, status, f"{words}."))
+        answer.force_close()
+        return answer
+
+
+def network_of(peer_name: Any) -> str:
+    """Whose connection it is: an address, or for IPv6 the network of 64 bits that one host may have whole."""
+    if not peer_name:
+        return ""
+    address = ipaddress.ip_address(str(peer_name[0]).partition("%")[0])
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))

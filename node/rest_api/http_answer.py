@@ -1,0 +1,89 @@
+"""From what handlers give to HTTP: short answers whole, long ones and streams in pieces as they are read."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
+
+import orjson
+from aiohttp import ClientConnectionResetError, hdrs, web
+
+from logstore.errors import KafkaError
+from node.rest_api.answer_room import AnswerPart
+from node.rest_api.rest_error import RestError
+from node.rest_api.route import JSON, Answer
+
+WRITE_TIMEOUT_S: Final = 30.0  # for a reader to take a piece
+PIECE_BYTES: Final = 256 * 1024
+SHORT_BYTES: Final = 64 * 1024  # what a transport takes before it says that its peer does not read
+SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def error_answer(error: RestError) -> web.Response:
+    body = orjson.dumps({"error_code": error.error_code, "message": error.message})
+    return web.Response(status=error.status, body=body, headers={**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON})
+
+
+def encoded(answer: Answer) -> Answer:
+    """The same answer as bytes, so that its objects are kept no longer."""
+    return answer if answer.body is None else replace(answer, body=None, content=orjson.dumps(answer.body))
+
+
+async def send_answer(request: web.Request, answer: Answer, part: AnswerPart) -> web.StreamResponse:
+    """An `encoded` answer that is whole; RestError 429 if there is no room for it."""
+    headers = {**SECURITY_HEADERS, **answer.headers}
+    content = answer.content
+    if content is None:
+        return web.Response(status=answer.status, headers=headers)
+    headers[hdrs.CONTENT_TYPE] = answer.content_type
+    if len(content) <= SHORT_BYTES:
+        return web.Response(status=answer.status, body=content, headers=headers)
+    part.leave(len(content))
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    response.content_length = len(content)
+    return await _write(request, response, _pieces(content))
+
+
+async def send_stream(
+    request: web.Request, answer: Answer, pieces: AsyncGenerator[bytes, None], on_piece: Callable[[], object]
+) -> web.StreamResponse:
+    """An answer that is made while it is read; `on_piece` is told of each piece that left."""
+    headers = {**SECURITY_HEADERS, **answer.headers, hdrs.CONTENT_TYPE: answer.content_type}
+    return await _write(request, web.StreamResponse(status=answer.status, headers=headers), pieces, on_piece)
+
+
+async def _pieces(content: bytes) -> AsyncGenerator[memoryview, None]:
+    view = memoryview(content)
+    for begin in range(0, len(view), PIECE_BYTES):
+        yield view[begin : begin + PIECE_BYTES]
+
+
+async def _write(
+    request: web.Request,
+    response: web.StreamResponse,
+    pieces: AsyncGenerator[bytes, None] | AsyncGenerator[memoryview, None],
+    on_piece: Callable[[], object] = lambda: None,
+) -> web.StreamResponse:
+    async with aclosing(pieces):
+        await response.prepare(request)
+        try:
+            async for piece in pieces:
+                async with asyncio.timeout(WRITE_TIMEOUT_S):
+                    await response.write(piece)
+                on_piece()
+            await response.write_eof()
+        except (ConnectionError, ClientConnectionResetError):
+            return response  # nobody reads it any more
+        except (RestError, KafkaError, OSError):
+            # The status has been sent; an answer that ends in its middle is seen to be cut.
+            if request.transport is not None:
+                request.transport.abort()
+    return response

@@ -1,0 +1,143 @@
+"""From HTTP to what handlers get: a request is judged in the order of its cost.
+
+Who asks was judged before; then come path and query, the type and length of the body, the body. What is wrong
+is a RestError that says so.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import orjson
+from aiohttp import hdrs, web
+
+from node.rest_api.answer_room import AnswerPart
+from node.rest_api.body_room import BodyPart
+from node.rest_api.connections import Connection
+from node.rest_api.json_schema import Json, Schema, problem_of
+from node.rest_api.request_guard import SAFE_METHODS, check_content_type
+from node.rest_api.rest_error import RestError, bad_request, invalid_payload, not_found
+from node.rest_api.route import QueryParameter, RestRequest, Route
+
+BODY_TIMEOUT_S: Final = 30.0  # for a whole body, or for the next piece of a stream
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,19})?")
+
+
+async def judge_request(
+    route: Route, request: web.Request, base_url: str, body_part: BodyPart, answer_part: AnswerPart
+) -> RestRequest:
+    """The request as its handler gets it; RestError if it is none of this route."""
+    path = {name: _path_value(route, name, text) for name, text in request.match_info.items()}
+    query = _query(route, request)
+    raw = b""
+    body: Json = None
+    chunks: AsyncIterator[bytes] | None = None
+    if request.method not in SAFE_METHODS and request.body_exists:
+        check_content_type(request.headers, route.request_media_types)
+        if hdrs.CONTENT_ENCODING in request.headers:
+            raise RestError(415, 415, "The body must not be compressed.")
+        if route.streams_body:
+            chunks = _chunks(request)
+        else:
+            raw = await _read(request, body_part)
+    if raw and route.judges_body:
+        body = _parse(raw, route.request_schema)
+    if route.body_is_required and route.judges_body and body is None:
+        raise invalid_payload("Request body is empty. Data is required.")
+    return RestRequest(
+        path=path,
+        query=query,
+        body=body,
+        raw_body=raw,
+        headers=request.headers,
+        base_url=base_url,
+        chunks=chunks,
+        body_part=body_part,
+        answer_part=answer_part,
+    )
+
+
+def _path_value(route: Route, name: str, text: str) -> Any:
+    """A path parameter as its type; what is no number where one must be is not found, as by Confluent's."""
+    schema = route.schema_of(name)
+    if schema.get("type") != "integer":
+        return text
+    if not _INTEGER.fullmatch(text) or problem_of(int(text), schema, name) is not None:
+        raise not_found("HTTP 404 Not Found")
+    return int(text)
+
+
+def _query(route: Route, request: web.Request) -> dict[str, Any]:
+    """The query parameters that the route knows; others mean nothing, as with Confluent's."""
+    found: dict[str, Any] = {}
+    for parameter in route.query:
+        texts = request.query.getall(parameter.name, [])
+        if len(texts) > 1:
+            raise bad_request(f"{parameter.name} is there twice.")
+        if texts:
+            found[parameter.name] = _query_value(parameter, texts[0])
+        elif parameter.is_required:
+            raise bad_request(f"The query parameter {parameter.name} is missing.")
+    return found
+
+
+def _query_value(parameter: QueryParameter, text: str) -> Any:
+    value: Any = text
+    kind = parameter.schema.get("type")
+    if kind == "integer" and _INTEGER.fullmatch(text):
+        value = int(text)
+    elif kind == "number" and _NUMBER.fullmatch(text):
+        value = float(text)
+    elif kind == "boolean" and text in ("true", "false"):
+        value = text == "true"
+    problem = problem_of(value, parameter.schema, parameter.name)
+    if problem is not None:
+        raise bad_request(f"{problem}.")
+    return value
+
+
+async def _read(request: web.Request, part: BodyPart) -> bytes:
+    """The body; aiohttp's HTTPRequestEntityTooLarge as soon as it is too long."""
+    if request.content_length is not None and request.content_length > request.client_max_size:
+        raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for piece in _chunks(request):
+                body += piece
+                if len(body) > request.client_max_size:
+                    raise web.HTTPRequestEntityTooLarge(request.client_max_size, len(body))
+                part.hold(len(body))
+            return bytes(body)
+    except TimeoutError:
+        raise RestError(408, 408, f"The body did not come within {BODY_TIMEOUT_S:g} s.") from None
+
+
+async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    while not request.content.at_eof():
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                piece = await request.content.readany()
+        except TimeoutError:
+            raise RestError(408, 408, f"Nothing came for {BODY_TIMEOUT_S:g} s.") from None
+        except web.RequestPayloadError:
+            raise bad_request("The body is not what its headers say.") from None
+        if piece:
+            connection.moved()
+            yield piece
+
+
+def _parse(raw: bytes, schema: Schema | None) -> Json:
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"The body is not JSON: {error}.") from None
+    # Null is no body.
+    problem = None if schema is None or body is None else problem_of(body, schema)
+    if problem is not None:
+        raise bad_request(f"Invalid body: {problem}.")
+    return body

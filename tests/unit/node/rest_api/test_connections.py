@@ -1,0 +1,85 @@
+"""Who has a place, and who gives it to somebody else."""
+
+import math
+from typing import Any, cast
+
+import pytest
+
+from node.rest_api import connections
+from node.rest_api.connections import Connections, network_of
+
+
+class Client:
+    """What `Connections` sees of a connection."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.is_at_work = False
+        self.deadline_s = math.inf
+        self.is_cut_off = False
+
+    def cut_off(self) -> None:
+        self.is_cut_off = True
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> Connections:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    return Connections()
+
+
+def come(places: Connections, *clients: Client) -> list[bool]:
+    return [places.enter(cast(Any, one)) for one in clients]
+
+
+def test_who_has_most_connections_gives_the_one_that_was_still_for_longest(places: Connections) -> None:
+    lone, many = Client("a"), [Client("b") for _ in range(3)]
+    come(places, lone, *many)
+    places.moved(cast(Any, many[0]))
+    newcomers = [Client("c"), Client("d")]
+
+    assert come(places, *newcomers) == [True, True]
+
+    assert [one.is_cut_off for one in (lone, *many)] == [False, False, True, True]
+
+
+def test_who_is_served_keeps_his_place_and_when_all_are_nobody_comes(places: Connections) -> None:
+    clients = [Client("a") for _ in range(4)]
+    come(places, *clients)
+    for one in clients[:3]:
+        one.is_at_work = True
+
+    assert come(places, Client("a")) == [True]
+    assert [one.is_cut_off for one in clients] == [False, False, False, True]
+    assert come(places, Client("b")) == [True]  # the newcomer asks nothing yet
+    for places_of_one in places._places.values():
+        for one in places_of_one:
+            one.is_at_work = True
+    assert come(places, Client("c")) == [False]
+
+
+def test_a_place_is_free_again_once(places: Connections) -> None:
+    first = Client("a")
+    come(places, first, *[Client("b") for _ in range(3)])
+
+    for _ in range(2):  # it was cut off, and the loop tells of its end
+        places.leave(cast(Any, first))
+
+    other = Client("a")
+    assert come(places, other) == [True]
+    places.moved(cast(Any, first))  # gone: it has no place to keep
+    assert come(places, Client("c"), Client("c")) == [True, True] and not other.is_cut_off
+
+
+@pytest.mark.parametrize(
+    ("peer_name", "network"),
+    [
+        (None, ""),
+        (("10.0.0.1", 9), "10.0.0.1"),
+        (("::ffff:10.0.0.1", 9, 0, 0), "10.0.0.1"),
+        (("2001:db8:1:2:3::4", 9, 0, 0), "2001:db8:1:2::/64"),
+        (("fe80::1%eth0", 9, 0, 2), "fe80::/64"),
+    ],
+)
+def test_a_host_with_many_addresses_of_ipv6_is_one(peer_name: Any, network: str) -> None:
+    assert network_of(peer_name) == network
