@@ -127,6 +127,16 @@ class LogConfig:
         return cls(**arguments)
 
 
+def topic_config(
+    name: str, topic_overrides: Mapping[str, str], broker_values: Mapping[str, ConfigValue]
+) -> ConfigValue:
+    """One setting of a topic as `LogConfig.from_configs` takes it, for those who need no other."""
+    text = topic_overrides.get(name)
+    if text is not None:
+        return TOPIC_CONFIG_DEF.parse(name, text)
+    return _default_of(TOPIC_CONFIG_DEF.key(name), broker_values)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSynonym:
     """A broker setting from which a topic setting takes its default, and the factor between their units."""

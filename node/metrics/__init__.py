@@ -4,7 +4,8 @@ What belongs to the node's loop is read there in short turns and handed to the t
 values; families of samples are made of it there. The map, bottom-up; a module imports only from lines above
 its own:
 
-family            families of samples, as the Prometheus library takes them
+family            families of samples, as the lines that a Prometheus reads
+pace              the pauses of long work in a thread beside the node's loop
 readings          what was read of a node at one moment
 loop_watch        how late and how busy the node's loop is
 read_node         reads partitions, coordinators and sockets, on the node's loop

@@ -5,17 +5,25 @@ leader. So sums over all nodes are right, which they are not with Apache Kafka's
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Final, NamedTuple
-
-from prometheus_client import Metric
 
 from logstore.latency import LatencyHistogram, quantile
 from logstore.topic_partition import uuid_to_text
 from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
 from node.counters.election_counters import ElectionCounters
-from node.metrics.family import NO_LABELS, Labels, Row, counter, gauge, histogram
+from node.metrics.family import (
+    NO_LABELS,
+    Family,
+    LabelText,
+    Row,
+    counter,
+    gauge,
+    histogram,
+    labels,
+    with_labels,
+)
 from node.metrics.readings import PartitionReading, QuorumReading
 
 CLUSTER_VERSION: Final = "4.3"  # whose protocol is spoken
@@ -44,11 +52,11 @@ def count_cluster(image: MetadataImage) -> ClusterCounts:
 
 def controller_families(
     image: MetadataImage, counts: ClusterCounts, elections: ElectionCounters, *, is_controller: bool
-) -> list[Metric]:
+) -> list[Family]:
     """kafka_controller_*: the active controller's numbers, zeros of all others."""
     prefix = "kafka_controller_kafkacontroller"
 
-    def active(name: str, words: str, value: int) -> Metric:
+    def active(name: str, words: str, value: int) -> Family:
         return gauge(
             f"{prefix}_{name}",
             f"{words}, as the controller sees it; 0 elsewhere.",
@@ -93,7 +101,7 @@ def raft_families(
     syncs: LatencyHistogram,
     *,
     now_ms: int,
-) -> list[Metric]:
+) -> list[Family]:
     """kafka_server_raftmetrics_* and kafka_server_brokermetadatametrics_*."""
     prefix = "kafka_server_raftmetrics"
     is_leader = quorum.state == "leader"
@@ -133,7 +141,7 @@ def raft_families(
         gauge(
             f"{prefix}_current_state",
             "1 with what this node is in the metadata quorum.",
-            [({"current_state": quorum.state}, 1)],
+            [(labels(current_state=quorum.state), 1)],
         ),
         gauge(
             "kafka_server_brokermetadatametrics_last_applied_record_offset",
@@ -151,12 +159,14 @@ def raft_families(
             max(0, now_ms - quorum.applied_timestamp_ms) if quorum.applied_timestamp_ms > 0 else 0,
         ),
         histogram(
-            "ottla_metadata_sync_duration_seconds", "Seconds of syncs of the metadata log.", [({}, syncs)]
+            "ottla_metadata_sync_duration_seconds",
+            "Seconds of syncs of the metadata log.",
+            [(NO_LABELS, syncs)],
         ),
         histogram(
             "ottla_metadata_commit_duration_seconds",
             "Seconds until what this leader decided was on a majority of disks.",
-            [({}, commits)],
+            [(NO_LABELS, commits)],
         ),
     ]
 
@@ -166,11 +176,9 @@ def raft_families(
 
 def exporter_families(
     image: MetadataImage, partitions: Sequence[PartitionReading], *, is_controller: bool, max_partitions: int
-) -> Iterator[Metric]:
+) -> Iterator[Family]:
     """kafka_brokers, kafka_broker_info, kafka_topic_*: partitions by leaders, the rest by the controller."""
-    led = [
-        ({"topic": one.topic, "partition": str(one.partition)}, one) for one in partitions if one.is_leader
-    ]
+    led = [(labels(topic=one.topic, partition=one.partition), one) for one in partitions if one.is_leader]
     lost = _leaderless(image, max_partitions) if is_controller else []
     topics = islice(image.topics.by_name.values(), max_partitions) if is_controller else ()
 
@@ -179,10 +187,10 @@ def exporter_families(
         words: str,
         of_led: Callable[[PartitionReading], int],
         of_lost: Callable[[PartitionImage], int] | None,
-    ) -> Metric:
-        rows: list[Row] = [(labels, of_led(one)) for labels, one in led]
+    ) -> Family:
+        rows: Iterable[Row] = ((text, of_led(one)) for text, one in led)
         if of_lost is not None:
-            rows += [(labels, of_lost(one)) for labels, one in lost]
+            rows = chain(rows, ((text, of_lost(one)) for text, one in lost))
         return gauge(f"kafka_topic_partition_{name}", words, rows)
 
     yield gauge(
@@ -194,7 +202,7 @@ def exporter_families(
         "kafka_broker_info",
         "1 for each broker; told by the controller.",
         [
-            ({"id": str(one.broker_id), "address": _address(one)}, 1)
+            (labels(id=one.broker_id, address=_address(one)), 1)
             for one in image.brokers.values()
             if is_controller
         ],
@@ -202,7 +210,7 @@ def exporter_families(
     yield gauge(
         "kafka_topic_partitions",
         "Partitions of a topic; told by the controller.",
-        [({"topic": topic.name}, len(topic.partitions)) for topic in topics],
+        ((labels(topic=topic.name), len(topic.partitions)) for topic in topics),
     )
     yield both("current_offset", "The high watermark.", lambda one: one.high_watermark, None)
     yield both("oldest_offset", "The first offset.", lambda one: one.log_start_offset, None)
@@ -227,9 +235,9 @@ def exporter_families(
     )
 
 
-def _leaderless(image: MetadataImage, most: int) -> list[tuple[Labels, PartitionImage]]:
+def _leaderless(image: MetadataImage, most: int) -> list[tuple[LabelText, PartitionImage]]:
     lost = (
-        ({"topic": topic.name, "partition": str(one.partition)}, one)
+        (labels(topic=topic.name, partition=one.partition), one)
         for topic in image.topics.by_name.values()
         for one in topic.partitions
         if not one.has_leader
@@ -254,7 +262,7 @@ def kminion_families(
     controller_id: int,
     is_controller: bool,
     max_partitions: int,
-) -> Iterator[Metric]:
+) -> Iterator[Family]:
     """kminion_kafka_* of the cluster, its brokers, topics and log directories."""
     led = [one for one in partitions if one.is_leader]
     low: dict[str, int] = defaultdict(int)
@@ -265,27 +273,27 @@ def kminion_families(
         high[one.topic] += one.high_watermark
     for one in partitions:
         size[one.topic] += one.size_bytes
+    marked = [(labels(topic_name=one.topic, partition_id=one.partition), one) for one in led]
 
-    def marks(name: str, words: str, value: Callable[[PartitionReading], int]) -> Metric:
+    def marks(name: str, words: str, value: Callable[[PartitionReading], int]) -> Family:
         return gauge(
             f"kminion_kafka_topic_partition_{name}",
             words,
-            [({"topic_name": one.topic, "partition_id": str(one.partition)}, value(one)) for one in led],
+            ((text, value(one)) for text, one in marked),
         )
 
-    def by_topic(name: str, words: str, values: Mapping[str, int]) -> Metric:
-        return gauge(
-            f"kminion_kafka_topic_{name}", words, [({"topic_name": topic}, n) for topic, n in values.items()]
-        )
+    def by_topic(name: str, words: str, values: Mapping[str, int]) -> Family:
+        rows = ((labels(topic_name=topic), value) for topic, value in values.items())
+        return gauge(f"kminion_kafka_topic_{name}", words, rows)
 
     own = image.brokers.get(node_id)
     topics = islice(image.topics.by_name.values(), max_partitions) if is_controller else ()
-    cluster = {
-        "broker_count": str(len(image.brokers)),
-        "cluster_id": uuid_to_text(image.cluster_id),
-        "cluster_version": CLUSTER_VERSION,
-        "controller_id": str(controller_id),
-    }
+    cluster = labels(
+        broker_count=len(image.brokers),
+        cluster_id=uuid_to_text(image.cluster_id),
+        cluster_version=CLUSTER_VERSION,
+        controller_id=controller_id,
+    )
     yield gauge(
         "kminion_kafka_cluster_info",
         "1 with what the cluster is; told by the controller.",
@@ -295,7 +303,7 @@ def kminion_families(
         "kminion_kafka_broker_info",
         "1 for each broker; told by the controller.",
         [
-            ({**_kminion_broker(one), "is_controller": str(one.broker_id == controller_id).lower()}, 1)
+            (with_labels(_kminion_broker(one), is_controller=str(one.broker_id == controller_id).lower()), 1)
             for one in image.brokers.values()
             if is_controller
         ],
@@ -303,18 +311,18 @@ def kminion_families(
     yield gauge(
         "kminion_kafka_topic_info",
         "1 for each topic; told by the controller.",
-        [
+        (
             (
-                {
-                    "topic_name": topic.name,
-                    "partition_count": str(len(topic.partitions)),
-                    "replication_factor": str(len(topic.partitions[0].replicas)),
-                    "cleanup_policy": cleanup_policy(topic.name),
-                },
+                labels(
+                    topic_name=topic.name,
+                    partition_count=len(topic.partitions),
+                    replication_factor=len(topic.partitions[0].replicas),
+                    cleanup_policy=cleanup_policy(topic.name),
+                ),
                 1,
             )
             for topic in topics
-        ],
+        ),
     )
     yield marks("low_water_mark", "The first offset.", lambda one: one.log_start_offset)
     yield marks("high_water_mark", "The high watermark.", lambda one: one.high_watermark)
@@ -328,6 +336,6 @@ def kminion_families(
     )
 
 
-def _kminion_broker(broker: BrokerImage) -> dict[str, str]:
+def _kminion_broker(broker: BrokerImage) -> LabelText:
     host, _, port = _address(broker).rpartition(":")
-    return {"broker_id": str(broker.broker_id), "address": host, "port": port, "rack_id": broker.rack or ""}
+    return labels(broker_id=broker.broker_id, address=host, port=port, rack_id=broker.rack or "")

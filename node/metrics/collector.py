@@ -5,15 +5,14 @@ Prometheus that hears nothing would only say that the node is down.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import Metric
-
 from logstore.errors import KafkaError
 from logstore.latency import LatencyHistogram
+from logstore.log_config import topic_config
 from logstore.volume import VolumeBytes, volume_bytes
 from metadata_raft.image import MetadataImage
 from node.clock import monotonic_s
@@ -30,6 +29,7 @@ from node.metrics.cluster_families import (
     kminion_families,
     raft_families,
 )
+from node.metrics.family import Family
 from node.metrics.group_families import (
     consumer_group_families,
     coordinator_families,
@@ -43,6 +43,7 @@ from node.metrics.node_families import (
     memory_families,
     scrape_families,
 )
+from node.metrics.pace import Pace
 from node.metrics.readings import GroupReading, NodeReading, PartitionReading
 from node.metrics.replica_families import (
     flush_families,
@@ -59,7 +60,7 @@ from node.metrics.request_families import (
 from node.metrics.windows import Window, counts_since
 from node.metrics_settings import KAFKA_EXPORTER, KMINION
 from node.net.peer_client import SOFTWARE_VERSION
-from node.runtime.metadata_publisher import log_config_of
+from node.runtime.turns import take_turns
 
 if TYPE_CHECKING:
     from node.broker import Broker
@@ -68,6 +69,10 @@ if TYPE_CHECKING:
 # For the ends of logs that other nodes lead, and for a file system that hangs.
 LAG_TIMEOUT_S: Final = read_groups.LAG_TIMEOUT_S + 0.5
 VOLUME_TIMEOUT_S: Final = 0.5
+# For what is read of the loop in turns: as long as that lasts on a node that is as busy as can be.
+TURNS_TIMEOUT_S: Final = 5.0
+# Some 3 us each: a fifth of a millisecond, in which no request is served.
+STEPS_PER_TURN: Final = 64
 _FLUSHES: Final = "flushes"
 _COMMITS: Final = "commits"
 
@@ -83,49 +88,49 @@ class NodeCollector:
         self._offsets: Window[int] = Window(30.0)  # of the metadata log
         self._busy: Window[float] = Window(30.0)  # CPU seconds of the loop
         self._cluster: tuple[MetadataImage, ClusterCounts] | None = None
-        self._took: dict[str, float] = {}
 
-    async def collect(self) -> list[Metric]:
-        """All families, once."""
-        self._took = {}
+    async def collect(self, pace: Pace) -> Iterable[Family]:
+        """All families, once; they are made of what was read as they are asked for."""
         facts = self._facts
         if not facts.is_serving:
             return [*always(SOFTWARE_VERSION, is_serving=False, is_responsive=True), *self._process.collect()]
+        families: Iterable[Family]
         try:
-            families = await self._collect_all()
+            families = await self._collect_all(pace)
             is_responsive = True
         except KafkaError:
             families, is_responsive = self._without_loop(), False
-        return [
-            *always(SOFTWARE_VERSION, is_serving=facts.is_serving, is_responsive=is_responsive),
-            *families,
-            *self._process.collect(),
-        ]
+        return chain(
+            always(SOFTWARE_VERSION, is_serving=facts.is_serving, is_responsive=is_responsive),
+            families,
+            self._process.collect(),
+        )
 
-    async def _collect_all(self) -> list[Metric]:
+    async def _collect_all(self, pace: Pace) -> Iterable[Family]:
         config = self._facts.broker.config
         began_s = monotonic_s()
         node = await self._facts.ask(self._read_node)
-        partitions, left_out = await self._read_partitions()
-        groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max)
+        partitions = await self._read_partitions()
+        groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
         read_s = monotonic_s()
         groups = await self._with_lag(groups)
         lag_s = monotonic_s()
         volumes = await self._volumes(node)
-        families: list[Metric] = []
-        for family in self._families(config, node, partitions, groups, volumes):
-            families.append(family)
-            await asyncio.sleep(0)  # the node's loop has the interpreter meanwhile
         topics = self._topics().keys() - {DELETED_TOPICS}
-        self._took = {"node": read_s - began_s, "lag": lag_s - read_s, "families": monotonic_s() - lag_s}
-        left = {
-            "partition": left_out,
+        left_out = {
+            "partition": max(0, len(partitions) - config.ottla_metrics_partitions_max),
             "group_offset": offsets_left_out,
             "topic": max(0, len(topics) - config.ottla_metrics_topics_max),
         }
-        return [*families, *scrape_families(self._took, left)]
 
-    def _without_loop(self) -> list[Metric]:
+        def families() -> Iterator[Family]:
+            yield from self._families(config, node, partitions, groups, volumes)
+            took = {"node": read_s - began_s, "lag": lag_s - read_s, "families": monotonic_s() - lag_s}
+            yield from scrape_families(took, left_out)
+
+        return families()
+
+    def _without_loop(self) -> list[Family]:
         """What other threads may read at any time."""
         requests, latencies, recent = self._requests()
         return [
@@ -140,28 +145,24 @@ class NodeCollector:
         self._watch.start()
         return read_node.read_node(broker)
 
-    async def _read_partitions(self) -> tuple[list[PartitionReading], int]:
-        """All partitions of the node, by name, and how many of them are more than are told one by one."""
-        found = await self._facts.ask(read_node.partitions_of)
-        readings: list[PartitionReading] = []
-        for first in range(0, len(found), read_node.PARTITIONS_AT_ONCE):
-            some = found[first : first + read_node.PARTITIONS_AT_ONCE]
-            readings += await self._facts.ask(partial(read_node.read_partitions, partitions=some))
-        readings.sort(key=lambda one: one[:2])
-        return readings, max(0, len(readings) - self._facts.broker.config.ottla_metrics_partitions_max)
+    async def _read_partitions(self) -> list[PartitionReading]:
+        """All partitions of the node, by name."""
+        readings = await self._facts.run(
+            lambda broker: take_turns(read_node.read_partitions(broker), STEPS_PER_TURN),
+            timeout_s=TURNS_TIMEOUT_S,
+        )
+        return sorted(readings, key=lambda one: one[:2])
 
-    async def _read_groups(self, max_offsets: int) -> tuple[list[GroupReading], int]:
-        found = await self._facts.ask(read_groups.groups_of)
-        groups: list[GroupReading] = []
-        left_out = 0
-        for first in range(0, len(found), read_groups.GROUPS_AT_ONCE):
-            some = found[first : first + read_groups.GROUPS_AT_ONCE]
-            room = max_offsets - sum(len(one.committed) for one in groups)
-            more, missing = await self._facts.ask(
-                partial(read_groups.read_groups, found=some, max_offsets=room)
-            )
-            groups += more
-            left_out += missing
+    async def _read_groups(self, max_offsets: int, pace: Pace) -> tuple[list[GroupReading], int]:
+        """The groups with their offsets, and how many of these were left out."""
+        found, left_out = await self._facts.run(
+            lambda broker: take_turns(read_groups.read_groups(broker, max_offsets), STEPS_PER_TURN),
+            timeout_s=TURNS_TIMEOUT_S,
+        )
+        groups = []
+        for group, offsets in found:
+            groups.append(read_groups.with_offsets(group, offsets))
+            await pace.pause()
         return groups, left_out
 
     async def _with_lag(self, groups: Sequence[GroupReading]) -> list[GroupReading]:
@@ -198,7 +199,7 @@ class NodeCollector:
         partitions: Sequence[PartitionReading],
         groups: Sequence[GroupReading],
         volumes: Mapping[str, VolumeBytes],
-    ) -> Iterator[Metric]:
+    ) -> Iterator[Family]:
         broker, now_s = self._facts.broker, monotonic_s()
         image, is_controller = broker.metadata.image, node.is_controller
         requests, latencies, recent = self._requests()
@@ -236,7 +237,7 @@ class NodeCollector:
         groups: Sequence[GroupReading],
         *,
         is_controller: bool,
-    ) -> Iterator[Metric]:
+    ) -> Iterator[Family]:
         most = config.ottla_metrics_partitions_max
         if KAFKA_EXPORTER in config.ottla_metrics_exporters:
             yield from exporter_families(image, partitions, is_controller=is_controller, max_partitions=most)
@@ -245,7 +246,7 @@ class NodeCollector:
             yield from kminion_families(
                 image,
                 partitions,
-                lambda topic: ",".join(log_config_of(config, image, topic).cleanup_policy),
+                lambda topic: cleanup_policy_of(config, image, topic),
                 node_id=config.node_id,
                 controller_id=self._facts.broker.metadata.controller_id,
                 is_controller=is_controller,
@@ -287,3 +288,9 @@ class NodeCollector:
         before = self._busy.oldest(now_s)
         self._busy.add(now_s, cpu_s)
         return 1.0 if before is None else min(1.0, max(0.0, 1.0 - (cpu_s - before[1]) / before[0]))
+
+
+def cleanup_policy_of(config: BrokerConfig, image: MetadataImage, topic: str) -> str:
+    """As it is written: one of the settings of which a `LogConfig` has forty."""
+    policy = topic_config("cleanup.policy", image.configs.topic(topic), config.values)
+    return ",".join(policy) if isinstance(policy, tuple) else ""

@@ -1,29 +1,28 @@
 """The text of a scrape, in the format that was asked for, kept for a second.
 
-Several who scrape at once, or a dashboard that is impatient, cost one scrape. Samples are written some at
-a time, with a turn of the loop between, so that other requests to the REST API, and the node's own loop,
-which shares the interpreter, are not held up.
+Several who scrape at once, or a dashboard that is impatient, cost one scrape. Lines are written some at a
+time, with a pause between, so that other requests to the REST API, and the node's own loop, which shares
+the interpreter, are not held up.
 """
 
 import asyncio
-import re
-from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from prometheus_client import Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE_OPENMETRICS
 
 from node.clock import monotonic_s
 from node.metrics.collector import NodeCollector
+from node.metrics.family import Family
+from node.metrics.pace import Pace
 
 if TYPE_CHECKING:
     from node.rest_api.node_facts import NodeFacts
 
 KEPT_S: Final = 1.0
-# Some 5 us each.
-SAMPLES_AT_ONCE: Final = 200
-_HEAD: Final = re.compile(rb"(#[^\n]*\n)*")
+LINES_AT_ONCE: Final = 128  # some 50 us
+OPENMETRICS: Final = "application/openmetrics-text"
 _END: Final = b"# EOF\n"
 
 
@@ -34,33 +33,43 @@ class Exposition(NamedTuple):
     content_type: str
 
 
-class _One(Collector):
-    """A family as the library's encoders take it (they ask for a registry)."""
+class Written(NamedTuple):
+    """A family with its samples, which are the same in both formats."""
 
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def collect(self) -> Sequence[Metric]:
-        return (self._metric,)
+    family: Family
+    samples: bytes
 
 
-def pieces_of(family: Metric) -> Iterator[Metric]:
-    """The family, of which so many samples at most are encoded at once; the rest as families of their own."""
-    samples = family.samples
-    family.samples = samples[:SAMPLES_AT_ONCE]
-    yield family
-    for first in range(SAMPLES_AT_ONCE, len(samples), SAMPLES_AT_ONCE):
-        more = Metric(family.name, family.documentation, family.type)
-        more.samples = samples[first : first + SAMPLES_AT_ONCE]
-        yield more
-    family.samples = samples
+async def write(family: Family, pace: Pace) -> Written:
+    """Make and write the lines of a family, with pauses."""
+    pieces: list[bytes] = []
+    while piece := "".join(islice(family.lines, LINES_AT_ONCE)):
+        # A path may hold bytes that are no text.
+        pieces.append(piece.encode(errors="replace"))
+        await pace.pause()
+    return Written(family, b"".join(pieces))
 
 
-def without_head(text: bytes, is_first: bool) -> bytes:
-    """What the family is stands before its first samples only."""
-    if is_first:
-        return text
-    return text[_HEAD.match(text).end() :]  # type: ignore[union-attr]  # there is always one
+def exposition(families: list[Written], *, is_openmetrics: bool) -> Exposition:
+    """The whole text, in one of the formats."""
+    pieces = [
+        piece
+        for family, samples in families
+        for piece in (family.head(is_openmetrics=is_openmetrics).encode(), samples)
+    ]
+    if is_openmetrics:
+        return Exposition(b"".join([*pieces, _END]), CONTENT_TYPE_OPENMETRICS)
+    return Exposition(b"".join(pieces), CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def asks_for_openmetrics(accept: str) -> bool:
+    """Whether the Accept header has OpenMetrics 1; what else it would like better is not looked at."""
+    for one in accept.split(","):
+        kind, *parameters = (word.strip() for word in one.split(";"))
+        versions = [word for word in parameters if word.startswith("version=")]
+        if kind == OPENMETRICS and all(word.startswith("version=1.") for word in versions):
+            return True
+    return False
 
 
 class Scraper:
@@ -70,24 +79,13 @@ class Scraper:
         self._collector = NodeCollector(facts)
         self._lock = asyncio.Lock()
         self._made_s = -KEPT_S
-        self._families: list[Metric] = []
-        self._texts: dict[str, Exposition] = {}
+        self._families: list[Written] = []
 
     async def scrape(self, accept: str) -> Exposition:
         """The newest scrape, in the format that the Accept header asks for."""
         async with self._lock:
             if monotonic_s() - self._made_s >= KEPT_S:
-                self._families, self._texts = await self._collector.collect(), {}
+                pace = Pace()
+                self._families = [await write(one, pace) for one in await self._collector.collect(pace)]
                 self._made_s = monotonic_s()
-            encode, content_type = choose_encoder(accept)
-            found = self._texts.get(content_type)
-            if found is None:
-                pieces: list[bytes] = []
-                for family in self._families:
-                    for piece in pieces_of(family):
-                        pieces.append(without_head(encode(_One(piece)).removesuffix(_END), piece is family))
-                        await asyncio.sleep(0)
-                if "openmetrics" in content_type:
-                    pieces.append(_END)
-                found = self._texts[content_type] = Exposition(b"".join(pieces), content_type)
-            return found
+        return exposition(self._families, is_openmetrics=asks_for_openmetrics(accept))

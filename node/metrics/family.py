@@ -1,73 +1,120 @@
-"""Families of samples, made for one scrape: the library's own counters would take a lock for each request."""
+"""Families of samples as the lines that a Prometheus reads, made for one scrape.
 
-from collections.abc import Iterable, Mapping, Sequence
+The library's own counters would take a lock for each request, and its encoders 7 us for each sample; a line
+costs 0.4 us here, since the labels of a partition are written once for all its families. Lines are made
+when they are asked for, so that whoever writes them can pause between any two.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from prometheus_client import Metric
-from prometheus_client.samples import Sample
 
 from logstore.latency import BOUNDS_S, LatencyHistogram, quantile
 
-Labels: TypeAlias = Mapping[str, str]
-Row: TypeAlias = tuple[Labels, float]
-NO_LABELS: Final[Labels] = {}
+LabelText: TypeAlias = str  # of `labels`: as it stands in a line
+Row: TypeAlias = tuple[LabelText, float]
+NO_LABELS: Final[LabelText] = ""
 # As the JMX exporter's rules make of Kafka's histograms.
 QUANTILES: Final = (0.50, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
-def gauge(name: str, documentation: str, rows: Iterable[Row] | float) -> Metric:
+class Family(NamedTuple):
+    """Samples of one name; `lines` can be read once."""
+
+    name: str  # that of a counter ends in _total
+    documentation: str
+    kind: str
+    lines: Iterator[str]
+
+    def head(self, *, is_openmetrics: bool) -> str:
+        """What stands before its samples. OpenMetrics names a counter without its suffix."""
+        name, words = self.name, self.documentation
+        if is_openmetrics:
+            name, words = name.removesuffix("_total") if self.kind == "counter" else name, _escaped(words)
+        return f"# HELP {name} {words}\n# TYPE {name} {self.kind}\n"
+
+
+def labels(**names: str | int) -> LabelText:
+    """The labels of a sample; values may hold anything."""
+    pairs = ",".join([f'{name}="{_escaped(str(value))}"' for name, value in names.items()])
+    return f"{{{pairs}}}"
+
+
+def with_labels(text: LabelText, **more: str | int) -> LabelText:
+    """These labels and some more."""
+    return f"{text[:-1]},{labels(**more)[1:]}" if text else labels(**more)
+
+
+def gauge(name: str, documentation: str, rows: Iterable[Row] | float) -> Family:
     """A family of gauges; a plain number is the one sample without labels."""
-    metric = Metric(name, documentation, "gauge")
-    metric.samples = [Sample(name, dict(labels), value) for labels, value in _rows(rows)]
-    return metric
+    return Family(name, documentation, "gauge", _lines(name, rows))
 
 
-def counter(name: str, documentation: str, rows: Iterable[Row] | float) -> Metric:
+def counter(name: str, documentation: str, rows: Iterable[Row] | float) -> Family:
     """A family of counters; its name ends in _total."""
-    metric = Metric(name.removesuffix("_total"), documentation, "counter")
-    metric.samples = [Sample(name, dict(labels), value) for labels, value in _rows(rows)]
-    return metric
+    return Family(name, documentation, "counter", _lines(name, rows))
 
 
-def info(name: str, documentation: str, labels: Labels) -> Metric:
+def info(name: str, documentation: str, text: LabelText) -> Family:
     """What does not change, in labels; the name has _info."""
-    return gauge(name, documentation, [(labels, 1)])
+    return gauge(name, documentation, [(text, 1)])
 
 
-def histogram(name: str, documentation: str, rows: Iterable[tuple[Labels, LatencyHistogram]]) -> Metric:
+def histogram(name: str, documentation: str, rows: Iterable[tuple[LabelText, LatencyHistogram]]) -> Family:
     """A family of histograms, in seconds."""
-    metric = Metric(name, documentation, "histogram")
-    for labels, times in rows:
-        reached = list(accumulate(times.counts))
-        bounds = [*map(_bound, BOUNDS_S), "+Inf"]
-        metric.samples += [
-            Sample(f"{name}_bucket", {**labels, "le": bound}, count)
-            for bound, count in zip(bounds, reached, strict=True)
-        ]
-        metric.samples.append(Sample(f"{name}_count", dict(labels), reached[-1]))
-        metric.samples.append(Sample(f"{name}_sum", dict(labels), times.sum_s))
-    return metric
+
+    def lines() -> Iterator[str]:
+        for text, times in rows:
+            reached = list(accumulate(times.counts))
+            for bound, count in zip(_BOUNDS, reached, strict=True):
+                yield f"{name}_bucket{with_labels(text, le=bound)} {count}\n"
+            yield f"{name}_count{text} {reached[-1]}\n"
+            yield f"{name}_sum{text} {times.sum_s}\n"
+
+    return Family(name, documentation, "histogram", lines())
 
 
 def summary_ms(
-    name: str, documentation: str, rows: Iterable[tuple[Labels, LatencyHistogram, Sequence[int]]]
-) -> Metric:
+    name: str, documentation: str, rows: Iterable[tuple[LabelText, LatencyHistogram, Sequence[int]]]
+) -> Family:
     """A family of summaries, in milliseconds as Kafka's; each with the counts to take the quantiles from."""
-    metric = Metric(name, documentation, "summary")
-    for labels, times, recent in rows:
-        metric.samples += [
-            Sample(name, {**labels, "quantile": str(share)}, quantile(recent, share) * 1000)
-            for share in QUANTILES
-        ]
-        metric.samples.append(Sample(f"{name}_count", dict(labels), sum(times.counts)))
-        metric.samples.append(Sample(f"{name}_sum", dict(labels), times.sum_s * 1000))
-    return metric
+
+    def lines() -> Iterator[str]:
+        for text, times, recent in rows:
+            for share in QUANTILES:
+                yield f"{name}{with_labels(text, quantile=str(share))} {quantile(recent, share) * 1000}\n"
+            yield f"{name}_count{text} {sum(times.counts)}\n"
+            yield f"{name}_sum{text} {times.sum_s * 1000}\n"
+
+    return Family(name, documentation, "summary", lines())
 
 
-def _rows(rows: Iterable[Row] | float) -> Iterable[Row]:
-    return [(NO_LABELS, rows)] if isinstance(rows, (int, float)) else rows
+def of_library(metric: Metric) -> Family:
+    """A family that a collector of the Prometheus library has made."""
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+
+    def lines() -> Iterator[str]:
+        for one in metric.samples:
+            yield f"{one.name}{labels(**one.labels) if one.labels else NO_LABELS} {one.value}\n"
+
+    return Family(name, metric.documentation, metric.type, lines())
+
+
+def _lines(name: str, rows: Iterable[Row] | float) -> Iterator[str]:
+    if isinstance(rows, (int, float)):
+        rows = [(NO_LABELS, rows)]
+    # The sign makes numbers of truths.
+    return (f"{name}{text} {+value}\n" for text, value in rows)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 def _bound(seconds: float) -> str:
     return f"{seconds:g}" if seconds >= 0.0001 else f"{seconds:.5f}"
+
+
+_BOUNDS: Final = (*map(_bound, BOUNDS_S), "+Inf")

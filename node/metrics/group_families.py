@@ -4,9 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from prometheus_client import Metric
-
-from node.metrics.family import Row, gauge
+from node.metrics.family import Family, Row, gauge, labels, with_labels
 from node.metrics.readings import CommittedReading, GroupReading, NodeReading
 
 _NAMES: Final = {
@@ -18,7 +16,7 @@ _NAMES: Final = {
 }
 
 
-def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -> list[Metric]:
+def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -> list[Family]:
     """How many groups, offsets and transactional ids this node coordinates, by state."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
     consumer = Counter(one.state for one in groups if one.protocol == "consumer")
@@ -32,13 +30,13 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
         gauge(
             "kafka_server_group_coordinator_metrics_group_count",
             "Groups by protocol.",
-            [({"protocol": "classic"}, classic.total()), ({"protocol": "consumer"}, consumer.total())],
+            [(labels(protocol="classic"), classic.total()), (labels(protocol="consumer"), consumer.total())],
         ),
         gauge(
             "kafka_server_group_coordinator_metrics_consumer_group_count",
             "Groups of the consumer protocol by state.",
             [
-                ({"state": state.lower()}, consumer[state])
+                (labels(state=state.lower()), consumer[state])
                 for state in ("Empty", "Assigning", "Reconciling", "Stable")
             ],
         ),
@@ -46,15 +44,15 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
             "ottla_transactional_ids",
             "Transactional ids coordinated here: all, with an open transaction, with markers to write.",
             [
-                ({"state": "all"}, reading.transactional_ids),
-                ({"state": "ongoing"}, reading.open_transactions),
-                ({"state": "completing"}, reading.completing_transactions),
+                (labels(state="all"), reading.transactional_ids),
+                (labels(state="ongoing"), reading.open_transactions),
+                (labels(state="completing"), reading.completing_transactions),
             ],
         ),
     ]
 
 
-def consumer_group_families(groups: Sequence[GroupReading]) -> list[Metric]:
+def consumer_group_families(groups: Sequence[GroupReading]) -> list[Family]:
     """kafka_consumergroup_*, and the lag in seconds beside it."""
     prefix = "kafka_consumergroup"
     offsets: list[Row] = []
@@ -64,23 +62,23 @@ def consumer_group_families(groups: Sequence[GroupReading]) -> list[Metric]:
     lag_seconds: list[Row] = []
     for group in groups:
         for topic, rows in _by_topic(group).items():
-            of_topic = {"consumergroup": group.group_id, "topic": topic}
+            of_topic = labels(consumergroup=group.group_id, topic=topic)
             offset_sums.append((of_topic, sum(one.offset for one in rows)))
             known = [one.lag for one in rows if one.lag is not None]
             if known:
                 lag_sums.append((of_topic, sum(known)))
             for one in rows:
-                labels = {**of_topic, "partition": str(one.partition)}
-                offsets.append((labels, one.offset))
+                place = with_labels(of_topic, partition=one.partition)
+                offsets.append((place, one.offset))
                 if one.lag is not None:
-                    lags.append((labels, one.lag))
+                    lags.append((place, one.lag))
                 if one.lag_ms is not None:
-                    lag_seconds.append((labels, one.lag_ms / 1000))
+                    lag_seconds.append((place, one.lag_ms / 1000))
     return [
         gauge(
             f"{prefix}_members",
             "Members of a group.",
-            [({"consumergroup": one.group_id}, one.member_count) for one in groups],
+            [(labels(consumergroup=one.group_id), one.member_count) for one in groups],
         ),
         gauge(f"{prefix}_current_offset", "What a group has committed.", offsets),
         gauge(
@@ -94,7 +92,7 @@ def consumer_group_families(groups: Sequence[GroupReading]) -> list[Metric]:
     ]
 
 
-def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list[Metric]:
+def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list[Family]:
     """kminion_kafka_consumer_group_*."""
     prefix = "kminion_kafka_consumer_group"
     sums: list[Row] = []
@@ -102,26 +100,26 @@ def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list
     lags: list[Row] = []
     for group in groups:
         for topic, rows in _by_topic(group).items():
-            of_topic = {"group_id": group.group_id, "topic_name": topic}
+            of_topic = labels(group_id=group.group_id, topic_name=topic)
             sums.append((of_topic, sum(one.offset for one in rows)))
             known = [one for one in rows if one.lag is not None]
             if known:
                 topic_lags.append((of_topic, sum(one.lag or 0 for one in known)))
-            lags += [({**of_topic, "partition_id": str(one.partition)}, one.lag or 0) for one in known]
+            lags += [(with_labels(of_topic, partition_id=one.partition), one.lag or 0) for one in known]
     return [
         gauge(
             f"{prefix}_info",
             "1 for a stable group, else 0.",
             [
                 (
-                    {
-                        "group_id": one.group_id,
-                        "member_count": str(one.member_count),
-                        "protocol": one.protocol_name,
-                        "protocol_type": one.protocol_type,
-                        "state": one.state,
-                        "coordinator_id": str(node_id),
-                    },
+                    labels(
+                        group_id=one.group_id,
+                        member_count=one.member_count,
+                        protocol=one.protocol_name,
+                        protocol_type=one.protocol_type,
+                        state=one.state,
+                        coordinator_id=node_id,
+                    ),
                     one.state == "Stable",
                 )
                 for one in groups

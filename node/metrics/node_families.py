@@ -1,11 +1,11 @@
 """The loop, the memory and the scrape itself; the process under the names of every Prometheus client."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, GCCollector, Metric, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 
-from node.metrics.family import Labels, counter, gauge, histogram, info
+from node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, info, labels, of_library
 from node.metrics.loop_watch import LoopWatch
 from node.metrics.readings import NodeReading
 
@@ -18,25 +18,25 @@ class ProcessFamilies:
     def __init__(self) -> None:
         self._collectors = (ProcessCollector(registry=_UNREGISTERED), GCCollector(registry=_UNREGISTERED))
 
-    def collect(self) -> list[Metric]:
-        return [metric for one in self._collectors for metric in one.collect()]
+    def collect(self) -> list[Family]:
+        return [of_library(metric) for one in self._collectors for metric in one.collect()]
 
 
-def always(version: str, *, is_serving: bool, is_responsive: bool) -> list[Metric]:
+def always(version: str, *, is_serving: bool, is_responsive: bool) -> list[Family]:
     """What is told whatever the node does."""
     return [
-        info("ottla_build_info", "1 with the version of this node.", {"version": version}),
+        info("ottla_build_info", "1 with the version of this node.", labels(version=version)),
         gauge("ottla_node_serving", "1 if Kafka's clients are let in.", is_serving),
         gauge("ottla_event_loop_responsive", "1 if the node's loop answered this scrape.", is_responsive),
     ]
 
 
-def loop_families(watch: LoopWatch, idle_share: float) -> list[Metric]:
+def loop_families(watch: LoopWatch, idle_share: float) -> list[Family]:
     """How late and how busy the loop is. Kafka's idle shares of its thread pools are the loop's here."""
     words = "Share of the time (0 to 1) in which the node's loop used no CPU."
     return [
         histogram(
-            "ottla_event_loop_lag_seconds", "How late what was due on the loop was.", [({}, watch.lag)]
+            "ottla_event_loop_lag_seconds", "How late what was due on the loop was.", [(NO_LABELS, watch.lag)]
         ),
         gauge(
             "ottla_event_loop_lag_max_seconds",
@@ -49,7 +49,7 @@ def loop_families(watch: LoopWatch, idle_share: float) -> list[Metric]:
     ]
 
 
-def memory_families(reading: NodeReading, limit_bytes: int) -> list[Metric]:
+def memory_families(reading: NodeReading, limit_bytes: int) -> list[Family]:
     """What connections hold."""
     return [
         gauge("ottla_receive_buffer_bytes", "Memory of receive buffers.", reading.receive_buffer_bytes),
@@ -58,14 +58,14 @@ def memory_families(reading: NodeReading, limit_bytes: int) -> list[Metric]:
     ]
 
 
-def scrape_families(seconds: Mapping[str, float], left_out: Mapping[str, int]) -> list[Metric]:
+def scrape_families(seconds: Mapping[str, float], left_out: Mapping[str, int]) -> list[Family]:
     """What the scrape took, and what was too much for it."""
-    parts: Iterable[tuple[Labels, float]] = [({"part": part}, took) for part, took in seconds.items()]
+    parts = [(labels(part=part), took) for part, took in seconds.items()]
     return [
         gauge("ottla_scrape_duration_seconds", "Seconds of this scrape, by what it read.", parts),
         gauge(
             "ottla_scrape_left_out",
             "What the limits of ottla.metrics.* left out of this scrape.",
-            [({"kind": kind}, count) for kind, count in left_out.items()],
+            [(labels(kind=kind), count) for kind, count in left_out.items()],
         ),
     ]

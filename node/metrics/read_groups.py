@@ -1,4 +1,4 @@
-"""Reads the groups that this node coordinates, and how far they are behind: on the node's loop, in turns.
+"""Reads the groups that this node coordinates, and how far they are behind: on the node's loop, in steps.
 
 Only the coordinator of a group tells of it, so that a sum over all nodes is right.
 """
@@ -9,58 +9,66 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.offset_values import read_offset_value
-from groupcoord.shard import Group, Shard
+from groupcoord.shard import Group
 from logstore.topic_partition import TopicPartition
 from node.metrics.readings import CommittedReading, GroupReading
 from node.runtime.group_lag import PartitionLag, Place
+from node.runtime.turns import Steps
 
 if TYPE_CHECKING:
     from node.broker import Broker
 
-# Read in one call: some 2 us each, and 1 us for each of its offsets.
-GROUPS_AT_ONCE: Final = 256
 # For the ends of logs that other nodes lead. Who does not answer by then is left out of this scrape.
 LAG_TIMEOUT_S: Final = 2.0
 
-Found: TypeAlias = tuple[Shard, Group]
+# Topic -> partition -> value for `read_offset_value`.
+Offsets: TypeAlias = Mapping[str, Mapping[int, bytes]]
 
 
-def groups_of(broker: "Broker") -> list[Found]:
-    """All groups that this node coordinates, to be read some at a time."""
-    shards = [one.coordinator.shard for one in broker.groups.shards if one.coordinator is not None]
-    return [(shard, group) for shard in shards for group in list(shard.groups.values())]
-
-
-def read_groups(_: "Broker", found: Sequence[Found], max_offsets: int) -> tuple[list[GroupReading], int]:
-    """These groups, with as many of their offsets as are wanted; how many of these were left out."""
-    readings: list[GroupReading] = []
+def read_groups(broker: "Broker", max_offsets: int) -> Steps[tuple[list[tuple[GroupReading, Offsets]], int]]:
+    """The groups that this node coordinates, with as many of their offsets as are wanted, still packed; how
+    many of these were left out.
+    """
+    found = [
+        (one.coordinator.shard, group)
+        for one in broker.groups.shards
+        if one.coordinator is not None
+        for group in one.coordinator.shard.groups.values()
+    ]
+    readings: list[tuple[GroupReading, Offsets]] = []
     left_out = 0
     for shard, group in found:
-        topics = shard.offsets.topics_of(group.group_id)
-        count = sum(map(len, topics.values()))
-        committed: list[CommittedReading] = []
+        yield
+        offsets: Offsets = shard.offsets.topics_of(group.group_id)
+        count = sum(map(len, offsets.values()))
         if count > max_offsets:
             left_out += count
-        else:
-            max_offsets -= count
-            committed = [
-                CommittedReading(topic, partition, read_offset_value(value).offset, None, None)
-                for topic, partitions in topics.items()
-                for partition, value in partitions.items()
-            ]
-        is_classic = isinstance(group, ClassicGroup)
-        readings.append(
-            GroupReading(
-                group_id=group.group_id,
-                protocol="classic" if is_classic else "consumer",
-                state=group.state.value,
-                protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else "consumer",
-                protocol_name=(group.protocol_name or "") if isinstance(group, ClassicGroup) else "",
-                member_count=len(group.members),
-                committed=committed,
-            )
-        )
+            offsets = {}
+        max_offsets -= sum(map(len, offsets.values()))
+        readings.append((_read_group(group), {topic: dict(values) for topic, values in offsets.items()}))
     return readings, left_out
+
+
+def _read_group(group: Group) -> GroupReading:
+    is_classic = isinstance(group, ClassicGroup)
+    return GroupReading(
+        group_id=group.group_id,
+        protocol="classic" if is_classic else "consumer",
+        state=group.state.value,
+        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else "consumer",
+        protocol_name=(group.protocol_name or "") if isinstance(group, ClassicGroup) else "",
+        member_count=len(group.members),
+    )
+
+
+def with_offsets(group: GroupReading, offsets: Offsets) -> GroupReading:
+    """The group with its offsets unpacked: 1 us each, which is not for the node's loop."""
+    committed = [
+        CommittedReading(topic, partition, read_offset_value(value).offset, None, None)
+        for topic, partitions in offsets.items()
+        for partition, value in partitions.items()
+    ]
+    return replace(group, committed=committed)
 
 
 def places_of(groups: Sequence[GroupReading]) -> list[Place]:

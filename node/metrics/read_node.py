@@ -1,10 +1,8 @@
-"""Reads a node: every function here runs on the node's loop, between two turns of it, and is short.
-
-Partitions are read some at a time: a node may have thousands.
+"""Reads a node, on its loop: what is short between two turns of it, partitions in steps, since a node may
+have thousands.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from metadata_raft.image import MetadataImage
@@ -20,27 +18,24 @@ from node.metrics.readings import (
 from node.net.listener import Listener
 from node.replica.partition import Partition
 from node.runtime.member_quorum import MemberQuorum
+from node.runtime.turns import Steps
 
 if TYPE_CHECKING:
     from node.broker import Broker
 
-# Read in one call, some 3 us each: less than a millisecond of the loop.
-PARTITIONS_AT_ONCE: Final = 256
 # Different (name, version) of clients that are told apart: both are what a client says of itself.
 MAX_SOFTWARE: Final = 20
 OTHER_SOFTWARE: Final = ("other", "other")
 UNKNOWN_SOFTWARE: Final = "unknown"
 
 
-def partitions_of(broker: "Broker") -> list[Partition]:
-    """All replicas of this node, to be read some at a time."""
-    return list(broker.replica_manager)
-
-
-def read_partitions(broker: "Broker", partitions: Sequence[Partition]) -> list[PartitionReading]:
-    """What these replicas are now."""
-    image = broker.metadata.image
-    return [_read_partition(partition, image) for partition in partitions]
+def read_partitions(broker: "Broker") -> Steps[list[PartitionReading]]:
+    """What the replicas of this node are now; those that go meanwhile as they were last."""
+    readings = []
+    for partition in list(broker.replica_manager):
+        yield
+        readings.append(_read_partition(partition, broker.metadata.image))
+    return readings
 
 
 def _read_partition(partition: Partition, image: MetadataImage) -> PartitionReading:

@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from prometheus_client import Metric
-
 from logstore.latency import LatencyHistogram
 from logstore.volume import VolumeBytes
-from node.metrics.family import Row, counter, gauge, histogram, summary_ms
+from node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, labels, summary_ms
 from node.metrics.readings import LogDirReading, NodeReading, PartitionReading
 
 
-def replica_manager_families(reading: NodeReading, partitions: Sequence[PartitionReading]) -> list[Metric]:
+def replica_manager_families(reading: NodeReading, partitions: Sequence[PartitionReading]) -> list[Family]:
     """kafka_server_replicamanager_*, over all partitions of this node."""
     prefix = "kafka_server_replicamanager"
 
-    def count(name: str, words: str, is_one: Callable[[PartitionReading], bool]) -> Metric:
+    def count(name: str, words: str, is_one: Callable[[PartitionReading], bool]) -> Family:
         return gauge(f"{prefix}_{name}", words, sum(map(is_one, partitions)))
 
     return [
@@ -56,22 +54,21 @@ def replica_manager_families(reading: NodeReading, partitions: Sequence[Partitio
         gauge(
             "kafka_server_delayedoperationpurgatory_purgatorysize",
             "Requests that wait, by kind.",
-            [({"delayedOperation": kind}, number) for kind, number in sorted(reading.waiting.items())],
+            [(labels(delayedOperation=kind), number) for kind, number in sorted(reading.waiting.items())],
         ),
     ]
 
 
-def partition_families(partitions: Sequence[PartitionReading]) -> Iterator[Metric]:
+def partition_families(partitions: Sequence[PartitionReading]) -> Iterator[Family]:
     """kafka_log_log_* of every replica here, kafka_cluster_partition_* of those that this node leads."""
-    named = [({"topic": one.topic, "partition": str(one.partition)}, one) for one in partitions]
-    led = [(labels, one) for labels, one in named if one.is_leader]
+    named = [(labels(topic=one.topic, partition=one.partition), one) for one in partitions]
+    led = [(text, one) for text, one in named if one.is_leader]
 
-    def log(name: str, words: str, value: Callable[[PartitionReading], int]) -> Metric:
-        return gauge(f"kafka_log_log_{name}", words, [(labels, value(one)) for labels, one in named])
+    def log(name: str, words: str, value: Callable[[PartitionReading], int]) -> Family:
+        return gauge(f"kafka_log_log_{name}", words, ((text, value(one)) for text, one in named))
 
-    def cluster(name: str, words: str, value: Callable[[PartitionReading], int]) -> Metric:
-        rows: list[Row] = [(labels, value(one)) for labels, one in led]
-        return gauge(f"kafka_cluster_partition_{name}", words, rows)
+    def cluster(name: str, words: str, value: Callable[[PartitionReading], int]) -> Family:
+        return gauge(f"kafka_cluster_partition_{name}", words, ((text, value(one)) for text, one in led))
 
     yield log("size", "Bytes of a log.", lambda one: one.size_bytes)
     yield log("logstartoffset", "First offset of a log.", lambda one: one.log_start_offset)
@@ -95,7 +92,7 @@ def log_dir_families(
     directories: Sequence[LogDirReading],
     partitions: Sequence[PartitionReading],
     volumes: Mapping[str, VolumeBytes],
-) -> list[Metric]:
+) -> list[Family]:
     """kafka_log_logmanager_*, and what is left on the disks."""
     known = {path: one for path, one in volumes.items() if one.total >= 0}
     return [
@@ -107,7 +104,7 @@ def log_dir_families(
         gauge(
             "kafka_log_logmanager_logdirectoryoffline",
             "1 if this log directory has failed.",
-            [({"logDirectory": one.path}, not one.is_online) for one in directories],
+            [(labels(logDirectory=one.path), not one.is_online) for one in directories],
         ),
         gauge(
             "ottla_log_bytes", "Bytes of all logs of this node.", sum(one.size_bytes for one in partitions)
@@ -115,23 +112,23 @@ def log_dir_families(
         gauge(
             "ottla_log_directory_volume_bytes",
             "Size of the file system of a log directory.",
-            [({"log_directory": path}, one.total) for path, one in known.items()],
+            [(labels(log_directory=path), one.total) for path, one in known.items()],
         ),
         gauge(
             "ottla_log_directory_free_bytes",
             "What is free on the file system of a log directory.",
-            [({"log_directory": path}, one.usable) for path, one in known.items()],
+            [(labels(log_directory=path), one.usable) for path, one in known.items()],
         ),
     ]
 
 
-def flush_families(flushes: LatencyHistogram, recent: Sequence[int]) -> list[Metric]:
+def flush_families(flushes: LatencyHistogram, recent: Sequence[int]) -> list[Family]:
     """kafka_log_logflushstats_*: how long a log takes to become durable."""
     return [
         summary_ms(
             "kafka_log_logflushstats_logflushrateandtimems",
             "Milliseconds of flushes of logs; quantiles of the last minutes.",
-            [({}, flushes, recent)],
+            [(NO_LABELS, flushes, recent)],
         ),
-        histogram("ottla_log_flush_duration_seconds", "Seconds of flushes of logs.", [({}, flushes)]),
+        histogram("ottla_log_flush_duration_seconds", "Seconds of flushes of logs.", [(NO_LABELS, flushes)]),
     ]

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from prometheus_client import Metric
-
 from logstore.errors import ErrorCode
 from logstore.latency import LatencyHistogram
 from node.counters.request_counters import RequestCounters
 from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
-from node.metrics.family import NO_LABELS, Row, counter, gauge, histogram, summary_ms
+from node.metrics.family import NO_LABELS, Family, Row, counter, gauge, histogram, labels, summary_ms
 from node.metrics.readings import ListenerReading
 
 FOLLOWERS: Final = "FetchFollower"
@@ -34,18 +32,21 @@ _REPLICATION_METERS: Final = (
 )
 
 
-def topic_families(topics: Mapping[str, TopicCounters], max_topics: int) -> list[Metric]:
+def topic_families(topics: Mapping[str, TopicCounters], max_topics: int) -> list[Family]:
     """kafka_server_brokertopicmetrics_*: each for all topics together and for the first `max_topics`.
 
     Those that were deleted are in the sum alone.
     """
     families = []
-    shown = list(islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics))
+    shown = [
+        (topic, labels(topic=topic))
+        for topic in islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics)
+    ]
     for name, attribute, words in (*_TOPIC_METERS, *_REPLICATION_METERS):
         counts = {topic: getattr(counters, attribute) for topic, counters in topics.items()}
         rows: list[Row] = [(NO_LABELS, sum(counts.values()))]
         if (name, attribute, words) in _TOPIC_METERS:
-            rows += [({"topic": topic}, counts[topic]) for topic in shown]
+            rows += [(text, counts[topic]) for topic, text in shown]
         families.append(counter(f"kafka_server_brokertopicmetrics_{name}_total", f"{words}.", rows))
     return families
 
@@ -75,7 +76,7 @@ def request_families(
     requests: Sequence[RequestCounters],
     latencies: Mapping[str, LatencyHistogram],
     recent: Mapping[str, Sequence[int]],
-) -> list[Metric]:
+) -> list[Family]:
     """kafka_network_requestmetrics_*; the quantiles are those of `recent` counts by API."""
     counts = request_counts(requests)
     errors = {one.name: one.errors for one in requests if one.errors}
@@ -84,7 +85,7 @@ def request_families(
             "kafka_network_requestmetrics_requests_total",
             "Requests by API and version.",
             [
-                ({"request": name, "version": str(version)}, count)
+                (labels(request=name, version=version), count)
                 for (name, version), count in sorted(counts.items())
             ],
         ),
@@ -92,7 +93,7 @@ def request_families(
             "kafka_network_requestmetrics_errors_total",
             "Errors in answers by API and code, of whole answers and of partitions in them.",
             [
-                ({"request": name, "error": _error_name(code)}, count)
+                (labels(request=name, error=_error_name(code)), count)
                 for name, by_code in sorted(errors.items())
                 for code, count in sorted(dict(by_code).items())
             ],
@@ -101,14 +102,14 @@ def request_families(
             "kafka_network_requestmetrics_totaltimems",
             "Milliseconds from decoding until the answer is ready; quantiles of the last minutes.",
             [
-                ({"request": name}, times, recent.get(name, times.counts))
+                (labels(request=name), times, recent.get(name, times.counts))
                 for name, times in sorted(latencies.items())
             ],
         ),
         histogram(
             "ottla_request_duration_seconds",
             "Seconds from a request's decoding until its answer is ready.",
-            [({"request": name}, times) for name, times in sorted(latencies.items())],
+            [(labels(request=name), times) for name, times in sorted(latencies.items())],
         ),
     ]
 
@@ -120,11 +121,11 @@ def _error_name(code: int) -> str:
         return str(code)
 
 
-def connection_families(listeners: Sequence[ListenerReading]) -> list[Metric]:
+def connection_families(listeners: Sequence[ListenerReading]) -> list[Family]:
     """kafka_server_socket_server_metrics_*: there is one network processor, the loop."""
 
     def rows(values: Iterable[tuple[ListenerReading, int]]) -> list[Row]:
-        return [({"listener": one.name, "networkProcessor": "0"}, value) for one, value in values]
+        return [(labels(listener=one.name, networkProcessor=0), value) for one, value in values]
 
     prefix = "kafka_server_socket_server_metrics"
     open_now = rows((one, one.connections) for one in listeners)
@@ -146,12 +147,12 @@ def connection_families(listeners: Sequence[ListenerReading]) -> list[Metric]:
             "Open connections by what clients call themselves.",
             [
                 (
-                    {
-                        "clientSoftwareName": name,
-                        "clientSoftwareVersion": version,
-                        "listener": one.name,
-                        "networkProcessor": "0",
-                    },
+                    labels(
+                        clientSoftwareName=name,
+                        clientSoftwareVersion=version,
+                        listener=one.name,
+                        networkProcessor=0,
+                    ),
                     count,
                 )
                 for one in listeners

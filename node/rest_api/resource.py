@@ -45,7 +45,7 @@ _COLLECTION_METADATA: Final[Schema] = {
 
 def url(base_url: str, *segments: str | int) -> str:
     """A link into v3; each segment is one, whatever stands in it."""
-    return f"{base_url}/v3/{'/'.join([_quoted(one) for one in segments])}"
+    return f"{base_url}/v3/{'/'.join([quoted(one) for one in segments])}"
 
 
 def related(link: str) -> Data:
@@ -54,10 +54,11 @@ def related(link: str) -> Data:
 
 def resource_name(**names: str | int) -> str:
     """As `crn:///kafka=ID/topic=NAME`; Confluent's words have hyphens where these names have underscores."""
-    return "crn:///" + "/".join([f"{key.replace('_', '-')}={_quoted(one)}" for key, one in names.items()])
+    return "crn:///" + "/".join([f"{key.replace('_', '-')}={quoted(one)}" for key, one in names.items()])
 
 
-def _quoted(segment: str | int) -> str:
+def quoted(segment: str | int) -> str:
+    """As it stands in a link or a name: one segment."""
     text = str(segment)
     # Names of topics always are plain, and a list has thousands.
     return text if _PLAIN.fullmatch(text) else quote(text, safe="-._~")

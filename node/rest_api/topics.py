@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from logstore.errors import KafkaError
 from logstore.topic_partition import check_topic_name
@@ -14,6 +14,7 @@ from node.rest_api.resource import (
     Data,
     collection,
     collection_schema,
+    quoted,
     related,
     resource,
     resource_name,
@@ -33,6 +34,7 @@ from node.rest_api.route import (
     RestRequest,
     Route,
 )
+from node.runtime.turns import listed
 from node.wire.messages.metadata import MetadataResponseTopic
 
 TAG: Final = "Topic (v3)"
@@ -106,9 +108,22 @@ _PARTITIONS_COUNT: Final[Schema] = {
 }
 
 
+class _Topics(NamedTuple):
+    """Where the topics of a cluster are found: what their links and names begin with, made once a list."""
+
+    cluster_id: str
+    link: str
+    cluster_name: str
+
+    @classmethod
+    def of(cls, context: RestContext, request: RestRequest) -> "_Topics":
+        cluster_id = context.cluster_id
+        link = url(request.base_url, "clusters", cluster_id, "topics")
+        return cls(cluster_id, link, resource_name(kafka=cluster_id))
+
+
 def _data(
-    base_url: str,
-    cluster_id: str,
+    topics: _Topics,
     name: str,
     *,
     partitions: int,
@@ -116,12 +131,13 @@ def _data(
     is_internal: bool = False,
     operations: Sequence[str] = (),
 ) -> Data:
-    here = url(base_url, "clusters", cluster_id, "topics", name)
+    segment = quoted(name)
+    here = f"{topics.link}/{segment}"
     return resource(
         "KafkaTopic",
         here,
-        resource_name(kafka=cluster_id, topic=name),
-        cluster_id=cluster_id,
+        f"{topics.cluster_name}/topic={segment}",
+        cluster_id=topics.cluster_id,
         topic_name=name,
         is_internal=is_internal,
         replication_factor=replicas,
@@ -133,16 +149,15 @@ def _data(
     )
 
 
-def _described(context: RestContext, request: RestRequest, topic: MetadataResponseTopic) -> Data:
+def _described(topics: _Topics, topic: MetadataResponseTopic) -> Data:
     bits = max(topic.topic_authorized_operations, 0)
     return _data(
-        request.base_url,
-        context.cluster_id,
+        topics,
         topic.name or "",
         partitions=len(topic.partitions),
         replicas=len(topic.partitions[0].replica_nodes) if topic.partitions else 0,
         is_internal=topic.is_internal,
-        operations=[word for bit, word in _OPERATIONS.items() if bits >> bit & 1],
+        operations=[word for bit, word in _OPERATIONS.items() if bits >> bit & 1] if bits else (),
     )
 
 
@@ -151,9 +166,10 @@ async def list_topics(context: RestContext, request: RestRequest) -> Answer:
         context.client, None, with_operations=request.query.get("includeAuthorizedOperations", False)
     )
     with_internal = request.query.get("include_internal", False)
-    data = [_described(context, request, topic) for topic in topics if with_internal or not topic.is_internal]
-    here = url(request.base_url, "clusters", context.cluster_id, "topics")
-    return Answer(body=collection("KafkaTopicList", here, data))
+    found = _Topics.of(context, request)
+    described = (_described(found, topic) for topic in topics if with_internal or not topic.is_internal)
+    data = await listed(described, is_large=True)
+    return Answer(body=collection("KafkaTopicList", found.link, data))
 
 
 async def get_topic(context: RestContext, request: RestRequest) -> Answer:
@@ -162,7 +178,7 @@ async def get_topic(context: RestContext, request: RestRequest) -> Answer:
         [request.path["topic_name"]],
         with_operations=request.query.get("include_authorized_operations", False),
     )
-    return Answer(body=_described(context, request, topic))
+    return Answer(body=_described(_Topics.of(context, request), topic))
 
 
 async def create_topic(context: RestContext, request: RestRequest) -> Answer:
@@ -184,8 +200,7 @@ async def create_topic(context: RestContext, request: RestRequest) -> Answer:
         assignments=assignments,
     )
     data = _data(
-        request.base_url,
-        context.cluster_id,
+        _Topics.of(context, request),
         name,
         partitions=max(made.num_partitions, 0),
         replicas=max(made.replication_factor, 0),
@@ -224,7 +239,7 @@ async def update_partitions_count(context: RestContext, request: RestRequest) ->
     await topic_admin.add_partitions(context.client, name, count, only_check=False)
     [topic] = await topic_admin.describe_topics(context.client, [name])
     # The node that was asked may know of the new ones a moment later.
-    return Answer(body={**_described(context, request, topic), "partitions_count": count})
+    return Answer(body=_described(_Topics.of(context, request), topic) | {"partitions_count": count})
 
 
 async def delete_topic(context: RestContext, request: RestRequest) -> Answer:

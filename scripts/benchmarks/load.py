@@ -202,6 +202,39 @@ def replay(
     return took, answered
 
 
+def paced(
+    port: int, topic: str, partitions: int, *, per_second: int, seconds: float, acks: int = 1
+) -> list[float]:
+    """Requests of one 100-byte record at a fixed rate on one connection: the seconds until each is answered.
+
+    They count from when it was due, not from when it could be sent, so that waiting behind another counts.
+    """
+    batch = frames.build_batch(100, 100)
+    requests = [bytes(frames.produce_frame(topic, [index], batch.data, acks)) for index in range(partitions)]
+    answer_bytes, error_at = frames.produce_response_bytes(topic, 1), frames.produce_error_at(topic)
+    count = int(per_second * seconds)
+    due: list[float] = []
+    done: list[float] = []
+
+    def send() -> None:
+        began = time.monotonic()
+        for number in range(count):
+            due.append(began + number / per_second)
+            time.sleep(max(0.0, due[-1] - time.monotonic()))
+            connection.sendall(requests[number % partitions])
+
+    def receive() -> None:
+        answer = bytearray(answer_bytes)
+        for _ in range(count):
+            receive_exactly(connection, memoryview(answer))
+            done.append(time.monotonic())
+            check(answer, error_at)
+
+    with connect(port) as connection:
+        in_threads([send, receive])
+    return [end - one for one, end in zip(due, done, strict=True)]
+
+
 def consume(
     port: int,
     topic: str,

@@ -6,12 +6,16 @@ whole, and each record in them must have been stored.
 
 import asyncio
 import json
+import multiprocessing
 import statistics
 import tempfile
 import time
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -20,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import clients, servers
+from benchmarks import clients, load, servers
 from benchmarks.report import machine, number
 
 CONNECTIONS = 4
@@ -31,6 +35,12 @@ PARTITIONS = 6
 TOPICS = 1_000
 LISTS = 50
 PAGE_RECORDS = 1_000
+PER_SECOND = 1_000
+SCRAPED_S = {
+    0: 5,
+    15: 15,
+    1: 5,
+}  # how long the records are timed, by the seconds between two scrapes; 0: none
 WARM_UP_S = 1.0
 HEADERS = {"Content-Type": "application/json"}
 
@@ -175,22 +185,75 @@ async def pages(stage: Stage) -> Figures:
 
 async def topics(stage: Stage) -> Figures:
     """GET /topics of a cluster that has a thousand."""
+    waits = []
+    async with many_topics(stage):
+        for turn in range(LISTS + 3):
+            began = time.perf_counter()
+            async with stage.http.get(f"{stage.url}/topics") as answer:
+                content = await answer.read()
+            if turn >= 3:
+                waits.append((time.perf_counter() - began) * 1000)
+        assert len(orjson.loads(content)["data"]) >= TOPICS
+    return {"p50 ms": statistics.median(waits), "p99 ms": _percentile(waits, 99), "kB": len(content) / 1000}
+
+
+@asynccontextmanager
+async def many_topics(stage: Stage) -> AsyncIterator[None]:
+    """A thousand topics of one partition, for so long."""
     admin = AdminClient({"bootstrap.servers": stage.server.bootstrap, **clients.QUIET})
     names = [f"bench-list-{index:04}" for index in range(TOPICS)]
-    made = admin.create_topics([NewTopic(name, 1, 1) for name in names])
-    for one in made.values():
+    for one in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         one.result(clients.CALL_TIMEOUT_S)
-    waits = []
-    for turn in range(LISTS + 3):
-        began = time.perf_counter()
-        async with stage.http.get(f"{stage.url}/topics") as answer:
-            content = await answer.read()
-        if turn >= 3:
-            waits.append((time.perf_counter() - began) * 1000)
-    assert len(orjson.loads(content)["data"]) >= TOPICS
-    for one in admin.delete_topics(names).values():
-        one.result(clients.CALL_TIMEOUT_S)
-    return {"p50 ms": statistics.median(waits), "p99 ms": _percentile(waits, 99), "kB": len(content) / 1000}
+    try:
+        yield
+    finally:
+        for one in admin.delete_topics(names).values():
+            one.result(clients.CALL_TIMEOUT_S)
+
+
+async def scrapes(stage: Stage) -> Figures:
+    """What scrapes of a thousand partitions cost those who produce meanwhile, and the node."""
+    topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
+    figures: Figures = {}
+    async with many_topics(stage):
+        await _scrape(stage)
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as producer:
+            # Warm, and the process of the producer is there.
+            await _paced(producer, stage, topic, 1.0)
+            for every_s, seconds in SCRAPED_S.items():
+                name = f", scraped every {every_s} s" if every_s else ""
+                async with asyncio.TaskGroup() as tasks:
+                    cpu = stage.server.cpu_seconds()
+                    paced = tasks.create_task(_paced(producer, stage, topic, seconds))
+                    scraped = [
+                        tasks.create_task(_scrape(stage, (number + 0.5) * every_s))
+                        for number in range(seconds // every_s if every_s else 0)
+                    ]
+                cpu_share = (stage.server.cpu_seconds() - cpu) / seconds
+                waits = [wait * 1000 for wait in paced.result()]
+                figures |= {
+                    f"p50 ms{name}": statistics.median(waits),
+                    f"p99 ms{name}": _percentile(waits, 99),
+                    f"p99.9 ms{name}": _percentile(waits, 99.9),
+                    f"CPU %{name}": 100 * cpu_share,
+                }
+    took, kilobytes = zip(*(one.result() for one in scraped), strict=True)
+    figures |= {"scrape ms": statistics.median(took) * 1000, "kB": kilobytes[0]}
+    return figures
+
+
+async def _scrape(stage: Stage, after_s: float = 0.0) -> tuple[float, float]:
+    """Seconds and kB of one scrape."""
+    await asyncio.sleep(after_s)
+    began = time.perf_counter()
+    async with stage.http.get(f"http://{stage.server.rest}/metrics") as answer:
+        content = await answer.read()
+    return time.perf_counter() - began, len(content) / 1000
+
+
+async def _paced(producer: ProcessPoolExecutor, stage: Stage, topic: str, seconds: float) -> list[float]:
+    work = partial(load.paced, stage.server.port, topic, PARTITIONS, per_second=PER_SECOND, seconds=seconds)
+    return await asyncio.get_running_loop().run_in_executor(producer, work)
 
 
 WORKLOADS = (
@@ -202,7 +265,8 @@ WORKLOADS = (
     Workload(name="rest: a stream on one connection", run=stream, at_least={"records/s": 20_000}),
     Workload(name=f"rest: one record a request, {CONNECTIONS} connections", run=singles),
     Workload(name=f"rest: pages of {PAGE_RECORDS:,} records", run=pages),
-    Workload(name=f"rest: GET topics, {TOPICS:,} topics", run=topics, below={"p50 ms": 50.0}),
+    Workload(name=f"rest: GET topics, {TOPICS:,} topics", run=topics, below={"p50 ms": 50.0, "p99 ms": 50.0}),
+    Workload(name=f"rest: scrapes of {TOPICS:,} partitions beside {PER_SECOND:,} records/s", run=scrapes),
 )
 
 
@@ -226,8 +290,8 @@ async def _awaited(work: Awaitable[int]) -> int:
     return await work
 
 
-def _percentile(values: Sequence[float], percent: int) -> float:
-    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
+def _percentile(values: Sequence[float], percent: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]
 
 
 # ---- the run -------------------------------------------------------------------------------------

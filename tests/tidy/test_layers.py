@@ -55,6 +55,7 @@ DOORS = {
     "node/metrics/collector.py",
     "node/metrics/exposition.py",
     "node/metrics/loop_watch.py",
+    "node/metrics/pace.py",
     "node/doctor/ask_cluster.py",
     "node/doctor/diagnosis.py",
     "node/doctor/look_at_disk.py",

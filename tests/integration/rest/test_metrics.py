@@ -55,7 +55,9 @@ def busy(rest_cluster: Cluster) -> Iterator[dict[str, Any]]:
     for number in range(RECORDS):
         producer.produce(topic, b"x" * 50, partition=number % 3)
     assert producer.flush(30) == 0
-    consumer = Consumer({**settings, "group.id": group, "auto.offset.reset": "earliest"})
+    # Else it would commit the rest by itself, after five seconds.
+    reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({**settings, **reading})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(3)])
     read = 0
     while read < RECORDS:

@@ -12,6 +12,7 @@ from logstore.log_config import (
     TOPIC_CONFIG_DEF,
     LogConfig,
     check_topic_configs,
+    topic_config,
     topic_defaults,
 )
 
@@ -54,16 +55,22 @@ def test_a_topic_takes_its_defaults_from_the_broker(
     broker: dict[str, ConfigValue], name: str, value: ConfigValue
 ) -> None:
     assert topic_defaults(broker)[name] == value
+    assert topic_config(name, {}, broker) == value
     assert getattr(LogConfig.from_configs({}, broker), name.replace(".", "_")) == value
 
 
 def test_overrides_win() -> None:
-    config = LogConfig.from_configs(
-        {"retention.ms": "5", "cleanup.policy": "compact,delete", "message.timestamp.type": "LogAppendTime"},
-        {"log.retention.ms": 9, "validate.records": True},
-    )
+    overrides = {
+        "retention.ms": "5",
+        "cleanup.policy": "compact,delete",
+        "message.timestamp.type": "LogAppendTime",
+    }
+    broker: dict[str, ConfigValue] = {"log.retention.ms": 9, "validate.records": True}
 
-    assert config.retention_ms == 5
+    config = LogConfig.from_configs(overrides, broker)
+
+    assert config.retention_ms == topic_config("retention.ms", overrides, broker) == 5
+    assert config.cleanup_policy == topic_config("cleanup.policy", overrides, broker)
     assert config.compact and config.delete and config.log_append_time and config.validate_records
 
 

@@ -1,10 +1,9 @@
 """Families carry the names, types and labels that dashboards ask for, and both formats can be read again."""
 
+import asyncio
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.exposition import generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
@@ -14,37 +13,30 @@ from node.counters.election_counters import ElectionCounters
 from node.counters.request_counters import AllRequestCounters
 from node.counters.topic_counters import TopicCounters, without_topics
 from node.metrics.cluster_families import controller_families, count_cluster, exporter_families
-from node.metrics.exposition import SAMPLES_AT_ONCE, pieces_of, without_head
-from node.metrics.family import gauge, histogram, summary_ms
+from node.metrics.exposition import LINES_AT_ONCE, Written, asks_for_openmetrics, exposition, write
+from node.metrics.family import NO_LABELS, Family, gauge, histogram, labels, summary_ms
 from node.metrics.group_families import consumer_group_families, kminion_group_families
+from node.metrics.node_families import ProcessFamilies
+from node.metrics.pace import Pace
 from node.metrics.readings import CommittedReading, GroupReading, PartitionReading
 from node.metrics.replica_families import partition_families
 from node.metrics.request_families import latencies_of, request_families, topic_families
 
 
-class Registry(CollectorRegistry):
-    """Gives the families of one test."""
-
-    def __init__(self, families: list[Metric]) -> None:
-        super().__init__()
-        self.families = families
-
-    def collect(self):  # type: ignore[no-untyped-def]
-        return self.families
+def lines_of(families: Iterable[Family]) -> list[Written]:
+    return [Written(family, "".join(family.lines).encode()) for family in families]
 
 
-def samples(made: Iterable[Metric]) -> dict[str, float]:
+def samples(made: Iterable[Family]) -> dict[str, float]:
     """What a Prometheus reads: NAME{labels} -> value, the same of both formats."""
-    families = list(made)
-    text = generate_latest(Registry(families)).decode()
-    strict = generate_openmetrics(Registry(families)).decode()
+    written = lines_of(made)
     read, also_read = (
         {
             f"{one.name}{{{','.join(f'{k}={v}' for k, v in sorted(one.labels.items()))}}}": one.value
-            for family in parse(source)
+            for family in parse(exposition(written, is_openmetrics=is_openmetrics).content.decode())
             for one in family.samples
         }
-        for parse, source in ((read_text, text), (read_openmetrics, strict))
+        for parse, is_openmetrics in ((read_text, False), (read_openmetrics, True))
     )
     assert read == also_read
     return read
@@ -167,7 +159,7 @@ def test_a_group_tells_its_lag_in_records_and_seconds_and_nothing_that_is_not_kn
         member_count=2, committed=committed,
     )  # fmt: skip
 
-    read = samples(consumer_group_families([group]) + kminion_group_families([group], 4))
+    read = samples([*consumer_group_families([group]), *kminion_group_families([group], 4)])
 
     place = 'consumergroup=g"\n,partition=0,topic=t'
     assert read[f"kafka_consumergroup_lag{{{place}}}"] == 3
@@ -179,9 +171,9 @@ def test_a_group_tells_its_lag_in_records_and_seconds_and_nothing_that_is_not_kn
 
 
 def test_a_name_of_others_cannot_write_lines_of_its_own() -> None:
-    text = generate_latest(
-        Registry([gauge("a", "words", [({"topic": 'x"} 1\nkafka_brokers 99\n'}, 1)])])
-    ).decode()
+    family = gauge("a", "words", [(labels(topic='x"} 1\nkafka_brokers 99\n'), 1)])
+
+    text = exposition(lines_of([family]), is_openmetrics=False).content.decode()
 
     assert [line for line in text.splitlines() if line.startswith("kafka_brokers")] == []
 
@@ -192,8 +184,8 @@ def test_times_are_a_histogram_in_seconds_and_a_summary_in_milliseconds() -> Non
 
     read = samples(
         [
-            histogram("h_seconds", "words", [({}, times)]),
-            summary_ms("s", "words", [({}, times, times.counts)]),
+            histogram("h_seconds", "words", [(NO_LABELS, times)]),
+            summary_ms("s", "words", [(NO_LABELS, times, times.counts)]),
         ]
     )
 
@@ -202,16 +194,50 @@ def test_times_are_a_histogram_in_seconds_and_a_summary_in_milliseconds() -> Non
     assert read["s_sum{}"] == 80 and 10 <= read["s{quantile=0.99}"] <= 25
 
 
-def test_a_large_family_is_written_in_pieces_that_read_as_one() -> None:
-    rows = [({"n": str(number)}, float(number)) for number in range(3 * SAMPLES_AT_ONCE + 7)]
-    family = gauge("many", "words", rows)
-    whole = generate_latest(Registry([family]))
+def test_a_label_may_hold_anything_and_is_read_as_it_was() -> None:
+    name = 'back\\slash, "quotes"} and\na line'
 
-    pieces = [without_head(encoded(piece), piece is family) for piece in pieces_of(family)]
+    read = samples([gauge("a", 'words "quoted" \\', [(labels(topic=name), True)])])
 
-    assert len(pieces) == 4 and b"".join(pieces) == whole
-    assert len(family.samples) == len(rows), "it may be written again, in the other format"
+    assert read == {f"a{{topic={name}}}": 1}
 
 
-def encoded(family: Metric) -> bytes:
-    return generate_latest(Registry([family]))
+def test_what_is_no_text_is_written_as_a_question_mark() -> None:
+    family = gauge("a", "words", [(labels(path="/data/\udcff"), 1)])
+
+    written = asyncio.run(write(family, Pace()))
+
+    assert written.samples == b'a{path="/data/?"} 1\n'
+
+
+def test_a_large_family_is_written_whole() -> None:
+    rows = [(labels(n=number), number / 2) for number in range(3 * LINES_AT_ONCE + 7)]
+
+    written = asyncio.run(write(gauge("many", "words", rows), Pace()))
+
+    assert written.samples.decode() == "".join(f'many{{n="{n}"}} {n / 2}\n' for n in range(len(rows)))
+
+
+def test_the_process_is_told_as_by_every_client_of_prometheus() -> None:
+    read = samples(ProcessFamilies().collect())
+
+    assert read["process_cpu_seconds_total{}"] > 0 and read["process_open_fds{}"] > 0
+    assert read["python_gc_collections_total{generation=2}"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_openmetrics"),
+    [
+        ("", False),
+        ("text/plain;version=0.0.4", False),
+        ("application/openmetrics-text", True),
+        ("application/openmetrics-text; version=1.0.0; charset=utf-8", True),
+        # As Prometheus 3 asks.
+        ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.5", True),
+        ("text/plain;q=0.5, application/openmetrics-text;version=0.0.1;q=0.4", False),
+        ("application/openmetrics-text;version=2.0.0", False),
+        (";;,,=;version=", False),
+    ],
+)
+def test_who_asks_for_a_format_that_there_is_gets_it(accept: str, is_openmetrics: bool) -> None:
+    assert asks_for_openmetrics(accept) is is_openmetrics
