@@ -13,7 +13,7 @@ from metadata_raft.drain_plan import AssignedPartition, plan_drain
 from node.client import cluster_admin, topic_admin
 from node.client.cluster_client import Client
 from node.client.quorum_admin import describe_quorum
-from node.client.refusal import Refused
+from node.client.refusal import Refused, no_broker
 from node.wire.messages.describe_cluster import DescribeClusterBroker
 from node.wire.messages.metadata import MetadataResponseTopic
 
@@ -99,7 +99,7 @@ async def check_may_leave(client: Client, broker_id: int) -> None:
     """Refused for a broker that there is not, and for one that votes in the metadata quorum."""
     cluster = await cluster_admin.describe_cluster(client)
     if all(one.broker_id != broker_id for one in cluster.brokers):
-        raise Refused(f"There is no broker {broker_id}; `ottla broker list` shows all.")
+        raise no_broker(broker_id)
     view = await describe_quorum(client)
     if broker_id in view.voter_ids:
         raise Refused(
@@ -133,22 +133,23 @@ async def is_stopped(client: Client, broker_id: int) -> bool:
 
 
 async def progress(client: Client, broker_id: int) -> Progress:
-    """How far it is."""
+    """How far it is; Refused if there is no such broker, as when it is forgotten."""
     cluster = await cluster_admin.describe_cluster(client)
     found = next((one for one in cluster.brokers if one.broker_id == broker_id), None)
+    if found is None:
+        raise no_broker(broker_id)
     held = await held_partitions(client, broker_id)
     if held:
         return Progress(Stage.HOLDS, held)
-    if found is None:
-        return Progress(Stage.FORGOTTEN, ())
     return Progress(Stage.STOPPED if found.is_fenced else Stage.EMPTY, ())
 
 
 async def go_on(client: Client, broker_id: int) -> Progress:
-    """Do the next thing that can be done now, and tell how far it is; to be asked until it is forgotten."""
+    """Do the next thing that can be done now, and tell how far it is; to be asked until it is forgotten.
+
+    Refused if there is no such broker, so also by whoever asks once more.
+    """
     known = await progress(client, broker_id)
-    if known.stage is Stage.FORGOTTEN:
-        return known
     await check_may_leave(client, broker_id)
     if await begin_moves(client, broker_id) or known.stage is not Stage.STOPPED:
         return await progress(client, broker_id)

@@ -18,7 +18,7 @@ from node.client.leadership import (
     plan_return_of_leaders,
     plan_transfer,
 )
-from node.client.refusal import Refused
+from node.client.refusal import Refused, no_broker
 
 
 class LeaderMoves(NamedTuple):
@@ -44,7 +44,8 @@ async def transfer(client: Client, partition: TopicPartition, leader: int) -> Le
     """Have one replica lead a partition; Refused with the reason if it cannot."""
     found = [one for one in await led_partitions(client, [partition.topic]) if one.partition == partition]
     if not found:
-        raise Refused(f"Topic {partition.topic} has no partition {partition.partition}.")
+        problem = f"Topic {partition.topic} has no partition {partition.partition}."
+        raise Refused(problem, is_missing=True)
     try:
         order = plan_transfer(found[0], leader)
     except ValueError as error:
@@ -89,7 +90,7 @@ async def _active(client: Client, broker_id: int) -> list[int]:
     """The brokers that are not fenced; Refused if there is none of this id."""
     brokers = (await cluster_admin.describe_cluster(client)).brokers
     if all(one.broker_id != broker_id for one in brokers):
-        raise Refused(f"There is no broker {broker_id}; `ottla broker list` shows all.")
+        raise no_broker(broker_id)
     return [one.broker_id for one in brokers if not one.is_fenced]
 
 

@@ -3,3 +3,12 @@
 
 class Refused(Exception):
     """Nothing was changed; the text is the whole message. Another state of the cluster would allow it."""
+
+    def __init__(self, sentence: str, *, is_missing: bool = False) -> None:
+        """`is_missing`: because what was named is not there."""
+        super().__init__(sentence)
+        self.is_missing = is_missing
+
+
+def no_broker(broker_id: int) -> Refused:
+    return Refused(f"There is no broker {broker_id}; `ottla broker list` shows all.", is_missing=True)

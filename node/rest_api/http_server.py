@@ -113,7 +113,8 @@ class HttpServer:
         except KafkaError as error:
             return error_answer(rest_error_of(error))
         except Refused as error:
-            return error_answer(RestError(409, 409, str(error)))
+            status = 404 if error.is_missing else 409
+            return error_answer(RestError(status, status, str(error)))
         except web.HTTPRequestEntityTooLarge:
             return error_answer(
                 RestError(413, 413, f"The body has more than {request.client_max_size} bytes.")

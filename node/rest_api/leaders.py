@@ -5,6 +5,7 @@ from typing import Any, Final
 from logstore.topic_partition import TopicPartition
 from node.client import cluster_admin, leader_moves
 from node.client.leader_moves import LeaderMoves
+from node.client.refusal import no_broker
 from node.rest_api.operation_words import (
     GIVEN_PARTITIONS,
     MAX_LISTED,
@@ -15,7 +16,7 @@ from node.rest_api.operation_words import (
     places_of,
     record,
 )
-from node.rest_api.rest_error import bad_request, not_found
+from node.rest_api.rest_error import bad_request
 from node.rest_api.route import (
     BOOLEAN,
     INT32,
@@ -71,7 +72,7 @@ async def get_drain(context: RestContext, request: RestRequest) -> Answer:
     broker_id = request.path["broker_id"]
     brokers = (await cluster_admin.describe_cluster(context.client)).brokers
     if all(one.broker_id != broker_id for one in brokers):
-        raise not_found(f"There is no broker {broker_id}.")
+        raise no_broker(broker_id)
     partitions = await leader_moves.led_partitions(context.client)
     leads = sum(one.leader == broker_id for one in partitions)
     preferred_for = sum(one.replicas[:1] == [broker_id] for one in partitions)

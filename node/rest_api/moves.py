@@ -19,7 +19,7 @@ from node.rest_api.operation_words import (
     place,
     record,
 )
-from node.rest_api.rest_error import bad_request, not_found
+from node.rest_api.rest_error import bad_request
 from node.rest_api.route import (
     BOOLEAN,
     INT32,
@@ -176,10 +176,7 @@ def _leaving(broker_id: int, progress: Progress) -> dict[str, Any]:
 
 async def get_decommission(context: RestContext, request: RestRequest) -> Answer:
     broker_id = request.path["broker_id"]
-    progress = await decommission.progress(context.client, broker_id)
-    if progress.stage is decommission.Stage.FORGOTTEN:
-        raise not_found(f"There is no broker {broker_id}.")
-    return Answer(body=_leaving(broker_id, progress))
+    return Answer(body=_leaving(broker_id, await decommission.progress(context.client, broker_id)))
 
 
 async def post_decommission(context: RestContext, request: RestRequest) -> Answer:
@@ -298,8 +295,8 @@ ROUTES: Final = (
         operation_id="decommissionBroker",
         summary="Take a broker out of the cluster, one step at a time.",
         description="The first request has all that it holds moved to others. When it holds nothing and is"
-        " stopped, the next one has it forgotten. It may be asked again at any time, and goes on. A voter of"
-        " the metadata quorum first has to be removed from that.",
+        " stopped, the next one has it forgotten, and any other is answered 404. It may be asked again at any"
+        " time, and goes on. A voter of the metadata quorum first has to be removed from that.",
         tag=TAG,
         request_schema=record({"dry_run": BOOLEAN}, title="DecommissionRequest", optional=["dry_run"]),
         responses={200: Response(description="How far it is now.", schema=_LEAVING)},

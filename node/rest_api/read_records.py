@@ -34,7 +34,7 @@ from node.rest_api.record_place import (
 )
 from node.rest_api.record_reader import Found, RecordReader
 from node.rest_api.resource import Data, DataPieces, collection, collection_schema, url
-from node.rest_api.rest_error import RestError, bad_request, not_found, rest_error_of
+from node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, bad_request, rest_error_of
 from node.rest_api.route import (
     INTEGER,
     NAME,
@@ -113,7 +113,7 @@ async def _partitions(
             raise bad_request("The cursor is one of other partitions.")
         wanted = {partition}
     if not wanted <= leaders.keys():
-        raise not_found("Partition not found.")
+        raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
     if len(wanted) > MAX_PARTITIONS:
         raise bad_request(f"{topic} has {len(wanted)} partitions; read one, or {MAX_PARTITIONS} by a cursor.")
     return [TopicPartition(topic, number) for number in sorted(wanted)]

@@ -5,6 +5,7 @@ from typing import Final
 
 from logstore.topic_partition import TopicPartition
 from node.client.cluster_admin import list_moves
+from node.client.topic_admin import describe_topics
 from node.rest_api.resource import (
     RELATED,
     Data,
@@ -81,6 +82,7 @@ async def list_reassignments(context: RestContext, request: RestRequest) -> Answ
 
 async def list_reassignments_of_topic(context: RestContext, request: RestRequest) -> Answer:
     topic = request.path["topic_name"]
+    await describe_topics(context.client, [topic])  # an absent one is told as such
     moves = await list_moves(context.client)
     return _list(
         context, request, topic, {place: move for place, move in moves.items() if place.topic == topic}

@@ -1,0 +1,52 @@
+"""What a path names and is not there is answered 404 by every route, whatever the method."""
+
+import re
+from typing import Any
+
+import pytest
+
+from node.embedded import Cluster
+from node.rest_api.all_routes import ALL_ROUTES
+from node.rest_api.route import Route
+from tests.integration.rest.conftest import Api
+from tests.integration.rest.test_produce_records import create
+
+pytestmark = pytest.mark.slow
+
+# What a topic or a group would be is told before there is one.
+OF_WHAT_MAY_COME = {"listKafkaDefaultTopicConfigs", "resetGroup"}
+BODIES = {
+    "updatePartitionCountKafkaTopic": {"partitions_count": 9},
+    "produceRecord": {"value": None},
+    "produceRecordsBatch": {"entries": [{"id": "a"}]},
+}
+
+
+def body_of(route: Route) -> Any:
+    if route.operation_id in BODIES:
+        return BODIES[route.operation_id]
+    if route.path.endswith(":alter"):
+        return {"data": [{"name": "a", "value": "1"}]}
+    return {"value": "1"} if route.method == "PUT" else None
+
+
+def routes_of(name: str) -> list[Route]:
+    found = [one for one in ALL_ROUTES if f"{{{name}}}" in one.path]
+    assert found, f"no path has a {name}"
+    return [one for one in found if one.operation_id not in OF_WHAT_MAY_COME]
+
+
+@pytest.mark.parametrize(
+    "name", ["broker_id", "topic_name", "partition_id", "consumer_group_id", "group_id", "transactional_id"]
+)
+def test_what_is_absent_is_404(rest_cluster: Cluster, api: Api, name: str) -> None:
+    there = {"cluster_id": api.cluster_id, "topic_name": create(rest_cluster), "broker_id": "0"}
+    given = {"partition_id": "0", **there, name: "99" if name in ("broker_id", "partition_id") else "absent"}
+    told: dict[str, tuple[int, int]] = {}
+    for route in routes_of(name):
+        path = re.sub(r"{(\w+)}", lambda match: given.get(match[1], "absent"), route.path)
+        reply = api.ask(route.method, path, body_of(route))
+        told[f"{route.method} {route.path}"] = reply.status, reply.json["error_code"]
+
+    assert {line for line, (status, _) in told.items() if status != 404} == set()
+    assert {code for _, code in told.values()} <= {404, 40402, 40403}
