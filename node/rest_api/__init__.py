@@ -39,6 +39,8 @@ readiness       whether a node may be sent clients
 operation_words  words that the operations share: partitions, bounded lists
 group_view      a group with its members and lag
 probes          /healthz and /readyz
+state_words     state machines as JSON
+debug_state     the state machines of this process
 own_process     what only this process knows of itself (door)
 cluster_state   health overview, quorum, log directories
 leaders         drains, transfers, elections

@@ -1,0 +1,178 @@
+"""/debug/state: the state machines of this process as they are now, soft state too, which no log has.
+
+Groups and transactions that this node coordinates, replicas that it has, and the node itself. One machine is
+described at a time, between two turns of the node's loop: each is consistent, a page of them need not be.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from groupcoord.transactions.transaction_shard import Shard
+from node.replica.partition import Partition
+from node.rest_api.operation_words import record
+from node.rest_api.resource import DataPieces
+from node.rest_api.route import (
+    INT32,
+    INT64,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+from node.rest_api.state_words import in_words
+
+if TYPE_CHECKING:
+    from node.broker import Broker
+
+NODE, PARTITIONS, GROUPS, TRANSACTIONS = "node", "partitions", "groups", "transactions"
+DEFAULT_LIMIT: Final = 20
+MAX_LIMIT: Final = 200
+
+_MACHINE: Final = record({"name": STRING, "state": {"type": "object"}}, title="StateMachine")
+_STATE: Final = record(
+    {
+        "node_id": INT32,
+        "part": STRING,
+        "machines": {"type": "array", "items": _MACHINE, "maxItems": MAX_LIMIT},
+        "next": {"type": ["integer", "null"]},
+    },
+    title="DebugState",
+)
+
+
+async def get_state(context: RestContext, request: RestRequest) -> Answer:
+    query = request.query
+    part, begin, limit = query.get("part", NODE), query.get("begin", 0), query.get("limit", DEFAULT_LIMIT)
+    name: str | None = query.get("name")
+
+    def find(broker: "Broker") -> list[tuple[str, Any]]:
+        named = (one for one in _machines(broker, part) if name in (None, one[0]))
+        return list(islice(named, begin, begin + limit + 1))
+
+    found = await context.facts.ask(find)
+    data = DataPieces(request.answer_part)
+    for label, machine in found[:limit]:
+        state = await context.facts.ask(partial(_in_words, machine))
+        data.add([{"name": label, "state": state}])
+    return Answer(
+        body={
+            "node_id": context.node_id,
+            "part": part,
+            "machines": data.whole(),
+            "next": begin + limit if len(found) > limit else None,
+        }
+    )
+
+
+def _machines(broker: "Broker", part: str) -> Iterator[tuple[str, Any]]:
+    """The state machines of a part with their names, in no order that means anything."""
+    if part == NODE:
+        yield str(broker.config.node_id), broker
+    elif not broker.has_started:
+        return
+    elif part == PARTITIONS:
+        yield from ((str(one.topic_partition), one) for one in broker.replica_manager)
+    elif part == GROUPS:
+        for group_shard in broker.groups.shards:
+            if group_shard.coordinator is not None:
+                yield from group_shard.coordinator.shard.groups.items()
+    else:
+        for txn_shard in broker.txns.shards.values():
+            if txn_shard.coordinator is not None:
+                shard = txn_shard.coordinator.shard
+                yield from ((one, (shard, one)) for one in shard.transactions)
+
+
+def _in_words(machine: Any, broker: "Broker") -> Any:
+    match machine:
+        case Partition():
+            return in_words(_of_replica(machine))
+        case (Shard() as shard, str(transactional_id)):
+            return in_words(_of_transaction(shard, transactional_id))
+        case _ if machine is broker:
+            return in_words(_of_node(broker))
+    return in_words(machine)
+
+
+def _of_node(broker: "Broker") -> dict[str, Any]:
+    # Some parts are made while the node starts.
+    lifecycle, quorum = getattr(broker, "lifecycle", None), getattr(broker, "quorum", None)
+    return {
+        "lifecycle": None if lifecycle is None else lifecycle.state,
+        "is_serving": broker.is_serving,
+        "is_cut_off": broker.is_cut_off,
+        "quorum": None if quorum is None else quorum.status(),
+        "connections": {one.name: len(one.connections) for one in broker.listeners},
+        "waiting_requests": broker.replica_manager.waiting_counts(),
+        "replicas": len(broker.replica_manager),
+        "fetch_sessions": len(broker.replica_manager.sessions),
+    }
+
+
+def _of_replica(partition: Partition) -> dict[str, Any]:
+    log = partition.log
+    return {
+        "assignment": partition.assignment,
+        "is_leader": partition.is_leader,
+        "leader_epoch": partition.leader_epoch,
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "high_watermark": log.high_watermark,
+        "isr": partition.isr,
+        "waiting_fetches": len(partition.delayed_fetches),
+        "waiting_produces": len(partition.delayed_produces),
+        "waiting_deletes": len(partition.delayed_deletes),
+    }
+
+
+def _of_transaction(shard: Shard, transactional_id: str) -> dict[str, Any]:
+    return {
+        "transaction": shard.transactions.get(transactional_id),
+        "markers_left": shard.markers_left.get(transactional_id, ()),
+        "waiting": shard.waiting.get(transactional_id, ()),
+        "ended_by": shard.ended_by.get(transactional_id),
+        "coordinator_epoch": shard.coordinator_epoch,
+    }
+
+
+_QUERY: Final = (
+    QueryParameter(
+        name="part",
+        schema={"type": "string", "enum": [NODE, PARTITIONS, GROUPS, TRANSACTIONS], "default": NODE},
+        description="Which state machines.",
+    ),
+    QueryParameter(
+        name="name", description="Of this name alone: TOPIC-PARTITION, a group, a transactional id."
+    ),
+    QueryParameter(
+        name="begin",
+        schema={**INT64, "maximum": 2**31 - 1, "default": 0},
+        description="How many to pass over: `next` of the page before.",
+    ),
+    QueryParameter(
+        name="limit",
+        schema={"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+        description="At most so many.",
+    ),
+)
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/debug/state",
+        handler=get_state,
+        operation_id="getDebugState",
+        summary="The state machines of this process as they are now.",
+        description="For whoever looks for a fault: what stands in them is as the code has it, and changes"
+        " with it. Long values are cut; contents of records and secrets are not there.",
+        tag="Node",
+        query=_QUERY,
+        uses_cluster=False,
+        responses={200: Response(description="As it is now.", schema=_STATE)},
+    ),
+)

@@ -1,0 +1,88 @@
+"""State machines as JSON, for eyes: each public attribute under its name, cut where it becomes long.
+
+Any object of the cores may come: they hold data and one another. What one description may have is bounded, as
+it is made between two turns of the node's loop.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from enum import Enum
+from typing import Any, Final
+
+from node.wire.describe import MAX_BYTES, SECRET_FIELDS, Json
+
+MAX_VALUES: Final = 2_000  # of one state machine: 2 ms at most
+MAX_DEPTH: Final = 6  # a shard's group, its members, what one of them said
+MAX_TEXT: Final = 256
+CUT: Final = "..."
+# Whose objects are opened; any other is named by its class alone.
+PACKAGES: Final = ("groupcoord", "logstore", "metadata_raft", "node.replica")
+
+
+def in_words(machine: object) -> Json:
+    """The state of it now."""
+    return _Words().of(machine, 0)
+
+
+class _Words:
+    """One description, and how many values it may still have."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def of(self, value: object, depth: int) -> Json:
+        self._left -= 1
+        if isinstance(value, Enum):
+            return str(value.value)
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, str):
+            return value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + CUT
+        if isinstance(value, bytes | bytearray | memoryview):
+            text = bytes(value[:MAX_BYTES]).hex()
+            return text if len(value) <= MAX_BYTES else f"{text}{CUT} {len(value)} bytes"
+        if self._left <= 0 or depth >= MAX_DEPTH:
+            return CUT
+        if isinstance(value, Mapping):
+            return self._fields(((self._name(key), one) for key, one in value.items()), depth)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return self._fields(zip(value._fields, value, strict=True), depth)
+        if isinstance(value, list | tuple | Set):
+            return self._list(value, depth)
+        if type(value).__module__.startswith(PACKAGES):
+            return self._fields(_attributes(value), depth)
+        return type(value).__name__
+
+    def _fields(self, fields: Iterator[tuple[str, object]], depth: int) -> Json:
+        found: dict[str, Json] = {}
+        for name, value in fields:
+            if self._left <= 0:
+                found[CUT] = CUT
+                break
+            found[name] = "(secret)" if name in SECRET_FIELDS else self.of(value, depth + 1)
+        return found
+
+    def _list(self, values: "list[Any] | tuple[Any, ...] | Set[Any]", depth: int) -> Json:
+        found: list[Json] = []
+        for value in values:
+            if self._left <= 0:
+                found.append(CUT)
+                break
+            found.append(self.of(value, depth + 1))
+        return found
+
+    @staticmethod
+    def _name(key: object) -> str:
+        is_plain = isinstance(key, str | int)
+        text = "-".join(map(str, key)) if isinstance(key, tuple) else str(key) if is_plain else repr(key)
+        return text[:MAX_TEXT]
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    """What an object holds, without what is its own business."""
+    names: dict[str, None] = dict.fromkeys(getattr(value, "__dict__", ()))
+    for kind in reversed(type(value).__mro__):
+        slots = getattr(kind, "__slots__", ())
+        names |= dict.fromkeys([slots] if isinstance(slots, str) else slots)
+    for name in names:
+        if not name.startswith("_") and not callable(one := getattr(value, name, None)):
+            yield name, one

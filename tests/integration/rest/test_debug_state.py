@@ -1,0 +1,83 @@
+"""/debug/state tells what state machines hold: replicas, groups, transactions, the node."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from node.embedded import Cluster
+from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
+from tests.integration.rest.test_produce_records import create
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_replica_tells_of_its_offsets_and_its_followers(rest_cluster: Cluster, apis: list[Api]) -> None:
+    topic = create(rest_cluster)
+    leader = rest_cluster.leader_of(topic, 0)
+
+    def told() -> list[Any]:
+        return [api.get(f"/debug/state?part=partitions&name={topic}-0") for api in apis]
+
+    found = eventually(
+        lambda: (all_told := told()) and all(one["machines"] for one in all_told) and all_told,
+        "each node has a replica",
+    )
+
+    assert [one["node_id"] for one in found] == [0, 1, 2] and all(one["next"] is None for one in found)
+    states = [machine["state"] for one in found for machine in one["machines"]]
+    assert [one["is_leader"] for one in states] == [number == leader for number in range(3)]
+    assert set(states[leader]["isr"]["followers"]) == {str(number) for number in range(3)} - {str(leader)}
+    assert states[leader]["high_watermark"] == states[leader]["log_end_offset"] == 0
+
+
+def test_a_group_tells_of_its_members_and_a_transaction_of_its_state(
+    rest_cluster: Cluster, apis: list[Api]
+) -> None:
+    topic, name = create(rest_cluster), name_of("watched")
+    settings = {"bootstrap.servers": rest_cluster.bootstrap}
+    consumer = Consumer({**settings, "group.id": name, "client.id": "seen"})
+    producer = Producer({**settings, "transactional.id": name})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"x")
+    producer.flush(TIMEOUT_S)
+    consumer.subscribe([topic])
+
+    def told(part: str) -> dict[str, Any]:
+        consumer.poll(0.05)
+        found = [
+            one["state"]
+            for api in apis
+            for one in api.get(f"/debug/state?part={part}&name={name}")["machines"]
+        ]
+        assert len(found) <= 1
+        return found[0] if found else {}
+
+    try:
+        group = eventually(lambda: (one := told("groups")).get("state") == "Stable" and one, "it is stable")
+        transaction = told("transactions")
+    finally:
+        producer.abort_transaction(TIMEOUT_S)
+        consumer.close()
+
+    assert [one["client_id"] for one in group["members"].values()] == ["seen"]
+    known = transaction["transaction"]
+    assert (known["transactional_id"], known["state"]) == (name, "Ongoing")
+
+
+def test_the_node_tells_of_itself_and_long_lists_come_in_pages(rest_cluster: Cluster, api: Api) -> None:
+    create(rest_cluster, partitions=3)
+    [node] = api.get("/debug/state")["machines"]
+    names: list[str] = []
+    begin: int | None = 0
+    while begin is not None:
+        page = api.get(f"/debug/state?part=partitions&limit=2&begin={begin}")
+        names += [one["name"] for one in page["machines"]]
+        begin = page["next"]
+
+    assert node["state"]["is_serving"] and node["state"]["lifecycle"] == "running"
+    assert node["state"]["quorum"]["leader_id"] in (0, 1, 2)
+    assert len(names) == len(set(names)) >= 3
+    assert api.get("/debug/state?part=groups&name=absent")["machines"] == []
+    assert api.get("/debug/state?limit=1000", 400)
