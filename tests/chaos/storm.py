@@ -18,7 +18,7 @@ WRITERS = 3
 RATE = 50  # records a second, writer and partition
 PAUSE_S = (0.5, 12.0)  # some shorter and some longer than broker.session.timeout.ms
 REST_S = (0.2, 2.0)
-RECOVERY_LIMIT_S = 45.0
+RECOVERY_LIMIT_S = 90.0
 FAULTS = ("kill leader", "kill follower", "kill controller", "kill all", "pause leader", "pause follower")
 FAULTS += ("pause controller", "terminate leader", "terminate follower", "terminate controller")
 

@@ -17,5 +17,5 @@ def test_a_storm_of_faults_loses_and_doubles_nothing(tmp_path: Path) -> None:
     outcome = storm(tmp_path, seed=1, seconds=25, at_least=5)
 
     assert outcome.problems == []
-    assert outcome.acknowledged > 5_000, outcome
-    assert outcome.transactions["committed"] > 50 and outcome.transactions["aborted"] > 5, outcome
+    assert outcome.acknowledged > 1_000, outcome
+    assert outcome.transactions["committed"] > 10 and outcome.transactions["aborted"] > 0, outcome

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -94,15 +95,21 @@ def test_members_share_and_hand_over_without_loss(node: Server) -> None:
 
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=TIMEOUT_S)
-    time.sleep(4)
     ottla(where, "produce", "cli-group", "-K", ":", given=lines(200, 300))
-    time.sleep(1)
+    of_first, of_second = out.split(), []
+    reading = threading.Thread(target=lambda: of_second.extend(map(str.strip, second.stdout or ())))
+    reading.start()
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(of_first) + len(of_second) < 300 and time.monotonic() < deadline:
+        time.sleep(0.05)
     second.send_signal(signal.SIGTERM)
-    out_of_second, err_of_second = second.communicate(timeout=TIMEOUT_S)
+    reading.join(TIMEOUT_S)
 
-    assert (first.returncode, second.returncode, err, err_of_second) == (130, 143, "", "")
-    assert out and out_of_second
-    assert Counter((out + out_of_second).split()) == Counter(str(number) for number in range(300))
+    assert second.stderr is not None
+    ended = first.returncode, second.wait(TIMEOUT_S), err, second.stderr.read()
+    assert ended == (130, 143, "", "")
+    assert of_first and of_second
+    assert Counter(of_first + of_second) == Counter(str(number) for number in range(300))
     assert ottla(where, "consume", "cli-group", "--group", "cli-members", "--until-end") == ""
 
 

@@ -17,7 +17,7 @@ from tests.compat.differential.cases import Case, Context
 from tests.compat.differential.table import ALLOWED, CASES
 from tests.compat.wire_client import Closed, WireClient, eventually, message_class, only, plain
 
-ANSWER_TIMEOUT_S = 6.0
+ANSWER_TIMEOUT_S = 30.0
 SOFTWARE = {"client_software_name": "differ", "client_software_version": "1"}
 # Numbers and names that a server gives out; equal only by chance. What is left of them: given, or not.
 OWN = {

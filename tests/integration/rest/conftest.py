@@ -7,16 +7,20 @@ import http.client
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from node.embedded import Cluster
 
 TIMEOUT_S = 60
 NO_RETENTION = {"log.initial.task.delay.ms": "3600000"}  # records with times of long ago stay
+SHARED = pytest.StashKey[Cluster]()  # the cluster of all, once a test has asked for it
 
 
 class Reply(NamedTuple):
@@ -84,10 +88,25 @@ class Api:
 
 
 @pytest.fixture(scope="session")
-def rest_cluster() -> Iterator[Cluster]:
+def rest_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """Three nodes for all tests of the session."""
     with Cluster(nodes=3, rest=True, overrides=NO_RETENTION) as cluster:
+        pytestconfig.stash[SHARED] = cluster
         yield cluster
+        del pytestconfig.stash[SHARED]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topics_go_with_their_tests(pytestconfig: pytest.Config) -> Iterator[None]:
+    """A partition is nine open files of this process, and who asks for the state of all sees its."""
+    yield
+    cluster = pytestconfig.stash.get(SHARED, None)
+    if cluster is not None:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        left = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if not name.startswith("__")]
+        for deleted in admin.delete_topics(left).values() if left else ():
+            with suppress(KafkaException):  # its deletion is under way
+                deleted.result(TIMEOUT_S)
 
 
 @pytest.fixture(scope="session")

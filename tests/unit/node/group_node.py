@@ -149,7 +149,7 @@ class GroupNode:
         )
 
     async def loaded(self) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not all(shard.is_loaded for shard in self.groups._shards.values()):
                 await asyncio.sleep(0.001)
 
@@ -161,7 +161,7 @@ def play(story: Story, node: GroupNode | None = None) -> GroupNode:
     node = node or GroupNode()
 
     async def run() -> None:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             node.groups.start(tasks)
             await story(node)
             node.groups.close()

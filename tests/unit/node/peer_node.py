@@ -146,7 +146,7 @@ class ObserverNode:
 
     async def reaches(self, offset: int) -> None:
         """Wait until this node knows the metadata up to there."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while self.metadata.image.version < offset:
                 await asyncio.sleep(0.001)
 

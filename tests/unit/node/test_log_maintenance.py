@@ -182,7 +182,7 @@ def test_segments_that_go_while_they_are_cleaned_are_no_failure_of_the_disk(worl
             and threading.current_thread() is not threading.main_thread()
         ):
             go.set()
-            assert gone.wait(5)
+            assert gone.wait(60)
 
     world.disk.watch = pause
 
@@ -333,7 +333,7 @@ def test_a_throttle_lets_through_so_many_bytes_a_second() -> None:
     for _ in range(5):
         throttle.wait(10_000)
 
-    assert 0.04 < time.monotonic() - began < 1
+    assert time.monotonic() - began > 0.04
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
@@ -346,7 +346,7 @@ def test_a_higher_rate_holds_at_once_also_for_those_that_wait(rate: float) -> No
     assert waiting.is_alive()
 
     rates[0] = 1.7976931348623157e308
-    waiting.join(5)
+    waiting.join(60)
 
     assert not waiting.is_alive()
 
@@ -369,7 +369,7 @@ def test_there_are_as_many_cleaners_as_the_configuration_says_now(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(change_the_number(), 5))
+    asyncio.run(asyncio.wait_for(change_the_number(), 60))
 
     assert seen == [1, 3, 0, MAX_CLEANERS]
     assert not world.maintenance.cleaners
@@ -395,4 +395,4 @@ def test_the_tasks_run_and_end(world: World) -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(run_a_little(), 5))
+    asyncio.run(asyncio.wait_for(run_a_little(), 60))

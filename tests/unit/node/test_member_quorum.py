@@ -119,7 +119,7 @@ def voters(*ids: int) -> RaftVotersRecord:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

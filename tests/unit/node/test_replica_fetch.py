@@ -263,7 +263,7 @@ async def _caught_up(world: ReplicaWorld) -> tuple[Follower, Delayed]:
     return follower, waiting
 
 
-async def _answer(waiting: Delayed, within_s: float = 1.0) -> list[int]:
+async def _answer(waiting: Delayed, within_s: float = 8.0) -> list[int]:
     async with asyncio.timeout(within_s):
         response = waiting.answer(await waiting.future)
     return sorted(one.partition_index for topic in response.responses for one in topic.partitions)
