@@ -14,7 +14,7 @@ from logstore.record_batch import HEADER_SIZE
 from logstore.schema import Buffer
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from pipeline.client.answers import check
+from pipeline.client.answers import check, to_error
 from pipeline.client.connection import Connection, Ticket
 from pipeline.client.connections import Purpose
 from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
@@ -31,6 +31,8 @@ LEAST_FETCH_BYTES: Final = 64 * 1024
 # What a process knows of a topic may be older than the split, and so may be what a node knows.
 ASKS_BEFORE_REPLACED: Final = 4
 MORE_THAN_LEFT: Final = 1.3  # rows of a range are not all of one length
+# What a leader says who is the leader, so nobody else need be asked.
+_OF_THE_LEADER: Final = (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 _BATCH_START: Final = struct.Struct(">qi")  # base offset, length of what follows
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT: Final = 23
@@ -142,7 +144,7 @@ class PartitionFetcher:
 
         def between(error: KafkaError) -> None:
             self._leave_off()
-            if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
+            if error.code not in _OF_THE_LEADER:
                 self._cluster.forget_topic(split.partition.topic)
 
         return self._cluster.retry(attempt, again=is_retriable, between=between)
@@ -205,6 +207,9 @@ class PartitionFetcher:
         response = self._receive()
         check(response.error_code, f"fetching {split.partition}")
         answers = [one for topic in response.responses for one in topic.partitions]
+        if not answers and response.throttle_time_ms:
+            # Apache Kafka's word to one who is over a quota; it answers the next request when it may again.
+            raise to_error(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"fetching {split.partition}")
         if len(answers) != 1 or answers[0].partition_index != split.partition.partition:
             problem = f"{len(answers)} answers about other than {split.partition} alone"
             raise KafkaError(ErrorCode.INVALID_REQUEST, problem)

@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.embedded import Cluster as Nodes
-from pipeline.client.connection import Connection
+from node.wire.messages.fetch import FetchResponse
+from pipeline.client.connection import Connection, Ticket
 from pipeline.client.connections import Purpose
 from pipeline.client.list_offsets import LATEST, list_offsets
 from pipeline.client.metadata import Cluster, TopicGone
@@ -57,6 +58,27 @@ def test_a_range_is_read_whatever_the_size_of_a_fetch(
     rows = read(client(max_partition_fetch_bytes=most), filled, start, end)
 
     assert rows == list(enumerate(VALUES))[start:end]
+
+
+def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
+    client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apache Kafka answers it without a partition, and reads its next request later."""
+    cluster = client(max_partition_fetch_bytes="2000")
+    receive, throttled = Connection.receive, []
+
+    def receive_every_second_one(connection: Connection, ticket: Ticket) -> Any:
+        answer = receive(connection, ticket)
+        if isinstance(answer, FetchResponse) and len(throttled) % 2 == 0:
+            answer = FetchResponse(throttle_time_ms=7)
+        if isinstance(answer, FetchResponse):
+            throttled.append(not answer.responses)
+        return answer
+
+    monkeypatch.setattr(Connection, "receive", receive_every_second_one)
+
+    assert read(cluster, filled, 0, 1000) == list(enumerate(VALUES))
+    assert throttled.count(True) > 2
 
 
 def test_ranges_follow_each_other_on_one_connection(
