@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
+from logstore.topic_partition import ZERO_UUID, TopicPartition
 from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from node.wire.messages.metadata import (
     MetadataRequest,
@@ -50,6 +50,9 @@ class Kind(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
+
+
+_KEPT_IN: Final = {Kind.GROUP: "__consumer_offsets", Kind.TRANSACTION: "__transaction_state"}
 
 
 class Leader(NamedTuple):
@@ -97,6 +100,8 @@ class Cluster:
         self.connections = Connections(settings)
         self.retries = retries or Retries(settings)
         self._topics: dict[str, tuple[Topic, int]] = {}  # with the time of the answer
+        # As they were told last, and not forgotten when they are stale: what is older is not believed.
+        self._told: dict[str, Topic] = {}
         self._coordinators: dict[tuple[Kind, str], int] = {}
         self.row_bytes: dict[str, float] = {}  # of topics, as last fetched: how much to ask for
 
@@ -182,12 +187,7 @@ class Cluster:
 
     def _ask_topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
         """Those that there are; None asks for all."""
-        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(
-            topics=wanted, allow_auto_topic_creation=self.settings.allow_auto_create_topics
-        )
-        response: MetadataResponse = self.connections.to_any().request(request)
-        check(response.error_code, "metadata")
+        response = self._request_topics(names, self.connections.to_any())
         self.connections.learn((one.node_id, one.host, one.port) for one in response.brokers)
         asked_ms = monotonic_ms()
         found = {}
@@ -197,9 +197,25 @@ class Cluster:
             if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             check(one.error_code, f"topic {name}")
-            found[name] = _topic(name, one)
-            self._topics[name] = found[name], asked_ms
+            topic = _topic(name, one)
+            if name in self._told and _is_older(topic, self._told[name]):
+                raise to_error(
+                    ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}, of which more was told before than now"
+                )
+            found[name] = self._told[name] = topic
+            self._topics[name] = topic, asked_ms
+        if names is None:
+            self._told = dict(found)  # those that are gone are not remembered for ever
         return found
+
+    def _request_topics(self, names: Sequence[str] | None, asked: Connection) -> MetadataResponse:
+        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=self.settings.allow_auto_create_topics
+        )
+        response: MetadataResponse = asked.request(request)
+        check(response.error_code, "metadata")
+        return response
 
     # ---- coordinators -----------------------------------------------------------------------------
 
@@ -207,9 +223,37 @@ class Cluster:
         """A connection to the coordinator of a group or a transactional id; one attempt, to be retried."""
         node_id = self._coordinators.get((kind, key))
         if node_id is None or not self.connections.knows(node_id):
-            node_id = self._find_coordinator(kind, key)
+            node_id = self._find_coordinator(kind, key, self.connections.to_any())
             self._coordinators[kind, key] = node_id
         return self.connections.to(node_id, Purpose.CONTROL)
+
+    def settle_coordinator(self, kind: Kind, key: str) -> None:
+        """Look for it at the node that has heard most. One that was cut off takes itself for the coordinator
+        still, and tells of its groups what was true then; whoever may not read that asks here first.
+
+        KafkaError where no node answers.
+        """
+        name = _KEPT_IN[kind]
+
+        def attempt() -> None:
+            self.refresh_nodes()
+            heard: dict[int, int] = {}
+            problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster names no node")
+            for node_id in self.connections.nodes():
+                try:
+                    response = self._request_topics([name], self.connections.to(node_id, Purpose.CONTROL))
+                    # Metadata are one log: whoever has heard more of it has no epoch that is lower.
+                    heard[node_id] = sum(
+                        one.leader_epoch for topic in response.topics for one in topic.partitions
+                    )
+                except KafkaError as error:
+                    problem = error
+            if not heard:
+                raise problem
+            newest = self.connections.to(max(heard, key=heard.__getitem__), Purpose.CONTROL)
+            self._coordinators[kind, key] = self._find_coordinator(kind, key, newest)
+
+        self.retry(attempt)
 
     def forget_coordinator(self, kind: Kind, key: str) -> None:
         """It is another node now, or no node can be told."""
@@ -225,9 +269,9 @@ class Cluster:
             budget_ms=budget_ms,
         )
 
-    def _find_coordinator(self, kind: Kind, key: str) -> int:
+    def _find_coordinator(self, kind: Kind, key: str, asked: Connection) -> int:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        response: FindCoordinatorResponse = self.connections.to_any().request(request)
+        response: FindCoordinatorResponse = asked.request(request)
         subject = f"the coordinator of {'group' if kind is Kind.GROUP else 'transactional id'} {key}"
         check(response.error_code, subject, response.error_message)
         node_id = response.node_id if response.host else NO_NODE  # before version 4
@@ -268,3 +312,14 @@ def _topic(name: str, answer: MetadataResponseTopic) -> Topic:
     # A partition without a leader says LEADER_NOT_AVAILABLE and node -1; other errors of it are of replicas.
     leaders = {one.partition_index: Leader(one.leader_id, one.leader_epoch) for one in answer.partitions}
     return Topic(name=name, topic_id=answer.topic_id, leaders=leaders, is_internal=answer.is_internal)
+
+
+def _is_older(topic: Topic, told: Topic) -> bool:
+    """Whether a partition of the same topic is said to be in an earlier epoch: who says so is cut off from
+    the others, and may still lead it for itself, with an end that lies before what others have read."""
+    if topic.topic_id != told.topic_id or topic.topic_id == ZERO_UUID:
+        return False
+    before = told.leaders
+    return any(
+        0 <= leader.epoch < before[index].epoch for index, leader in topic.leaders.items() if index in before
+    )

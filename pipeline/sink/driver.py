@@ -108,17 +108,19 @@ class Driver:
             [names.coordinating, names.tickets], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False
         )
         generation, ticket = pairs[names.coordinating], pairs[names.tickets]
-        record = self._complete(generation)
+        record = None if life is None else self._complete(generation)
         used = None if life is None else tickets_between(life.begun.first_ticket, ticket)
         if life is None or not _is_settled(life, record, used):
             life = None
+            self._cluster.settle_record(names.group_id)
+            record = self._complete(generation)
         number, timeout_ms, two_phase = self._new_life() if life is None else _of(life)
         handed_out = () if life is None else [one.slot for one in life.begun.slots]
         now_ms = monotonic_ms()
         is_due = life is None or (used or 0) > len(handed_out) or now_ms - life.swept_ms > SWEEP_INTERVAL_MS
         left_open = self._left_open(generation) if is_due else None
         # One more than last time: a task that is tried again finds a slot, too.
-        count = 1 + max(used or 0, len(record.participants) if record else FIRST_SLOTS)
+        count = 1 + max(used or 0, len(record.participants if record else ()) or FIRST_SLOTS)
         free, fenced = slots_to_prepare(
             life=number, count=count, handed_out=handed_out, left_open=left_open or (), record=record
         )
@@ -249,14 +251,15 @@ class Driver:
 
     def _note_run(self, report: TaskReport) -> None:
         """Write the record of a batch that was there already as this run's. Who writes the batch once more in
-        this run is a second write of a foreachBatch, whose rows were lost if it were passed over as well."""
+        this run is a second write of a foreachBatch, whose rows were lost if it were passed over as well.
+
+        All that took part was committed when this driver began, so nobody need look after it any more.
+        """
         offset = self._cluster.read_record(self._names.group_id)
         assert offset is not None, "the tasks have read it"
-        record = replace(
-            decode_record(offset.metadata), run_id=report.run.run_id, generation=report.generation
-        )
-        self._decide(record)
-        self._note_completed(record)
+        record = decode_record(offset.metadata)
+        run_id, generation = report.run.run_id, report.generation
+        self._decide(replace(record, run_id=run_id, generation=generation, participants=()))
 
     def _end_other_attempts(self, record: CommitRecord) -> None:
         """Attempts that were given up may have left transactions open, which hold back readers until the next

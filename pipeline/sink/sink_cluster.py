@@ -8,7 +8,7 @@ from logstore.topic_partition import TopicPartition
 from pipeline.client.broker_settings import max_transaction_timeout_ms
 from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from pipeline.client.group_settings import keep_offsets
-from pipeline.client.metadata import Cluster, TopicGone
+from pipeline.client.metadata import Cluster, Kind, TopicGone
 from pipeline.client.retries import is_retriable
 from pipeline.client.transactions import Described, Transactions
 from pipeline.columns.batch_encoder import ProducerPair
@@ -46,7 +46,10 @@ class SinkCluster(Protocol):
         """Within the transaction, which is not ended."""
 
     def read_record(self, group_id: str) -> CommittedOffset | None:
-        """The last one that was committed; waits for one that is about to be."""
+        """The last one that was committed, as the coordinator knows; waits for one that is about to be."""
+
+    def settle_record(self, group_id: str) -> None:
+        """Let the next `read_record` ask no coordinator that others know to be none any more."""
 
     def note_completed(self, group_id: str, note: CommittedOffset) -> None:
         """Beside the record, that its transactions are all committed; where it can not be, it is left out."""
@@ -97,6 +100,9 @@ class KafkaSinkCluster:
 
     def read_record(self, group_id: str) -> CommittedOffset | None:
         return committed_offsets(self._cluster, group_id, [ANCHOR]).get(ANCHOR)
+
+    def settle_record(self, group_id: str) -> None:
+        self._cluster.settle_coordinator(Kind.GROUP, group_id)
 
     def note_completed(self, group_id: str, note: CommittedOffset) -> None:
         try:

@@ -32,13 +32,14 @@ def ends_after(
 ) -> tuple[SourceOffsets, list[str]]:
     """The ends of the logs now, and why a query that has read so far cannot go on to them.
 
-    What looks like a loss is asked again, `fetchOffset.numRetries` times: a node that was away may not yet
-    know what it will soon, and no query should be stopped, or begin anew, by its word.
+    What looks like a loss is asked again, `fetchOffset.numRetries` times and of another node: one that was
+    away, or still is, does not know it all, and no query should be stopped, or begin anew, by its word.
     """
     gone: TopicGone | None = None
     ends, losses = read, []
     for attempt in range(options.fetch_offset_retries):
         if attempt:
+            cluster.connections.pass_over()
             pause(options.fetch_offset_interval_ms)
         subscribed = find_subscribed(cluster, options.subscription)
         try:

@@ -157,6 +157,9 @@ class ModelCluster:
             pause()
         return self.records.get(group_id)
 
+    def settle_record(self, group_id: str) -> None:
+        pause()
+
     def note_completed(self, group_id: str, note: CommittedOffset) -> None:
         pause()
         self.completed[group_id] = note

@@ -26,17 +26,25 @@ from pipeline.client.client_settings import Role
 from pipeline.client.connection import Connection
 from pipeline.client.group_offsets import committed_offsets
 from pipeline.client.list_offsets import LATEST, list_offsets
-from pipeline.client.metadata import Cluster, Leader, TopicGone
+from pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
+from pipeline.source.log_ends import ends_after
+from pipeline.source.source_offsets import SourceOffsets
+from pipeline.source.source_options import Mode, SourceOptions
 from tests.pipeline.topics import settings_for
 
 STALE, OTHER = 1, 2  # node ids; the stale one is the first of the bootstrap servers
 PARTITION = TopicPartition("flights", 0)
+TOPIC_ID = bytes(15) + b"7"
 
 
 class Node:
     """A node with what it knows: which topics there are, and who leads and coordinates."""
 
     def __init__(self, node_id: int, topics: set[str], is_stale: bool) -> None:
+        self.leader_epoch = 1
+        self.end: int | None = (
+            None if is_stale else 7
+        )  # of the log; None: it does not take itself for the leader
         self.peer = f"node{node_id}:9092"
         self.node_id = node_id
         self.topics = topics
@@ -62,8 +70,8 @@ class Node:
                 group = OffsetFetchResponseGroup(group_id=group_id, error_code=code)
                 return OffsetFetchResponse(groups=[group])
             case ListOffsetsRequest():
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_stale else ErrorCode.NONE
-                one = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=7)
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self.end is None else ErrorCode.NONE
+                one = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=self.end or -1)
                 return ListOffsetsResponse(
                     topics=[ListOffsetsTopicResponse(name="flights", partitions=[one])]
                 )
@@ -77,14 +85,15 @@ class Node:
 
     def _metadata(self, names: list[str]) -> MetadataResponse:
         """It takes itself for the leader of everything."""
-        led = MetadataResponsePartition(partition_index=0, leader_id=self.node_id, leader_epoch=1)
+        epoch = self.leader_epoch
+        led = MetadataResponsePartition(partition_index=0, leader_id=self.node_id, leader_epoch=epoch)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=one, host=f"node{one}", port=9092) for one in (STALE, OTHER)
             ],
             topics=[
-                MetadataResponseTopic(name=name, partitions=[led])
+                MetadataResponseTopic(name=name, topic_id=TOPIC_ID, partitions=[led])
                 if name in self.topics
                 else MetadataResponseTopic(name=name, error_code=unknown)
                 for name in names
@@ -157,3 +166,44 @@ def test_a_node_that_was_not_asked_since_does_not_fall_back_further(make: Make) 
     assert cluster.retry(fail_five_times) == "done"
     times = cluster.connections._passed_over.values()
     assert sorted(times) == [2, 3]
+
+
+def test_a_leader_of_an_epoch_that_is_over_is_not_believed(make: Make) -> None:
+    """It may lead for itself, and where its log ends others have read further."""
+    cluster, nodes = make({"flights"})
+    nodes[OTHER].leader_epoch, nodes[STALE].end = 2, 3
+    cluster.connections.to_any()
+    cluster.connections.pass_over()
+    assert cluster.leader(PARTITION) == Leader(OTHER, 2)
+
+    cluster.forget_topic("flights")
+    cluster.connections.pass_over()  # so that the stale one is the next
+    found = list_offsets(cluster, {PARTITION: LATEST})
+
+    assert found == {PARTITION: 7}
+    assert nodes[STALE].asked == [MetadataRequest]
+
+
+def test_what_looks_like_a_loss_is_asked_of_another_node(make: Make) -> None:
+    cluster, nodes = make({"flights"})
+    nodes[STALE].end = 3
+    given = {"kafka.bootstrap.servers": "node1:9092,node2:9092", "subscribe": "flights"}
+    read = SourceOffsets(offsets={PARTITION: 5}, topic_ids={"flights": TOPIC_ID})
+
+    ends, losses = ends_after(
+        cluster, SourceOptions.from_options(given, Mode.STREAM), read, lambda _pause_ms: None
+    )
+
+    assert (dict(ends.offsets), losses) == ({PARTITION: 7}, [])
+    assert ListOffsetsRequest in nodes[STALE].asked
+
+
+def test_a_coordinator_is_settled_by_the_node_that_has_heard_most(make: Make) -> None:
+    """One that was cut off would tell what was committed before it was."""
+    cluster, nodes = make({"__consumer_offsets"})
+    nodes[OTHER].topics, nodes[OTHER].leader_epoch = {"__consumer_offsets"}, 2
+
+    cluster.settle_coordinator(Kind.GROUP, "g")
+
+    assert cluster._coordinators == {(Kind.GROUP, "g"): OTHER}
+    assert FindCoordinatorRequest not in nodes[STALE].asked
