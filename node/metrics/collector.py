@@ -5,10 +5,10 @@ Prometheus that hears nothing would only say that the node is down.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from logstore.errors import KafkaError
 from logstore.latency import LatencyHistogram
@@ -60,7 +60,7 @@ from node.metrics.request_families import (
 from node.metrics.windows import Window, counts_since
 from node.metrics_settings import KAFKA_EXPORTER, KMINION
 from node.net.peer_client import SOFTWARE_VERSION
-from node.runtime.turns import take_turns
+from node.runtime.turns import Steps, take_turns
 
 if TYPE_CHECKING:
     from node.broker import Broker
@@ -73,6 +73,7 @@ VOLUME_TIMEOUT_S: Final = 0.5
 TURNS_TIMEOUT_S: Final = 5.0
 # Some 3 us each: a fifth of a millisecond, in which no request is served.
 STEPS_PER_TURN: Final = 64
+T = TypeVar("T")
 _FLUSHES: Final = "flushes"
 _COMMITS: Final = "commits"
 
@@ -109,11 +110,12 @@ class NodeCollector:
     async def _collect_all(self, pace: Pace) -> Iterable[Family]:
         config = self._facts.broker.config
         began_s = monotonic_s()
-        node = await self._facts.ask(self._read_node)
-        partitions = await self._read_partitions()
+        await self._facts.ask(lambda broker: self._watch.start())  # a loop that hangs is found out here
+        node = await self._in_turns(read_node.read_node)
+        partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
         read_s = monotonic_s()
-        groups = await self._with_lag(groups)
+        groups = await self._with_lag(groups, pace)
         lag_s = monotonic_s()
         volumes = await self._volumes(node)
         topics = self._topics().keys() - {DELETED_TOPICS}
@@ -141,31 +143,22 @@ class NodeCollector:
 
     # ---- reading ---------------------------------------------------------------------------------
 
-    def _read_node(self, broker: "Broker") -> NodeReading:
-        self._watch.start()
-        return read_node.read_node(broker)
-
-    async def _read_partitions(self) -> list[PartitionReading]:
-        """All partitions of the node, by name."""
-        readings = await self._facts.run(
-            lambda broker: take_turns(read_node.read_partitions(broker), STEPS_PER_TURN),
-            timeout_s=TURNS_TIMEOUT_S,
+    async def _in_turns(self, read: "Callable[[Broker], Steps[T]]") -> T:
+        """What is read on the node's loop in steps."""
+        return await self._facts.run(
+            lambda broker: take_turns(read(broker), STEPS_PER_TURN), timeout_s=TURNS_TIMEOUT_S
         )
-        return sorted(readings, key=lambda one: one[:2])
 
     async def _read_groups(self, max_offsets: int, pace: Pace) -> tuple[list[GroupReading], int]:
         """The groups with their offsets, and how many of these were left out."""
-        found, left_out = await self._facts.run(
-            lambda broker: take_turns(read_groups.read_groups(broker, max_offsets), STEPS_PER_TURN),
-            timeout_s=TURNS_TIMEOUT_S,
-        )
+        found, left_out = await self._in_turns(lambda broker: read_groups.read_groups(broker, max_offsets))
         groups = []
         for group, offsets in found:
             groups.append(read_groups.with_offsets(group, offsets))
             await pace.pause()
         return groups, left_out
 
-    async def _with_lag(self, groups: Sequence[GroupReading]) -> list[GroupReading]:
+    async def _with_lag(self, groups: Sequence[GroupReading], pace: Pace) -> list[GroupReading]:
         """The groups with their lag; those whose leaders do not answer in time are told without."""
         places = read_groups.places_of(groups)
         if not places:
@@ -176,7 +169,11 @@ class NodeCollector:
             )
         except KafkaError:
             return list(groups)
-        return [read_groups.with_lag(group, lags) for group in groups]
+        found = []
+        for group in groups:
+            found.append(read_groups.with_lag(group, lags))
+            await pace.pause()
+        return found
 
     async def _volumes(self, node: NodeReading) -> dict[str, VolumeBytes]:
         """What is free where; a file system that hangs is left out, and asked again by the next scrape."""

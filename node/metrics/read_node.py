@@ -71,12 +71,15 @@ def _read_partition(partition: Partition, image: MetadataImage) -> PartitionRead
     )
 
 
-def read_node(broker: "Broker") -> NodeReading:
-    """Everything but partitions and groups."""
+def read_node(broker: "Broker") -> Steps[NodeReading]:
+    """Everything but partitions and groups: a step for each connection, and what is short at the end."""
+    listeners = []
+    for one in broker.listeners:
+        listeners.append((yield from _read_listener(one)))
     ids = [one.coordinator.shard for one in broker.txns.shards.values() if one.coordinator is not None]
     updates = broker.replication.isr_updates
     return NodeReading(
-        listeners=[_read_listener(one) for one in broker.listeners],
+        listeners=listeners,
         log_dirs=[
             LogDirReading(path=str(one.path), is_online=one.is_online) for one in broker.log_manager.dirs
         ],
@@ -95,9 +98,10 @@ def read_node(broker: "Broker") -> NodeReading:
     )
 
 
-def _read_listener(listener: Listener) -> ListenerReading:
+def _read_listener(listener: Listener) -> Steps[ListenerReading]:
     software: Counter[tuple[str, str]] = Counter()
-    for connection in listener.connections:
+    for connection in list(listener.connections):
+        yield
         info = connection.info
         name = (info.software_name or UNKNOWN_SOFTWARE, info.software_version or UNKNOWN_SOFTWARE)
         software[name if name in software or len(software) < MAX_SOFTWARE else OTHER_SOFTWARE] += 1
