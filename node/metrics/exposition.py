@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from node.rest_api.node_facts import NodeFacts
 
 KEPT_S: Final = 1.0
-LINES_AT_ONCE: Final = 128  # some 50 us
+LINES_AT_ONCE: Final = 64  # some 50 us
 OPENMETRICS: Final = "application/openmetrics-text"
 _END: Final = b"# EOF\n"
 

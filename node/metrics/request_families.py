@@ -1,14 +1,25 @@
 """Requests, topics and connections, under the names that Strimzi's rules give to Kafka's meters."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Final
 
 from logstore.errors import ErrorCode
 from logstore.latency import LatencyHistogram
 from node.counters.request_counters import RequestCounters
 from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
-from node.metrics.family import NO_LABELS, Family, Row, counter, gauge, histogram, labels, summary_ms
+from node.metrics.family import (
+    NO_LABELS,
+    Family,
+    LabelText,
+    Row,
+    counter,
+    gauge,
+    histogram,
+    labels,
+    summary_ms,
+)
 from node.metrics.readings import ListenerReading
 
 FOLLOWERS: Final = "FetchFollower"
@@ -32,23 +43,29 @@ _REPLICATION_METERS: Final = (
 )
 
 
-def topic_families(topics: Mapping[str, TopicCounters], max_topics: int) -> list[Family]:
+def topic_families(topics: Mapping[str, TopicCounters], max_topics: int) -> Iterator[Family]:
     """kafka_server_brokertopicmetrics_*: each for all topics together and for the first `max_topics`.
 
     Those that were deleted are in the sum alone.
     """
-    families = []
-    shown = [
-        (topic, labels(topic=topic))
-        for topic in islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics)
-    ]
-    for name, attribute, words in (*_TOPIC_METERS, *_REPLICATION_METERS):
-        counts = {topic: getattr(counters, attribute) for topic, counters in topics.items()}
-        rows: list[Row] = [(NO_LABELS, sum(counts.values()))]
-        if (name, attribute, words) in _TOPIC_METERS:
-            rows += [(text, counts[topic]) for topic, text in shown]
-        families.append(counter(f"kafka_server_brokertopicmetrics_{name}_total", f"{words}.", rows))
-    return families
+    told = islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics)
+    shown = [(labels(topic=topic), topics[topic]) for topic in told]
+    for name, attribute, words in _TOPIC_METERS:
+        yield _topic_family(name, attrgetter(attribute), words, topics, shown)
+    for name, attribute, words in _REPLICATION_METERS:
+        yield _topic_family(name, attrgetter(attribute), words, topics, ())
+
+
+def _topic_family(
+    name: str,
+    count: Callable[[TopicCounters], int],
+    words: str,
+    topics: Mapping[str, TopicCounters],
+    shown: Iterable[tuple[LabelText, TopicCounters]],
+) -> Family:
+    total: Row = (NO_LABELS, sum(map(count, topics.values())))
+    rows = chain((total,), ((text, count(counters)) for text, counters in shown))
+    return counter(f"kafka_server_brokertopicmetrics_{name}_total", f"{words}.", rows)
 
 
 def latencies_of(requests: Iterable[RequestCounters]) -> dict[str, LatencyHistogram]:

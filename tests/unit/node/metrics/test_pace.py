@@ -1,0 +1,34 @@
+"""Work that is long sleeps once a turn, and work that is short never does."""
+
+import asyncio
+
+import pytest
+
+from node.metrics import pace as module
+from node.metrics.pace import PAUSE_S, TURN_S, Pace
+
+
+def test_a_pause_is_a_sleep_when_a_turn_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now_s
+        slept.append(seconds)
+        now_s += seconds
+
+    monkeypatch.setattr(module, "monotonic_s", lambda: now_s)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    pace = Pace()
+
+    async def work(seconds: float) -> int:
+        nonlocal now_s
+        now_s += seconds
+        await pace.pause()
+        return len(slept)
+
+    async def after_each_piece() -> list[int]:
+        return [await work(TURN_S * 0.6) for _ in range(5)]
+
+    assert asyncio.run(after_each_piece()) == [0, 1, 1, 2, 2]
+    assert set(slept) == {PAUSE_S}
