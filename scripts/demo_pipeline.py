@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from demo_cluster import QUIET
+from demo_error import DemoError
 from demo_failure import Failure
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -36,7 +38,6 @@ ROWS_IN_BATCH = 50_000
 KILL_AFTER_BATCHES = 2
 TIMEOUT_S = 60
 STALL_TIMEOUT_S = 300  # without one more batch the demo gives up
-QUIET = {"log_level": 2}
 KEY = ["carrier", "dest_tzone", "window_start"]
 SPARK = {
     "spark.ui.enabled": "false",
@@ -45,10 +46,6 @@ SPARK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
 }
-
-
-class PipelineError(Exception):
-    """Why the pipeline's part cannot go on, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +106,7 @@ def run(
             spark.stop()
     failure.wait()
     if failure.problem:
-        raise PipelineError(failure.problem)
+        raise DemoError(failure.problem)
     with console.status("Reading the result, and asking pandas"):
         found, records, repeated = read_result(bootstrap)
         expected = ask_pandas(source)
@@ -152,7 +149,7 @@ def load_tables(bootstrap: str, source: Path) -> None:
                 producer.produce(topic, orjson.dumps(record), row[key])
                 producer.poll(0)
     if producer.flush(TIMEOUT_S):
-        raise PipelineError("the airports and the weather were not taken")
+        raise DemoError("the airports and the weather were not taken")
 
 
 def count_of(bootstrap: str, topic: str) -> int:
@@ -240,15 +237,15 @@ def follow(query: "StreamingQuery", flights: int, failure: Failure, console: Con
                 failure.strike(0)
             if time.monotonic() - last_s > STALL_TIMEOUT_S:
                 query.stop()
-                raise PipelineError(f"Spark made no batch for {STALL_TIMEOUT_S} s")
+                raise DemoError(f"Spark made no batch for {STALL_TIMEOUT_S} s")
         if query.exception() is not None:
-            raise PipelineError(f"the query failed: {query.exception()}")
+            raise DemoError(f"the query failed: {query.exception()}")
         for one in query.recentProgress:
             if one.numInputRows:
                 seen[one.batchId] = one.numInputRows
         progress.update(task, completed=sum(seen.values()))
     if failure.victim < 0 and not failure.problem:
-        raise PipelineError("the job was over before a node could be killed")
+        raise DemoError("the job was over before a node could be killed")
     return len(seen)
 
 
@@ -278,7 +275,7 @@ def read_result(bootstrap: str) -> "tuple[pd.DataFrame, int, int]":
             if error is not None and error.name() == "_PARTITION_EOF":
                 ended += 1
             elif error is not None:
-                raise PipelineError(f"the reader of {RESULT} was told: {error}")
+                raise DemoError(f"the reader of {RESULT} was told: {error}")
             else:
                 row = orjson.loads(message.value())
                 before = latest.get(message.key())
@@ -287,7 +284,7 @@ def read_result(bootstrap: str) -> "tuple[pd.DataFrame, int, int]":
                 latest[message.key()] = row
                 records += 1
         if time.monotonic() - last_s > TIMEOUT_S:
-            raise PipelineError(f"nothing came from {RESULT} for {TIMEOUT_S} s")
+            raise DemoError(f"nothing came from {RESULT} for {TIMEOUT_S} s")
     consumer.close()
     return in_order(latest.values()), records, repeated
 
