@@ -1,7 +1,8 @@
 """Settings as resources: what those of topics, of brokers and of all brokers have in common."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from node.client.cluster_client import Client
 from node.client.config_admin import (
@@ -14,9 +15,19 @@ from node.client.config_admin import (
 )
 from node.client.topic_admin import ConfigResource
 from node.rest_api.json_schema import Json, Schema
-from node.rest_api.resource import Data, resource, resource_schema
+from node.rest_api.resource import Data, collection, collection_schema, resource, resource_schema
 from node.rest_api.rest_error import not_found
-from node.rest_api.route import BOOLEAN, NAME, STRING, QueryParameter, Response
+from node.rest_api.route import (
+    BOOLEAN,
+    NAME,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
 from node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 TAG: Final = "Configs (v3)"
@@ -110,8 +121,7 @@ def config_data(
     name: str,
     owner: Mapping[str, Any],
     config: DescribeConfigsResourceResult,
-    *,
-    with_documentation: bool = False,
+    request: RestRequest,
 ) -> Data:
     """One setting of somebody; `owner` are the fields that say whose."""
     data = resource(kind, link, name, **owner)
@@ -127,7 +137,7 @@ def config_data(
             for one in config.synonyms
         ],
     }
-    if with_documentation:
+    if wants_documentation(request):
         is_known = 0 <= config.config_type < len(TYPES)
         data["type"] = TYPES[config.config_type] if is_known else "UNKNOWN"
         data["documentation"] = config.documentation
@@ -153,34 +163,146 @@ def text_of(value: Json) -> str | None:
     return str(value)
 
 
-async def settings_of(client: Client, of: ConfigResource, *, with_documentation: bool = False) -> Settings:
-    return (await describe_resources(client, [of], with_documentation=with_documentation))[of]
+class Owner(NamedTuple):
+    """Whose settings are under a path, and how one of them is shown."""
+
+    path: str  # of the list
+    name: str  # in the names of operations: getKafka{name}Config
+    noun: str
+    schema: Schema  # of one
+    alter_id: str  # Confluent's names of it follow no rule
+    of: Callable[[RestContext, RestRequest], Awaitable[ConfigResource]]  # RestError 404 if it is not there
+    data: Callable[[RestContext, RestRequest, ConfigResource, DescribeConfigsResourceResult], Data]
+    list_link: Callable[[RestContext, RestRequest], str]
+    tells_all: bool = True  # False: only those are told that were set, and any may be
+
+    @property
+    def list_schema(self) -> Schema:
+        return collection_schema(f"{self.name}ConfigDataList", f"Kafka{self.name}ConfigList", self.schema)
 
 
-async def setting_of(client: Client, of: ConfigResource, name: str) -> DescribeConfigsResourceResult:
-    """One setting; RestError 404 if there is none of that name."""
-    for config in await settings_of(client, of):
-        if config.name == name:
-            return config
+def config_routes(owner: Owner) -> tuple[Route, ...]:
+    """The list of an owner's settings, one of them, and their changes."""
+    name, noun = f"Kafka{owner.name}Config", owner.noun
+    return (
+        Route(
+            method="GET",
+            path=owner.path,
+            handler=partial(_list_configs, owner),
+            operation_id=f"list{name}s",
+            summary=f"List the settings of {noun}.",
+            tag=TAG,
+            query=(WITH_DOCUMENTATION,),
+            responses={200: Response(description="The settings.", schema=owner.list_schema)},
+        ),
+        Route(
+            method="GET",
+            path=owner.path + "/{name}",
+            handler=partial(_get_config, owner),
+            operation_id=f"get{name}",
+            summary=f"One setting of {noun}.",
+            tag=TAG,
+            responses={200: Response(description="The setting.", schema=owner.schema)},
+        ),
+        Route(
+            method="PUT",
+            path=owner.path + "/{name}",
+            handler=partial(_update_config, owner),
+            operation_id=f"update{name}",
+            summary=f"Set one setting of {noun}.",
+            tag=TAG,
+            request_schema=UPDATE,
+            body_is_required=True,
+            responses=CHANGED,
+        ),
+        Route(
+            method="DELETE",
+            path=owner.path + "/{name}",
+            handler=partial(_reset_config, owner),
+            operation_id=f"delete{name}",
+            summary=f"Take one setting of {noun} back.",
+            tag=TAG,
+            responses=CHANGED,
+        ),
+        Route(
+            method="POST",
+            path=owner.path + ":alter",
+            handler=partial(_alter_configs, owner),
+            operation_id=owner.alter_id,
+            summary=f"Change some settings of {noun}, all or none.",
+            tag=TAG,
+            request_schema=ALTER,
+            body_is_required=True,
+            responses=CHANGED,
+        ),
+    )
+
+
+async def _list_configs(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
+    of = await owner.of(context, request)
+    settings = await _settings(context.client, of, documented=wants_documentation(request))
+    data = [owner.data(context, request, of, one) for one in settings]
+    link = owner.list_link(context, request)
+    return Answer(body=collection(f"Kafka{owner.name}ConfigList", link, data))
+
+
+async def _get_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
+    of = await owner.of(context, request)
+    for config in await _settings(context.client, of):
+        if config.name == request.path["name"]:
+            return Answer(body=owner.data(context, request, of, config))
     raise not_found()
 
 
-async def change_known(
-    client: Client,
-    of: ConfigResource,
+async def _update_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
+    value = text_of(request.body.get("value"))
+    change = ConfigChange(request.path["name"], SET, value)
+    return await _change(owner, context, request, [change], must_be_told=owner.tells_all)
+
+
+async def _reset_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
+    change = ConfigChange(request.path["name"], DELETE)
+    return await _change(owner, context, request, [change], must_be_told=True)
+
+
+async def _alter_configs(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
+    changes = changes_of(request.body["data"])
+    only_check = bool(request.body.get("validate_only"))
+    return await _change(
+        owner, context, request, changes, must_be_told=owner.tells_all, only_check=only_check
+    )
+
+
+async def _change(
+    owner: Owner,
+    context: RestContext,
+    request: RestRequest,
     changes: Sequence[ConfigChange],
-    cluster_id: str,
     *,
+    must_be_told: bool,
     only_check: bool = False,
-) -> None:
-    """Change settings that are there; RestError 404 for another name, as Confluent's looks before."""
-    check_known(await settings_of(client, of), of, changes, cluster_id)
-    await change_config(client, of, changes, only_check=only_check)
+) -> Answer:
+    """RestError 404 for a setting that is not told where it must be, as Confluent's looks before."""
+    of = await owner.of(context, request)
+    if must_be_told:
+        check_known(await _settings(context.client, of), of, changes, context.cluster_id)
+    await change_config(context.client, of, changes, only_check=only_check)
+    return Answer(status=204)
+
+
+async def _settings(client: Client, of: ConfigResource, *, documented: bool = False) -> Settings:
+    return (await describe_resources(client, [of], with_documentation=documented))[of]
+
+
+def wants_documentation(request: RestRequest) -> bool:
+    wanted: bool = request.query.get("include_documentation", False)
+    return wanted
 
 
 def check_known(
     settings: Settings, of: ConfigResource, changes: Sequence[ConfigChange], cluster_id: str
 ) -> None:
+    """RestError 404 for a setting that there is not."""
     known = {config.name for config in settings}
     for change in changes:
         if change.name not in known:

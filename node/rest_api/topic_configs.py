@@ -1,44 +1,37 @@
 """The settings of topics: of one, of all, and those that a new one would have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from orjson import Fragment
-
 from logstore.errors import KafkaError
 from node.client import topic_admin
-from node.client.config_admin import DELETE, SET, ConfigChange, change_configs, describe_resources
+from node.client.config_admin import ConfigChange, change_configs, describe_resources
 from node.client.topic_admin import ConfigResource, config_of_topic
 from node.rest_api.configs import (
     ALTER,
     CHANGED,
     MAX_CHANGES,
     TAG,
-    UPDATE,
     WITH_DOCUMENTATION,
-    change_known,
+    Owner,
     changes_of,
     check_known,
     config_data,
+    config_routes,
     config_schema,
-    setting_of,
-    settings_of,
-    text_of,
+    wants_documentation,
 )
 from node.rest_api.json_schema import Schema
-from node.rest_api.resource import Data, DataPieces, collection, collection_schema, resource_name, url
+from node.rest_api.resource import Data, DataPieces, collection, resource_name, url
 from node.rest_api.rest_error import rest_error_of
 from node.rest_api.route import NAME, STRING, Answer, Response, RestContext, RestRequest, Route
 from node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 KIND: Final = "KafkaTopicConfig"
 TOPICS_AT_A_TIME: Final = 20  # some 20 ms of work; a topic has 40 settings
-PATH: Final = "/v3/clusters/{cluster_id}/topics/{topic_name}/configs"
 DEFAULTS_PATH: Final = "/v3/clusters/{cluster_id}/topics/{topic_name}/default-configs"
 ALL_PATH: Final = "/v3/clusters/{cluster_id}/topics/-/configs"
-_CONFIG: Final = config_schema("TopicConfigData", KIND, {"topic_name": STRING})
-_CONFIGS: Final = collection_schema("TopicConfigDataList", "KafkaTopicConfigList", _CONFIG)
 _ALTER_MANY: Final[Schema] = {
     "title": "AlterMultipleTopicsConfigsBatchRequestData",
     "type": "object",
@@ -72,44 +65,43 @@ _FAILURES: Final[Schema] = {
 }
 
 
+async def _of_topic(context: RestContext, request: RestRequest) -> ConfigResource:
+    return config_of_topic(request.path["topic_name"])
+
+
 def _data(
-    context: RestContext,
-    request: RestRequest,
-    topic: str,
-    config: DescribeConfigsResourceResult,
+    context: RestContext, request: RestRequest, of: ConfigResource, config: DescribeConfigsResourceResult
 ) -> Data:
     cluster_id = context.cluster_id
     return config_data(
         KIND,
-        url(request.base_url, "clusters", cluster_id, "topics", topic, "configs", config.name),
-        resource_name(kafka=cluster_id, topic=topic, config=config.name),
-        {"cluster_id": cluster_id, "topic_name": topic},
+        url(request.base_url, "clusters", cluster_id, "topics", of.name, "configs", config.name),
+        resource_name(kafka=cluster_id, topic=of.name, config=config.name),
+        {"cluster_id": cluster_id, "topic_name": of.name},
         config,
-        with_documentation=request.query.get("include_documentation", False),
+        request,
     )
 
 
-def _list(
-    context: RestContext, request: RestRequest, place: Sequence[str], data: list[Data] | Fragment
-) -> Answer:
-    here = url(request.base_url, "clusters", context.cluster_id, "topics", *place)
-    return Answer(body=collection("KafkaTopicConfigList", here, data))
+def _list_link(context: RestContext, request: RestRequest, segment: str = "configs") -> str:
+    topic = request.path.get("topic_name", "-")
+    return url(request.base_url, "clusters", context.cluster_id, "topics", topic, segment)
 
 
-async def list_topic_configs(context: RestContext, request: RestRequest) -> Answer:
-    topic = request.path["topic_name"]
-    with_documentation = request.query.get("include_documentation", False)
-    settings = await settings_of(
-        context.client, config_of_topic(topic), with_documentation=with_documentation
-    )
-    return _list(
-        context, request, [topic, "configs"], [_data(context, request, topic, one) for one in settings]
-    )
+TOPIC: Final = Owner(
+    path="/v3/clusters/{cluster_id}/topics/{topic_name}/configs",
+    name="Topic",
+    noun="a topic",
+    schema=config_schema("TopicConfigData", KIND, {"topic_name": STRING}),
+    alter_id="updateKafkaTopicConfigBatch",
+    of=_of_topic,
+    data=_data,
+    list_link=_list_link,
+)
 
 
 async def list_default_configs(context: RestContext, request: RestRequest) -> Answer:
     """What the controller would give a new topic: asked by having it check the creation of one."""
-    topic = request.path["topic_name"]
     checked = await topic_admin.create_topic(
         context.client, f"default-configs-{uuid4()}", partitions=-1, replicas=-1, configs={}, only_check=True
     )
@@ -124,8 +116,10 @@ async def list_default_configs(context: RestContext, request: RestRequest) -> An
         for one in checked.configs or ()
     ]
     # Each links to what the topic has: a default alone is nowhere, by Confluent's document either.
-    data = [_data(context, request, topic, one) for one in sorted(settings, key=lambda one: one.name)]
-    return _list(context, request, [topic, "default-configs"], data)
+    of = await _of_topic(context, request)
+    data = [_data(context, request, of, one) for one in sorted(settings, key=lambda one: one.name)]
+    link = _list_link(context, request, "default-configs")
+    return Answer(body=collection("KafkaTopicConfigList", link, data))
 
 
 async def list_all_topic_configs(context: RestContext, request: RestRequest) -> Answer:
@@ -137,40 +131,12 @@ async def list_all_topic_configs(context: RestContext, request: RestRequest) -> 
         found = await describe_resources(
             context.client,
             all_of_them[begin : begin + TOPICS_AT_A_TIME],
-            with_documentation=request.query.get("include_documentation", False),
+            with_documentation=wants_documentation(request),
             may_be_gone=True,
         )
         for of, settings in sorted(found.items()):
-            pieces.add([_data(context, request, of.name, one) for one in settings])
-    return _list(context, request, ["-", "configs"], pieces.whole())
-
-
-async def get_topic_config(context: RestContext, request: RestRequest) -> Answer:
-    topic = request.path["topic_name"]
-    config = await setting_of(context.client, config_of_topic(topic), request.path["name"])
-    return Answer(body=_data(context, request, topic, config))
-
-
-async def _change(
-    context: RestContext, request: RestRequest, changes: Sequence[ConfigChange], *, only_check: bool = False
-) -> Answer:
-    of = config_of_topic(request.path["topic_name"])
-    await change_known(context.client, of, changes, context.cluster_id, only_check=only_check)
-    return Answer(status=204)
-
-
-async def update_topic_config(context: RestContext, request: RestRequest) -> Answer:
-    change = ConfigChange(request.path["name"], SET, text_of(request.body.get("value")))
-    return await _change(context, request, [change])
-
-
-async def reset_topic_config(context: RestContext, request: RestRequest) -> Answer:
-    return await _change(context, request, [ConfigChange(request.path["name"], DELETE)])
-
-
-async def alter_topic_configs(context: RestContext, request: RestRequest) -> Answer:
-    only_check = bool(request.body.get("validate_only"))
-    return await _change(context, request, changes_of(request.body["data"]), only_check=only_check)
+            pieces.add([_data(context, request, of, one) for one in settings])
+    return Answer(body=collection("KafkaTopicConfigList", _list_link(context, request), pieces.whole()))
 
 
 async def alter_configs_of_topics(context: RestContext, request: RestRequest) -> Answer:
@@ -199,56 +165,7 @@ def _failures(refused: Mapping[ConfigResource, KafkaError]) -> list[dict[str, An
 
 
 ROUTES: Final = (
-    Route(
-        method="GET",
-        path=PATH,
-        handler=list_topic_configs,
-        operation_id="listKafkaTopicConfigs",
-        summary="List the settings of a topic.",
-        tag=TAG,
-        query=(WITH_DOCUMENTATION,),
-        responses={200: Response(description="All settings of topics.", schema=_CONFIGS)},
-    ),
-    Route(
-        method="GET",
-        path=PATH + "/{name}",
-        handler=get_topic_config,
-        operation_id="getKafkaTopicConfig",
-        summary="One setting of a topic.",
-        tag=TAG,
-        responses={200: Response(description="The setting.", schema=_CONFIG)},
-    ),
-    Route(
-        method="PUT",
-        path=PATH + "/{name}",
-        handler=update_topic_config,
-        operation_id="updateKafkaTopicConfig",
-        summary="Set one setting of a topic.",
-        tag=TAG,
-        request_schema=UPDATE,
-        body_is_required=True,
-        responses=CHANGED,
-    ),
-    Route(
-        method="DELETE",
-        path=PATH + "/{name}",
-        handler=reset_topic_config,
-        operation_id="deleteKafkaTopicConfig",
-        summary="Give one setting of a topic back to its default.",
-        tag=TAG,
-        responses=CHANGED,
-    ),
-    Route(
-        method="POST",
-        path=PATH + ":alter",
-        handler=alter_topic_configs,
-        operation_id="updateKafkaTopicConfigBatch",
-        summary="Change some settings of a topic, all or none.",
-        tag=TAG,
-        request_schema=ALTER,
-        body_is_required=True,
-        responses=CHANGED,
-    ),
+    *config_routes(TOPIC),
     Route(
         method="GET",
         path=DEFAULTS_PATH,
@@ -256,7 +173,7 @@ ROUTES: Final = (
         operation_id="listKafkaDefaultTopicConfigs",
         summary="List the settings that a topic of that name would have if it were made now.",
         tag=TAG,
-        responses={200: Response(description="All settings of topics.", schema=_CONFIGS)},
+        responses={200: Response(description="All settings of topics.", schema=TOPIC.list_schema)},
     ),
     Route(
         method="GET",
@@ -266,7 +183,7 @@ ROUTES: Final = (
         summary="List the settings of all topics that are not internal.",
         tag=TAG,
         query=(WITH_DOCUMENTATION,),
-        responses={200: Response(description="All settings of all topics.", schema=_CONFIGS)},
+        responses={200: Response(description="All settings of all topics.", schema=TOPIC.list_schema)},
     ),
     Route(
         method="POST",
