@@ -113,10 +113,12 @@ def produce_error_at(topic: str) -> int:
 FETCH_OFFSET_FROM_END = 8 + 8 + 4 + 4 + 2  # offset, log start, max bytes, no forgotten topics, empty rack
 
 
-def fetch_frame(topic: str, partition: int, max_wait_ms: int, partition_max_bytes: int) -> bytearray:
+def fetch_frame(
+    topic: str, partition: int, max_wait_ms: int, partition_max_bytes: int, isolation_level: int = 0
+) -> bytearray:
     """A sessionless Fetch of one partition; write the offset at `len(frame) - FETCH_OFFSET_FROM_END`."""
     name = topic.encode()
-    body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 52_428_800, 0, 0, -1)
+    body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 52_428_800, isolation_level, 0, -1)
     body += struct.pack(">ih", 1, len(name)) + name
     body += struct.pack(">iiiqqi", 1, partition, -1, 0, -1, partition_max_bytes) + struct.pack(">ih", 0, 0)
     frame = header(1, FETCH_VERSION) + body
@@ -125,17 +127,24 @@ def fetch_frame(topic: str, partition: int, max_wait_ms: int, partition_max_byte
 
 def records_of(response: memoryview, topic: str) -> tuple[int, memoryview]:
     """(error code, records) of a one-partition Fetch answer without its size prefix."""
+    error, _, records = fetched(response, topic)
+    return error, records
+
+
+def fetched(response: memoryview, topic: str) -> tuple[int, list[tuple[int, int]], memoryview]:
+    """(error code, aborted transactions as (first offset, producer id), records) of such an answer."""
     at = 4 + 4 + 2 + 4
     topics = struct.unpack_from(">i", response, at)[0]
     if topics == 0:
-        return 0, response[:0]
+        return 0, [], response[:0]
     at += 4 + 2 + len(topic) + 4 + 4
     error = struct.unpack_from(">h", response, at)[0]
     at += 2 + 24
-    aborted = max(0, struct.unpack_from(">i", response, at)[0])
-    at += 4 + 16 * aborted + 4
+    count = max(0, struct.unpack_from(">i", response, at)[0])
+    rows = struct.unpack_from(f">{2 * count}q", response, at + 4)
+    at += 4 + 16 * count + 4
     size = max(0, struct.unpack_from(">i", response, at)[0])
-    return error, response[at + 4 : at + 4 + size]
+    return error, list(zip(rows[1::2], rows[::2], strict=True)), response[at + 4 : at + 4 + size]
 
 
 def end_of(records: memoryview, offset: int) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 `raw` rows drive producers with prebuilt frames over raw sockets, one transaction after the other each: a
 Produce that adds the partition and an EndTxn that moves the epoch with version 2 (KIP-890), an
-AddPartitionsToTxn besides with version 1. `client` rows run librdkafka, which speaks version 1.
+AddPartitionsToTxn besides with version 1. `client` rows run librdkafka, which speaks version 1. What is
+committed is read by both: the client reads as fast as it can itself, raw sockets as fast as the server.
 """
 
 import select
@@ -18,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from crc32c import crc32c
 
-from benchmarks import clients, frames, load
+from benchmarks import clients, committed_reads, frames, load
 
 if TYPE_CHECKING:
     from benchmarks.workloads import Plan
@@ -394,28 +395,52 @@ def client(records: int, producers: int = CLIENT_PRODUCERS) -> Callable[[Target,
 
 
 def consume(aborted_percent: int) -> Callable[[Target, "Plan"], Figures]:
-    """Committed records of a topic in which a share of the transactions was aborted."""
+    """Committed records of a topic in which a share of the transactions was aborted, by librdkafka."""
 
     def run(target: Target, plan: "Plan") -> Figures:
-        topic = new_topic(target)
-        ports, entry = leaders(target, topic), int(target.bootstrap.partition(",")[0].rpartition(":")[2])
-        batch = frames.build_batch(RECORD_BYTES, RECORDS_IN_ABORTED * (RECORD_BYTES + 14) + frames.BATCH.size)
-        transactors = [
-            Transactor(Version1(), f"{topic}-{index}", topic, index, ports[index], entry)
-            for index in range(PARTITIONS)
-        ]
-        wanted = RECORDS_READ // batch.records // PARTITIONS
-        converse([(one, _fill(one, batch, wanted, aborted_percent)) for one in transactors])
-        close(transactors)
-        aborted = sum(number * aborted_percent % 100 < aborted_percent for number in range(wanted))
-        records = (wanted - aborted) * batch.records * PARTITIONS
+        topic, _, records = _filled_topic(target, aborted_percent)
         before = target.cpu_seconds()
-        done = _read_committed(target, topic, records, 4 * plan.seconds)
-        cpu = target.cpu_seconds() - before
-        clients.delete_topic(target.bootstrap, topic)
-        return {"MB/s": done / 1e6, "CPU s/GB": cpu / (records * RECORD_BYTES / 1e9)}
+        done = _read_committed(target, topic, sum(records), 4 * plan.seconds)
+        return _read_figures(target, topic, target.cpu_seconds() - before, done, sum(records))
 
     return run
+
+
+def raw_consume(aborted_percent: int) -> Callable[[Target, "Plan"], Figures]:
+    """The same over raw sockets, which take next to nothing themselves."""
+
+    def run(target: Target, plan: "Plan") -> Figures:
+        topic, ports, records = _filled_topic(target, aborted_percent)
+        committed_reads.read(ports, topic, records, 0.0)  # the first time from cold files
+        before = target.cpu_seconds()
+        seconds, count = committed_reads.read(ports, topic, records, plan.seconds)
+        cpu = target.cpu_seconds() - before
+        return _read_figures(target, topic, cpu, count * RECORD_BYTES / seconds, count)
+
+    return run
+
+
+def _read_figures(target: Target, topic: str, cpu: float, bytes_a_second: float, records: int) -> Figures:
+    clients.delete_topic(target.bootstrap, topic)
+    return {"MB/s": bytes_a_second / 1e6, "CPU s/GB": cpu / (records * RECORD_BYTES / 1e9)}
+
+
+def _filled_topic(target: Target, aborted_percent: int) -> tuple[str, list[int], list[int]]:
+    """Its name, the port of each partition's leader, and how many records are committed in each."""
+    topic = new_topic(target)
+    ports, entry = leaders(target, topic), int(target.bootstrap.partition(",")[0].rpartition(":")[2])
+    size_bytes = RECORDS_IN_ABORTED * (RECORD_BYTES + 14) + frames.BATCH.size
+    # As of now: what is read must not be old enough to be deleted meanwhile.
+    batch = frames.build_batch(RECORD_BYTES, size_bytes, timestamp_ms=int(time.time() * 1000))
+    transactors = [
+        Transactor(Version1(), f"{topic}-{index}", topic, index, ports[index], entry)
+        for index in range(PARTITIONS)
+    ]
+    wanted = RECORDS_READ // batch.records // PARTITIONS
+    converse([(one, _fill(one, batch, wanted, aborted_percent)) for one in transactors])
+    close(transactors)
+    aborted = sum(number * aborted_percent % 100 < aborted_percent for number in range(wanted))
+    return topic, ports, [(wanted - aborted) * batch.records] * PARTITIONS
 
 
 def _fill(one: Transactor, batch: frames.Batch, count: int, aborted_percent: int) -> Dialogue:
@@ -463,6 +488,9 @@ ROWS: list[tuple[str, Callable[[Target, "Plan"], Figures], dict[str, float]]] = 
     ("txn: client, 32 producers, 10 records", client(10, PRODUCERS), COMMIT_GOALS),
     ("txn: client, 32 producers, 100 records", client(100, PRODUCERS), COMMIT_GOALS),
     ("txn: client, one producer, 1 record", client(1, 1), COMMIT_GOALS),
+    ("txn: raw fetch committed, none aborted", raw_consume(0), READ_GOALS),
+    ("txn: raw fetch committed, 10 % aborted", raw_consume(10), READ_GOALS),
+    ("txn: raw fetch committed, 50 % aborted", raw_consume(50), READ_GOALS),
     ("txn: consume committed, none aborted", consume(0), READ_GOALS),
     ("txn: consume committed, 10 % aborted", consume(10), READ_GOALS),
     ("txn: consume committed, 50 % aborted", consume(50), READ_GOALS),
