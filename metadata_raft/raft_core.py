@@ -104,6 +104,7 @@ class RaftCore:
         self._status_voters: VoterSet | None = None
         self._loop: asyncio.AbstractEventLoop
         self._ended: asyncio.Future[None]
+        self._next_tick: asyncio.TimerHandle
         self.links: RaftLinks | None = None
         self.member: RaftMember
 
@@ -139,17 +140,18 @@ class RaftCore:
             empty=settings.empty,
         )
         async with asyncio.TaskGroup() as tasks:
-            children = [tasks.create_task(self._tick_for_ever())]
+            children = []
             if self.links is not None:
                 self.handle_voters(self.member.voters)
                 children.append(tasks.create_task(self.links.run()))
             self._is_started = True
-            self._wake()
+            self._tick()
             if self._is_closing:
                 self._end()
             try:
                 await self._ended
             finally:
+                self._next_tick.cancel()
                 for child in children:
                     child.cancel()
 
@@ -193,10 +195,11 @@ class RaftCore:
             self._end(error)
         self._wake()
 
-    async def _tick_for_ever(self) -> None:
-        while True:
-            self._wake()
-            await asyncio.sleep(TICK_SECONDS)
+    def _tick(self) -> None:
+        # By the timer itself: each further turn of this loop would ask the node's thread for the interpreter.
+        self._next_tick = self._loop.call_later(TICK_SECONDS, self._tick)
+        if not self._is_scheduled:
+            self._cycle()
 
     def _wake(self) -> None:
         if not self._is_scheduled:

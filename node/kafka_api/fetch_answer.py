@@ -138,8 +138,11 @@ class FetchAnswer:
         session: FetchSession | None = None,
         is_incremental: bool = False,
         session_id: int = NO_SESSION,
+        limits: tuple[int, int] | None = None,
     ) -> None:
-        """`session_id` is that of a session whose changes are known already: a follower's."""
+        """`session_id` is that of a session whose changes are known already: a follower's. `limits` are the
+        `bounds` of this request, where they are known.
+        """
         self._broker = broker
         self._cold_reads: list[ColdRead] = []
         self._context = context
@@ -147,7 +150,7 @@ class FetchAnswer:
         self._session_id = session_id if session is None else session.session_id
         self._is_incremental = is_incremental
         self._is_follower = session_id != NO_SESSION or context.connection.peer_id != NO_PEER
-        self._max_bytes, self._min_bytes = bounds(broker, request)
+        self._max_bytes, self._min_bytes = bounds(broker, request) if limits is None else limits
         self._max_wait_ms = request.max_wait_ms
         committed = request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK

@@ -244,7 +244,7 @@ class ReplicaFetch:
 
     def _must_wait(self, partition: Partition) -> bool:
         manager = self._broker.replica_manager
-        return manager.quotas.leader_must_wait(
+        return manager.quotas.leader.is_limited and manager.quotas.leader_must_wait(
             partition, self._session.replica_id, now_ms=manager.context.now_ms()
         )
 
@@ -280,8 +280,16 @@ class ReplicaFetch:
             )
             if one.size_bytes:
                 one.partition.counters.replication_bytes_out += one.size_bytes
-                manager.quotas.leader_sent(one.partition, one.size_bytes, now_ms=manager.context.now_ms())
+                if manager.quotas.leader.is_limited:
+                    now_ms = manager.context.now_ms()
+                    manager.quotas.leader_sent(one.partition, one.size_bytes, now_ms=now_ms)
         if session.session_id == NO_SESSION:
             session.close()
-        answer = FetchAnswer(self._broker, self._context, self._request, session_id=session.session_id)
+        answer = FetchAnswer(
+            self._broker,
+            self._context,
+            self._request,
+            session_id=session.session_id,
+            limits=(self._max_bytes, self._min_bytes),
+        )
         return answer.answer(located)

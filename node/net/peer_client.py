@@ -23,6 +23,7 @@ SOFTWARE_VERSION: Final = "0.1.0"
 MAX_IN_FLIGHT: Final = 5  # as Kafka's max.in.flight.requests.per.connection; more wait for their turn
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024  # a fetch asks for far less; metadata of a huge cluster fits
 DEFAULT_TIMEOUT_S: Final = 30.0
+CLOCK_TOLERANCE_S: Final = 0.001  # the loop's clock has milliseconds
 _API_VERSIONS_VERSION: Final = 4  # since 4 features with a minimum of 0 are told; every node answers it
 
 R = TypeVar("R")
@@ -33,6 +34,21 @@ class _Awaited(NamedTuple):
     api_key: int
     version: int
     answer: "asyncio.Future[Any]"
+    limit: "_Limit"
+
+
+class _Limit(NamedTuple):
+    """How long a request may take."""
+
+    deadline: float  # by the loop's clock
+    timeout_s: float
+    asked: type[object]
+
+    def exceeded(self, peer: str) -> KafkaError:
+        name = self.asked.__name__.removesuffix("Request")
+        return KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"{peer} did not answer {name} within {self.timeout_s:g} s"
+        )
 
 
 class _PeerProtocol(asyncio.BufferedProtocol):
@@ -44,7 +60,11 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         self.awaited: deque[_Awaited] = deque()
         self.writable = asyncio.Event()
         self.writable.set()
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self.loop.create_future()
+        # One timer looks after all requests: most are answered long before it fires.
+        self._watch: asyncio.TimerHandle | None = None
+        self._watched_deadline = 0.0
         self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -78,8 +98,34 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         if not awaited.answer.done():
             awaited.answer.set_result(response)
 
+    def wait_for(self, awaited: _Awaited) -> None:
+        """A request goes out; whoever waits for its answer is told when it comes too late."""
+        self.awaited.append(awaited)
+        deadline = awaited.limit.deadline
+        if self._watch is None or deadline < self._watched_deadline:
+            self._watch_until(deadline)
+
+    def _watch_until(self, deadline: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch, self._watched_deadline = self.loop.call_at(deadline, self._look), deadline
+
+    def _look(self) -> None:
+        """Some deadline was reached; mostly that of a request that was answered."""
+        self._watch = None
+        first = min(self.awaited, key=lambda one: one.limit.deadline, default=None)
+        if first is None:
+            return
+        if first.limit.deadline <= self.loop.time() + CLOCK_TOLERANCE_S:
+            self.fail(first.limit.exceeded(self.peer))
+        else:
+            self._watch_until(first.limit.deadline)
+
     def fail(self, error: KafkaError) -> None:
         """Close, and tell everybody who waits why."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
         while self.awaited:
             _give(self.awaited.popleft().answer, error)
         if self.transport is not None:
@@ -197,31 +243,52 @@ class PeerClient:
         return await self._exchange(message, response_type, version, timeout_s)
 
     async def _exchange(self, message: object, response_type: type[R], version: int, timeout_s: float) -> R:
-        name = type(message).__name__.removesuffix("Request")
+        protocol, loop = self._protocol, self._protocol.loop
+        limit = _Limit(loop.time() + timeout_s, timeout_s, type(message))
         try:
-            async with asyncio.timeout(timeout_s), self._turns:
-                await self._protocol.writable.wait()
-                answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-                self._send(message, version, answer)
+            if self._turns.locked() or not protocol.writable.is_set():
+                await self._wait_for_turn(limit)
+            else:
+                await self._turns.acquire()  # at once
+            try:
+                answer: asyncio.Future[R] = loop.create_future()
+                self._send(message, version, answer, limit)
                 response = await answer
-        except TimeoutError:
-            error = KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{self.peer} did not answer {name} within {timeout_s:g} s"
-            )
-            self._protocol.fail(error)
-            raise error from None
+            finally:
+                self._turns.release()
         except asyncio.CancelledError:
             self.abort()  # its answer may still come; nothing behind it could be trusted
             raise
         assert isinstance(response, response_type)
         return response
 
+    async def _wait_for_turn(self, limit: _Limit) -> None:
+        """Until fewer requests are under way, and the peer reads; then the turn is the caller's."""
+        try:
+            async with asyncio.timeout_at(limit.deadline):
+                await self._turns.acquire()
+                try:
+                    await self._protocol.writable.wait()
+                except BaseException:
+                    self._turns.release()
+                    raise
+        except TimeoutError:
+            error = limit.exceeded(self.peer)
+            self._protocol.fail(error)
+            raise error from None
+
     async def send_without_answer(self, message: object, *, max_version: int | None = None) -> None:
         """Send a request that is never answered: Produce with acks=0."""
         await self._protocol.writable.wait()
-        self._send(message, self.version_for(type(message), max_version), None)
+        self._send(message, self.version_for(type(message), max_version))
 
-    def _send(self, message: object, version: int, answer: "asyncio.Future[Any] | None") -> None:
+    def _send(
+        self,
+        message: object,
+        version: int,
+        answer: "asyncio.Future[Any] | None" = None,
+        limit: _Limit | None = None,
+    ) -> None:
         if not self.is_open or self._protocol.transport is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost")
         api_key = schema_of(type(message)).api_key
@@ -232,8 +299,8 @@ class PeerClient:
             frame = codec.encode_request(api_key, version, correlation_id, self._client_id, message)
         except ValueError as error:  # what a user typed does not fit
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request cannot be sent: {error}") from None
-        if answer is not None:
-            self._protocol.awaited.append(_Awaited(correlation_id, api_key, version, answer))
+        if answer is not None and limit is not None:
+            self._protocol.wait_for(_Awaited(correlation_id, api_key, version, answer, limit))
         self._protocol.transport.writelines(frame)
 
     async def close(self) -> None:

@@ -63,7 +63,11 @@ class PeerNetwork:
 
     async def client(self, node_id: int, purpose: str = "") -> PeerClient:
         """An open connection to that node; NETWORK_EXCEPTION or what the handshake was refused with."""
-        peer = self._peers.setdefault((node_id, purpose), _Peer())
+        peer = self._peers.get((node_id, purpose))
+        if peer is None:
+            peer = self._peers[node_id, purpose] = _Peer()
+        if peer.client is not None and peer.client.is_open:
+            return peer.client  # nobody dials
         dials = peer.dials
         async with peer.turn:
             if peer.client is not None and peer.client.is_open:

@@ -81,6 +81,10 @@ class FetcherWorld:
     keep_log_starts: Callable[[], Awaitable[None]]  # have them written where a kill does not undo it
 
 
+def _timeout_s(settings: FetcherSettings) -> float:
+    return (settings.socket_timeout_ms + settings.bounds.max_wait_ms) / 1000
+
+
 class FollowerFetcher:
     """What this node fetches from one leader over one connection; `run` is its task."""
 
@@ -132,18 +136,13 @@ class FollowerFetcher:
             )
             if self._is_waiting and request is not None:
                 peer = await world.connect(self.leader_id, "wake")
-                await peer.request(request, FetchResponse, timeout_s=self._timeout_s)
+                await peer.request(request, FetchResponse, timeout_s=_timeout_s(world.settings()))
         except KafkaError as error:
             log.debug("The fetch from node %d waits on: %s", self.leader_id, error)
         finally:
             self._is_waking = False
 
     # ---- the task --------------------------------------------------------------------------------
-
-    @property
-    def _timeout_s(self) -> float:
-        settings = self._world.settings()
-        return (settings.socket_timeout_ms + settings.bounds.max_wait_ms) / 1000
 
     async def run(self) -> None:
         """Fetch for as long as the node runs."""
@@ -173,7 +172,7 @@ class FollowerFetcher:
             if self._has_news.is_set():
                 self._tell()
             try:
-                response = await peer.request(request, FetchResponse, timeout_s=self._timeout_s)
+                response = await peer.request(request, FetchResponse, timeout_s=_timeout_s(settings))
             finally:
                 self._is_waiting = False
             self._is_lost = False
@@ -208,7 +207,8 @@ class FollowerFetcher:
             self._retry = loop.call_later(max(1, due_ms - now_ms) / 1000, self._tell)
 
     def _must_wait(self, followed: FollowedPartition) -> bool:
-        return self._world.quotas.follower_must_wait(
+        quotas = self._world.quotas
+        return quotas.follower.is_limited and quotas.follower_must_wait(
             followed.partition, is_in_sync=followed.is_in_sync, now_ms=self._monotonic_ms()
         )
 
@@ -270,8 +270,9 @@ class FollowerFetcher:
             self._keep_log_start(followed)
         if log_.log_end_offset != wanted.fetch_offset or partition.kept_log_start != wanted.log_start_offset:
             self._fetches.touch(followed)
-        if records:
-            quotas, now_ms = self._world.quotas, self._monotonic_ms()
+        quotas = self._world.quotas
+        if records and quotas.follower.is_limited:
+            now_ms = self._monotonic_ms()
             quotas.follower_received(partition, len(records), now_ms=now_ms)
             if quotas.follower_must_wait(partition, is_in_sync=followed.is_in_sync, now_ms=now_ms):
                 self._fetches.delay(followed, now_ms + THROTTLED_PAUSE_MS)
@@ -392,7 +393,8 @@ class FollowerFetcher:
             replica_id=self._world.broker_id,
             topics=[ListOffsetsTopic(name=name, partitions=those) for name, those in topics.items()],
         )
-        response = await peer.request(request, ListOffsetsResponse, timeout_s=self._timeout_s)
+        timeout_s = _timeout_s(self._world.settings())
+        response = await peer.request(request, ListOffsetsResponse, timeout_s=timeout_s)
         return {
             (topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions
         }

@@ -31,6 +31,9 @@ _NEVER_FLEXIBLE = 2**15
 # By API and version, for every request needs them; only versions that exist get in.
 _request_decoders: dict[tuple[int, int], Decoder[Any]] = {}
 _response_encoders: dict[tuple[int, int], tuple[Encoder[Any], int]] = {}  # with the bytes before the body
+# The same of a client, with the version of the header.
+_request_encoders: dict[tuple[int, int], tuple[Encoder[Any], int]] = {}
+_response_decoders: dict[tuple[int, int], tuple[Decoder[Any], int]] = {}
 
 
 def _classes_of(api_key: int) -> tuple[type[Any], type[Any], int]:
@@ -124,17 +127,27 @@ def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
 ) -> list[Buffer]:
     """The frame of a request, with its length: one buffer, or several where records go uncopied."""
+    known = _request_encoders.get((api_key, api_version))
+    if known is None:
+        known = encoder(request_class(api_key), api_version), request_header_version(api_key, api_version)
+        _request_encoders[api_key, api_version] = known
+    encode, header_version = known
     header = RequestHeader(api_key, api_version, correlation_id, client_id)
     writer = bytearray(_NO_LENGTH_YET)
-    writer += encode_request_header(header, header_version=request_header_version(api_key, api_version))
-    buffers = encoder(_classes_of(api_key)[0], api_version)(request, writer)
-    _LENGTH.pack_into(writer, 0, sum(map(len, buffers)) - _LENGTH.size)
+    writer += encode_request_header(header, header_version=header_version)
+    buffers = encode(request, writer)
+    length = len(writer) if len(buffers) == 1 else sum(map(len, buffers))
+    _LENGTH.pack_into(writer, 0, length - _LENGTH.size)
     return buffers
 
 
 def decode_response(api_key: int, api_version: int, frame: Buffer, position: int = 0) -> tuple[int, Any]:
     """The correlation id and the body of a response."""
-    header_version = response_header_version(api_key, api_version)
+    known = _response_decoders.get((api_key, api_version))
+    if known is None:
+        known = decoder(response_class(api_key), api_version), response_header_version(api_key, api_version)
+        _response_decoders[api_key, api_version] = known
+    decode, header_version = known
     correlation_id, position = decode_response_header(frame, position, header_version=header_version)
-    value, _ = decoder(_classes_of(api_key)[1], api_version)(frame, position)
+    value, _ = decode(frame, position)
     return correlation_id, value

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.net.peer_client import PeerClient
+from node.net.peer_client import MAX_IN_FLIGHT, PeerClient
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -143,6 +143,41 @@ def test_silence_is_a_timeout_and_ends_the_connection() -> None:
         assert not client.is_open
 
     with_node(node, story)
+
+
+@pytest.mark.parametrize("before", [1, MAX_IN_FLIGHT], ids=["under way", "waiting for its turn"])
+def test_the_shortest_time_of_all_ends_the_connection(before: int) -> None:
+    node = FakeNode()
+    node.answer = lambda api, version, number: b""
+
+    async def story(client: PeerClient) -> None:
+        patient = [ask(client, 60) for _ in range(before)]
+        await asyncio.sleep(0)
+        outcomes = await asyncio.gather(*patient, ask(client, 0.02), return_exceptions=True)
+        assert {str(one) for one in outcomes} == {str(outcomes[-1])}
+        assert "did not answer Metadata within 0.02 s" in str(outcomes[-1])
+
+    with_node(node, story)
+
+
+def test_a_deadline_whose_request_was_answered_ends_nothing() -> None:
+    node = FakeNode()
+
+    async def story(client: PeerClient) -> None:
+        await ask(client, 30)
+        node.answer = lambda api, version, number: b""
+        later = ask(client, 60)
+        await asyncio.sleep(0)
+        client._protocol._look()
+        assert client.is_open and not later.done()
+        later.cancel()
+
+    with_node(node, story)
+
+
+def ask(client: PeerClient, timeout_s: float) -> "asyncio.Task[MetadataResponse]":
+    request = client.request(MetadataRequest(topics=[]), MetadataResponse, timeout_s=timeout_s)
+    return asyncio.ensure_future(request)
 
 
 @pytest.mark.parametrize(
