@@ -188,7 +188,11 @@ def _repr(self: Any) -> str:
 def _eq(self: Any, other: Any) -> bool:
     if type(self) is not type(other):
         return False
-    return all(_equal(getattr(self, name), getattr(other, name)) for name in self.__names__)
+    for name in self.__names__:  # no generator: encoders compare with defaults
+        one, another = getattr(self, name), getattr(other, name)
+        if one is not another and not _equal(one, another):
+            return False
+    return True
 
 
 def _equal(one: object, other: object) -> bool:
