@@ -5,6 +5,7 @@ Pure: bytes and arrays in, arrays and bytes out. The map, bottom-up:
 varints             zig-zag varints of many places at once
 landmarks           guesses where records begin inside of large batches
 record_walk         where each record of many batches begins and ends
+number_columns      numbers as Arrow columns
 binary_columns      parts of a buffer as an Arrow column
 header_columns      headers of records as a list column
 record_columns      the columns of a fetch, and the batch that Spark gets

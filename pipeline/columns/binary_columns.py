@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from logstore.varint import ByteSource
+from pipeline.columns.number_columns import number_column
 from pipeline.columns.varints import Int64s
 
 MAX_COLUMN_BYTES: Final = 2**31 - 1  # Spark's columns have offsets of 32 bits
@@ -59,6 +60,4 @@ def _take(
     whole = pa.Array.from_buffers(pa.binary(), elements, [None, pa.py_buffer(places), pa.py_buffer(content)])
     index = np.arange(nth, elements, 4, dtype=np.int32)
     is_null = lengths < 0
-    if is_null.any():
-        return whole.take(pa.array(index, mask=is_null))
-    return whole.take(pa.array(index))
+    return whole.take(number_column(index, pa.int32(), is_null=is_null if is_null.any() else None))

@@ -7,10 +7,16 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
+from logstore.compression import MAX_DECOMPRESSED_BYTES, decompress
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import MIN_RECORD_BYTES
-from logstore.record_batch import HEADER_SIZE, BatchHeader, TimestampType
+from logstore.record_batch import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    BatchHeader,
+    TimestampType,
+)
 from logstore.varint import ByteSource
 from pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather, gather_one
 from pipeline.columns.header_columns import read_headers
@@ -42,10 +48,6 @@ class _Opened:
     content: ByteSource
     sections: list[Section]
     headers: list[BatchHeader]
-
-    def per_record(self, of_each_batch: Sequence[int]) -> Int64s:
-        counts = [section.records_count for section in self.sections]
-        return np.repeat(np.array(of_each_batch, np.int64), counts)
 
 
 class _Fields(NamedTuple):
@@ -113,7 +115,7 @@ def _as_many_as_fit(visible: Sequence[tuple[int, BatchHeader]], max_records: int
 def _open(records: ByteSource, visible: Sequence[tuple[int, BatchHeader]], max_opened_bytes: int) -> _Opened:
     """The records of the batches; of fewer than all when more than `max_opened_bytes` came out before."""
     view = memoryview(records)
-    if all(header.compression is Compression.NONE for _, header in visible):
+    if not any(header.attributes & COMPRESSION_MASK for _, header in visible):
         places = [(position + HEADER_SIZE, position + header.size_bytes) for position, header in visible]
         return _opened(records, places, [header for _, header in visible])
     contents: list[ByteSource] = []
@@ -218,19 +220,25 @@ def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
     if ((after > ends) | ((header_counts == 0) & (after != ends)) | (header_counts < 0)).any():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The fields of a record do not fill it.")
     batches = [header for header in opened.headers if header.records_count]
-    too_high = offset_deltas > opened.per_record([header.last_offset_delta for header in batches])
+    counts = np.array([section.records_count for section in opened.sections], np.int64)
+
+    def per_record(of_each_batch: list[int]) -> Int64s:
+        return np.repeat(np.array(of_each_batch, np.int64), counts)
+
+    too_high = offset_deltas > per_record([header.last_offset_delta for header in batches])
     if (too_high | (offset_deltas < 0)).any():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record has an offset beyond those of its batch.")
-    types = [int(header.timestamp_type) for header in batches]
-    timestamps_ms = timestamp_deltas + opened.per_record([header.base_timestamp for header in batches])
-    if any(types):
-        appended_ms = opened.per_record([header.max_timestamp for header in batches])
-        is_appended = opened.per_record(types) == TimestampType.LOG_APPEND_TIME
+    timestamps_ms = timestamp_deltas + per_record([header.base_timestamp for header in batches])
+    timestamp_types = np.full(len(starts), TimestampType.CREATE_TIME, np.int32)
+    if any(header.attributes & LOG_APPEND_TIME_BIT for header in batches):
+        appended_ms = per_record([header.max_timestamp for header in batches])
+        timestamp_types = per_record([header.timestamp_type for header in batches]).astype(np.int32)
+        is_appended = timestamp_types == TimestampType.LOG_APPEND_TIME
         timestamps_ms = np.where(is_appended, appended_ms, timestamps_ms)
     return _Fields(
-        offset_deltas + opened.per_record([header.base_offset for header in batches]),
+        offset_deltas + per_record([header.base_offset for header in batches]),
         timestamps_ms,
-        opened.per_record(types).astype(np.int32),
+        timestamp_types,
         keys,
         values,
         ends,

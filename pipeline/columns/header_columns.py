@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from logstore.errors import ErrorCode, KafkaError
 from logstore.varint import ByteSource
 from pipeline.columns.binary_columns import Part, gather
+from pipeline.columns.number_columns import flag_column, number_column
 from pipeline.columns.varints import Bytes, Int64s, read_varints
 
 HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -39,7 +40,10 @@ def read_headers(content: ByteSource, view: Bytes, counts_at: Int64s, ends: Int6
         [_as_text(key_column), value_column], fields=[HEADER_TYPE.field(0), HEADER_TYPE.field(1)]
     )
     return pa.ListArray.from_arrays(
-        pa.array(places), elements, type=HEADERS_TYPE, mask=pa.array(counts == 0) if len(counts) else None
+        number_column(places, pa.int32()),
+        elements,
+        type=HEADERS_TYPE,
+        mask=flag_column(counts == 0) if len(counts) else None,
     )
 
 

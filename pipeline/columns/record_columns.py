@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from pipeline.columns.header_columns import HEADERS_TYPE
+from pipeline.columns.number_columns import number_column, text_column
 from pipeline.columns.varints import Int64s
 
 TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
@@ -58,11 +59,11 @@ def to_record_batch(
     made: dict[str, Callable[[], pa.Array | None]] = {
         "key": lambda: columns.keys,
         "value": lambda: columns.values,
-        "topic": lambda: pa.repeat(pa.scalar(partition.topic, pa.string()), rows),
-        "partition": lambda: pa.array(np.full(rows, partition.partition, np.int32)),
-        "offset": lambda: pa.array(columns.offsets),
+        "topic": lambda: text_column(partition.topic, rows),
+        "partition": lambda: number_column(np.full(rows, partition.partition, np.int32), pa.int32()),
+        "offset": lambda: number_column(columns.offsets, pa.int64()),
         "timestamp": lambda: _timestamps(columns),
-        "timestampType": lambda: pa.array(columns.timestamp_types),
+        "timestampType": lambda: number_column(columns.timestamp_types, pa.int32()),
         "headers": lambda: columns.headers,
     }
     return pa.RecordBatch.from_arrays(
@@ -80,4 +81,4 @@ def _timestamps(columns: RecordColumns) -> pa.TimestampArray:
             f"The record at offset {columns.offsets[row]} has timestamp {timestamps_ms[row]} ms,"
             " which microseconds cannot hold.",
         )
-    return pa.array(timestamps_ms * 1000).view(TIMESTAMP_TYPE)
+    return number_column(timestamps_ms * 1000, TIMESTAMP_TYPE)

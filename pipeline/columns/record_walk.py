@@ -114,12 +114,12 @@ def _walk_in_lock_step(
     """Move the cursors of sections ordered by falling count as long as enough go on; how many steps were
     made.
     """
-    rising, rows = counts[::-1], first_rows.copy()
-    step = 0
-    while True:
-        going_on = len(counts) - int(np.searchsorted(rising, step, side="right"))
-        if going_on < max(min_lock_step, 1):
-            return step
+    rows = first_rows.copy()
+    # How many go on in each step: as long as one that has so many before it has records left.
+    last = max(min_lock_step, 1) - 1
+    steps = int(counts[last]) if last < len(counts) else 0
+    numbers_going_on = len(counts) - np.searchsorted(counts[::-1], np.arange(steps), side="right")
+    for going_on in numbers_going_on.tolist():
         cursor, row = cursors[:going_on], rows[:going_on]
         positions[row] = cursor
         row += 1
@@ -129,7 +129,7 @@ def _walk_in_lock_step(
         else:  # some record is 8 KB long or more
             lengths, after = read_varints(content, cursor)
             np.add(after, lengths, out=cursor)
-        step += 1
+    return steps
 
 
 def _walk_alone(records: bytes, count: int) -> list[int]:

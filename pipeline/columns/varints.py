@@ -28,23 +28,29 @@ REACH_OF_PAIR: Final = np.where(SIZE_OF_PAIR == 0, 0, SIZE_OF_PAIR + (_FOLDED >>
 # -1 to 65,534 written out: lengths of keys and values, whose varints are then one gather.
 _TABLE_NUMBERS: Final = 2**16
 _CONTINUES: Final = 0x80
+_PAIR: Final = np.dtype("<u2")
 
 
 def read_pairs(content: Bytes, positions: Int64s) -> NDArray[np.uint16]:
     """Two bytes each, the first one low."""
-    second = content.take(positions + 1, mode="clip").astype(np.uint16)
-    second <<= 8
-    second |= content.take(positions, mode="clip")
-    return second
+    # A negative position is a very large one here.
+    if len(content) < 2 or int(positions.view(np.uint64).max(initial=0)) > len(content) - 2:
+        second = content.take(positions + 1, mode="clip").astype(np.uint16)
+        return second << np.uint16(8) | content.take(positions, mode="clip")
+    # Reaching for a place in memory is what costs: both bytes at once, though no number may begin there.
+    pairs: NDArray[np.uint16] = np.ndarray(len(content) - 1, _PAIR, content, strides=(1,))
+    return pairs[positions]
 
 
 def read_varints(
     content: Bytes, positions: Int64s, *, max_bytes: int = MAX_VARINT_BYTES
 ) -> tuple[Int64s, Int64s]:
     """The numbers at `positions` and the positions after them; CORRUPT_MESSAGE for one that is too long."""
-    first = content.take(positions, mode="clip")
-    if not len(first) or first.max() < _CONTINUES:
-        return NUMBER_OF_PAIR.take(first), positions + 1
+    # Numbers in one place of all records are much alike, and one byte is read faster than two.
+    if (content.take(positions[-1:], mode="clip") < _CONTINUES).all():
+        first = content.take(positions, mode="clip")
+        if not len(first) or first.max() < _CONTINUES:
+            return NUMBER_OF_PAIR.take(first), positions + 1
     pairs = read_pairs(content, positions)
     sizes = SIZE_OF_PAIR.take(pairs)
     numbers, after = NUMBER_OF_PAIR.take(pairs), positions + sizes

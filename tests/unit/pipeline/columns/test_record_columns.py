@@ -1,5 +1,8 @@
 """The batch that Spark gets: its schema to the letter, its moments in microseconds."""
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import types
@@ -84,3 +87,22 @@ def test_a_moment_that_microseconds_cannot_hold_is_named(timestamp_ms: int) -> N
         to_record_batch(columns_of(timestamp_ms), PARTITION, ["timestamp"])
 
     assert refused.value.code is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.slow
+def test_reading_imports_no_pandas() -> None:
+    code = """
+import sys
+from logstore.record import build_batch
+from logstore.topic_partition import TopicPartition
+from pipeline.columns.fetched_batches import open_fetched
+from pipeline.columns.record_columns import FIELDS, to_record_batch
+data = build_batch([(b"k", None, 1, (("h", b"1"),)), (None, b"v", 1, ())])
+fetched = open_fetched(bytes(data), aborted=(), read_committed=False, start=0, end=2, with_headers=True)
+assert len(to_record_batch(fetched.columns, TopicPartition("flights", 2), list(FIELDS))) == 2
+print("pandas" in sys.modules)
+"""
+
+    told = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+    assert told == "False\n"
