@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -56,6 +57,16 @@ class RowColumns:
             headers=None if self.headers is None else self.headers.take(index),
             timestamps_ms=None if self.timestamps_ms is None else self.timestamps_ms[rows],
             offsets=None if self.offsets is None else self.offsets[rows],
+        )
+
+    def slice(self, first: int, last: int) -> "RowColumns":
+        """The rows from `first` to before `last`, not copied."""
+        return RowColumns(
+            keys=None if self.keys is None else self.keys[first:last],
+            values=self.values[first:last],
+            headers=None if self.headers is None else self.headers[first:last],
+            timestamps_ms=None if self.timestamps_ms is None else self.timestamps_ms[first:last],
+            offsets=None if self.offsets is None else self.offsets[first:last],
         )
 
 
@@ -164,9 +175,10 @@ def _of_topic(
     short = partitions.astype(np.uint16) if counts[topic] < 2**16 else partitions
     in_order = np.argsort(short, kind="stable")
     names, firsts = np.unique(partitions[in_order], return_index=True)
+    ordered = rows.take(in_order)  # a call for each partition costs more than its rows, where there are many
     return [
-        (TopicPartition(topic, int(name)), rows.take(part))
-        for name, part in zip(names, np.split(in_order, firsts[1:]), strict=True)
+        (TopicPartition(topic, name), ordered.slice(first, last))
+        for name, (first, last) in zip(names.tolist(), pairwise([*firsts.tolist(), len(rows)]), strict=True)
     ]
 
 

@@ -3,6 +3,7 @@
 The map, bottom-up:
 
 sink_options        what a sink is told, judged whole
+gathered_rows       small batches of rows joined into larger ones
 row_writer          rows of one task to their partitions
 slots               the names of a sink's transactions
 commit_record       the record of a decided batch, packed

@@ -15,6 +15,7 @@ from pipeline.client.producer_ids import new_producer_pair
 from pipeline.client.retries import is_retriable
 from pipeline.sink.decisions import BatchRun, Verdict, judge_batch
 from pipeline.sink.driver import Begun, TaskReport
+from pipeline.sink.gathered_rows import gather
 from pipeline.sink.row_writer import Producer, RowWriter, Written
 from pipeline.sink.sink_cluster import KafkaSinkCluster, SinkCluster
 from pipeline.sink.sink_options import SinkOptions
@@ -65,7 +66,7 @@ def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch])
             producer = Producer(pair=pair)
         begin_at = _context().partitionId() + wall_ms()
         writer = RowWriter(cluster, options, producer, begin_at=begin_at, now_ms=wall_ms)
-        for batch in batches:
+        for batch in gather(batches):
             writer.write(batch)
         written = writer.finish()
     except BaseException:
@@ -89,10 +90,8 @@ def write_exactly_once(
     cluster = cluster_of(options.client)
     writer: RowWriter | None = None
     try:
-        for batch in batches:
+        for batch in gather(batches):
             if writer is None:
-                if not batch.num_rows:
-                    continue
                 writer = _writer(options, transaction, run.batch_id)
             writer.write(batch)
         written = writer.finish() if writer is not None else Written()
