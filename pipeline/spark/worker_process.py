@@ -1,18 +1,40 @@
-"""What is done once in a Python worker of Spark, which lives on from task to task."""
+"""What is done in the first tasks of a Python worker of Spark, which lives on from task to task."""
 
+import ctypes
 import gc
+from typing import Final
 
-_settled = False
+# What a task imports is there when the second one begins: some of it only then, and some by Spark itself.
+_TASKS: Final = 2
+
+# Numbers of glibc's mallopt, and what they are set to. Rows on their way through a task take some 10 MiB,
+# which are given back and asked for again many times a second.
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+_LARGEST_KEPT_BYTES: Final = 32 * 1024 * 1024  # the most that glibc takes
+
+_tasks = 0
 
 
 def settle() -> None:
-    """Keep the garbage collector from what was imported.
+    """Keep the garbage collector from what was imported, and freed memory with the process; to be called in
+    each task.
 
     Spark's workers collect after each task, plan and commit, and walk through all of pyarrow, numpy and Spark
-    each time: some 40 ms of processor time, more than a small task takes altogether.
+    each time: some 40 ms of processor time, more than a small task takes altogether. And memory that comes
+    anew from the system is cleared page by page.
     """
-    global _settled
-    if not _settled:
-        _settled = True
+    global _tasks
+    if _tasks < _TASKS:
+        _tasks += 1
         gc.collect()
         gc.freeze()
+        _keep_memory()
+
+
+def _keep_memory() -> None:
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # other systems' C libraries go by rules of their own
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)

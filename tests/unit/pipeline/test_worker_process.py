@@ -1,6 +1,8 @@
-"""A worker of Spark, whose garbage collector has less to walk through."""
+"""A worker of Spark, whose garbage collector has less to walk through, and which keeps its memory."""
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -11,18 +13,43 @@ from pipeline.spark import worker_process
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As if nothing were done in it; the tests' own process stays as it was."""
-    monkeypatch.setattr(worker_process, "_settled", False)
+    monkeypatch.setattr(worker_process, "_tasks", 0)
     yield
     gc.unfreeze()
 
 
 @pytest.mark.usefixtures("new_process")
-def test_what_a_worker_has_imported_is_collected_no_more() -> None:
+def test_what_the_first_two_tasks_have_imported_is_collected_no_more() -> None:
+    worker_process.settle()
+    assert gc.get_freeze_count() > 1_000
+    imported = [[] for _ in range(100)]  # by the first task
     worker_process.settle()
 
     frozen = gc.get_freeze_count()
-    assert frozen > 1_000
-    kept = [[] for _ in range(100)]  # of the next task: not frozen with the rest
+    kept = [[] for _ in range(100)]  # of the third task: not frozen with the rest
     worker_process.settle()
+
+    assert not any(one is imported for one in gc.get_objects())
     assert gc.get_freeze_count() <= frozen
     assert len(kept) == 100
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the rules of glibc")
+def test_memory_that_a_worker_has_freed_is_there_when_it_is_asked_for_again() -> None:
+    code = """
+import resource
+from pipeline.spark.worker_process import settle
+settle()
+for _ in range(2):
+    bytes(8 << 20), [bytes(1 << 20) for _ in range(16)]
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(8):
+    bytes(8 << 20), [bytes(1 << 20) for _ in range(16)]
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.getpagesize())
+"""
+
+    cleared_bytes = int(
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
+    )
+
+    assert cleared_bytes < 8 << 20  # of 192 MiB that were asked for
