@@ -17,12 +17,14 @@ from logstore.topic_partition import TopicPartition
 from node.client import group_admin, topic_admin
 from node.client.cluster_client import RETRY_PAUSE_S, Client
 from node.client.consumer import fetch_once, records_in
+from node.client.group_admin import Committed, ListedGroup
 from node.wire.messages.fetch import PartitionData
 
 ATTEMPTS: Final = 5  # to find leaders that move; whoever looks at lag will look again
 # Of a partition at first: most batches are smaller. What did not fit into that is asked again for more.
 FIRST_FETCH_BYTES: Final = 32 * 1024
 NEXT_FETCH_BYTES: Final = 1024 * 1024
+GROUPS_A_REQUEST: Final = 10  # the answer, with each partition of each of them, is read in one turn
 
 
 class PartitionLag(NamedTuple):
@@ -38,6 +40,13 @@ class PartitionLag(NamedTuple):
         if self.committed is None or self.end is None:
             return None
         return max(self.end - self.committed, 0)
+
+
+class GroupLag(NamedTuple):
+    """A group over all that it committed: the sum of its lags, and the longest in time; None: not known."""
+
+    records: int | None
+    age_ms: int | None
 
 
 async def of_group(
@@ -59,6 +68,34 @@ async def of_group(
     # A leader that moves just now can be found; one that is not known to its coordinator may be to others.
     rest = {one: offset for one, offset in places.items() if one not in lags}
     return dict(sorted((lags | await measure(client, rest, with_age=with_age)).items()))
+
+
+async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, GroupLag]:
+    """The lag of each group as its coordinator tells it; groups of which none is told are left out.
+
+    Nobody is asked again: a coordinator that has gone leaves a gap.
+    """
+    by_coordinator: dict[int, list[str]] = {}
+    for one in groups:
+        by_coordinator.setdefault(one.coordinator_id, []).append(one.group_id)
+    found: dict[str, GroupLag] = {}
+    for coordinator_id, names in sorted(by_coordinator.items()):
+        for begin in range(0, len(names), GROUPS_A_REQUEST):
+            some = names[begin : begin + GROUPS_A_REQUEST]
+            try:
+                told = await group_admin.committed_by_groups(client, coordinator_id, some)
+            except KafkaError as error:
+                _bear(error)
+                break
+            found |= {name: _total(committed) for name, committed in told.items()}
+    return found
+
+
+def _total(committed: Committed) -> GroupLag:
+    lags = committed.lags or {}
+    behind = [max(lags[one][0] - offset, 0) for one, offset in committed.offsets.items() if one in lags]
+    ages = [age_ms for _, age_ms in lags.values() if age_ms is not None]
+    return GroupLag(sum(behind) if behind else None, max(ages, default=None))
 
 
 async def measure(

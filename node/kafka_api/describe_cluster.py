@@ -1,13 +1,21 @@
-"""DescribeCluster: the brokers of the cluster (KIP-700). Since 2 also those that are fenced, if asked."""
+"""DescribeCluster: the brokers of the cluster (KIP-700). Since 2 also those that are fenced, if asked.
 
-from typing import TYPE_CHECKING
+Who asks by Ottla's own tag is told what this node has counted: so any node can show what goes through all.
+"""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode
 from logstore.topic_partition import uuid_to_text
+from node.counters.node_counts import NodeCounts, read_counts
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from node.kafka_api.leader_hints import controller_to_name
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import Steps, one_turn_at_once
 from node.wire.messages.describe_cluster import (
+    CountedMeter,
+    CountedRequests,
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -21,6 +29,23 @@ BROKERS, CONTROLLERS = 1, 2  # endpoint types
 
 def handle(
     broker: "Broker", context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse | Coroutine[Any, Any, DescribeClusterResponse]:
+    if not request.include_counts:
+        return _describe(broker, context, request, None)
+    return one_turn_at_once(_with_counts(broker, context, request))
+
+
+def _with_counts(
+    broker: "Broker", context: RequestContext, request: DescribeClusterRequest
+) -> Steps[DescribeClusterResponse]:
+    counts: NodeCounts = yield from read_counts(
+        broker.replica_manager.counters.values(), broker.dispatcher.counters.by_version.values()
+    )
+    return _describe(broker, context, request, counts)
+
+
+def _describe(
+    broker: "Broker", context: RequestContext, request: DescribeClusterRequest, counts: NodeCounts | None
 ) -> DescribeClusterResponse:
     image = broker.metadata.image
     if request.endpoint_type == CONTROLLERS:
@@ -62,4 +87,14 @@ def handle(
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
+        meters=[] if counts is None else [_meter(*one) for one in counts.meters.items()],
+        requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],
     )
+
+
+def _meter(name: str, count: int) -> CountedMeter:
+    return CountedMeter(name=name, count=count)
+
+
+def _requests(api: str, counts: NodeCounts) -> CountedRequests:
+    return CountedRequests(api=api, count=counts.requests[api], latencies=counts.latencies.get(api, ()))

@@ -18,5 +18,5 @@ node_families     the loop, the memory, the process
 windows           differences between two readings: rates, quantiles of the last minutes
 collector         a scrape: everything read, and all families made of it
 exposition        the text of a scrape, kept for a second
-rates             what the node does a second, for live charts
+rates             what a node or the cluster does a second, for live charts
 """

@@ -17,6 +17,7 @@ from logstore.volume import VolumeBytes, volume_bytes
 from metadata_raft.image import MetadataImage
 from node.clock import monotonic_s
 from node.config import BrokerConfig
+from node.counters.node_counts import latencies_of
 from node.counters.request_counters import RequestCounters
 from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
 from node.metrics import read_groups, read_node
@@ -53,7 +54,6 @@ from node.metrics.replica_families import (
 )
 from node.metrics.request_families import (
     connection_families,
-    latencies_of,
     request_families,
     topic_families,
 )

@@ -7,6 +7,7 @@ from typing import Final
 
 from logstore.errors import ErrorCode
 from logstore.latency import LatencyHistogram
+from node.counters.node_counts import request_counts
 from node.counters.request_counters import RequestCounters
 from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
 from node.metrics.family import (
@@ -21,10 +22,6 @@ from node.metrics.family import (
     summary_ms,
 )
 from node.metrics.readings import ListenerReading
-
-FOLLOWERS: Final = "FetchFollower"
-CONSUMERS: Final = "FetchConsumer"
-FETCH: Final = "Fetch"
 
 # (name, attribute of TopicCounters, words); by topic and as a sum, as Kafka has both.
 _TOPIC_METERS: Final = (
@@ -66,27 +63,6 @@ def _topic_family(
     total: Row = (NO_LABELS, sum(map(count, topics.values())))
     rows = chain((total,), ((text, count(counters)) for text, counters in shown))
     return counter(f"kafka_server_brokertopicmetrics_{name}_total", f"{words}.", rows)
-
-
-def latencies_of(requests: Iterable[RequestCounters]) -> dict[str, LatencyHistogram]:
-    """Latencies by API, followers' fetches and consumers' apart and together."""
-    found = {one.name: one.latency for one in requests if one.requests}
-    if FETCH in found:
-        consumers, followers = found[FETCH], found.get(FOLLOWERS, LatencyHistogram())
-        both = LatencyHistogram()
-        both.counts = [a + b for a, b in zip(consumers.counts, followers.counts, strict=True)]
-        both.sum_s = consumers.sum_s + followers.sum_s
-        found |= {FETCH: both, CONSUMERS: consumers, FOLLOWERS: followers}
-    return found
-
-
-def request_counts(requests: Iterable[RequestCounters]) -> dict[tuple[str, int], int]:
-    """Requests by API and version; those of consumers beside those of followers and of both."""
-    counts = {(one.name, one.version): one.requests for one in requests if one.requests}
-    for (name, version), count in tuple(counts.items()):
-        if name == FETCH:
-            counts[CONSUMERS, version] = count - counts.get((FOLLOWERS, version), 0)
-    return counts
 
 
 def request_families(

@@ -38,6 +38,7 @@ consumer_groups  groups, their members and their lag
 readiness       whether a node may be sent clients
 operation_words  words that the operations share: partitions, bounded lists
 group_view      a group with its members and lag
+groups_overview  all groups, with lag
 probes          /healthz and /readyz
 state_words     state machines as JSON
 debug_state     the state machines of this process
@@ -47,7 +48,7 @@ leaders         drains, transfers, elections
 moves           reassignments, decommission, throttles
 transactions    transactions, and the producers of a log
 group_operations  resets, deletion and timeline of groups
-metrics_routes  what a Prometheus scrapes; rates of this node
+metrics_routes  what a Prometheus scrapes; rates of this node and of all
 openapi         the OpenAPI document, made from the table
 all_routes      the table of all routes
 own_names       by which names a node may be asked

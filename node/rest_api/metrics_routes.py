@@ -1,10 +1,14 @@
-"""What a Prometheus scrapes, and the rates of this node for live charts. Both answer without the cluster."""
+"""What a Prometheus scrapes, and rates for live charts. Only those of all nodes need the cluster."""
 
+from collections.abc import Mapping
 from typing import Final
 
+from node.client.node_counts import node_counts
+from node.counters.node_counts import METERS
 from node.metrics.exposition import Scraper
-from node.metrics.rates import METERS, Rates
+from node.metrics.rates import ClusterRates, Rates, as_json, together
 from node.rest_api.json_schema import Schema
+from node.rest_api.operation_words import listed, record
 from node.rest_api.route import INTEGER, STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Metrics"
@@ -12,28 +16,21 @@ TEXT: Final = "text/plain"
 
 _NUMBER: Final[Schema] = {"type": "number"}
 _RATE: Final[Schema] = {"type": ["number", "null"]}
-_RATES: Final[Schema] = {
-    "type": "object",
-    "properties": {
-        "node_id": INTEGER,
-        "window_seconds": _NUMBER,
-        **{f"{name}_per_second": _RATE for name in METERS},
-        "requests": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "api": STRING,
-                    "requests_per_second": _NUMBER,
-                    "p50_ms": _RATE,
-                    "p99_ms": _RATE,
-                },
-                "required": ["api", "requests_per_second", "p50_ms", "p99_ms"],
-            },
-        },
-    },
-    "required": ["node_id", "window_seconds", "requests"],
+_FLOW: Final[Mapping[str, Schema]] = {
+    "window_seconds": _NUMBER,
+    **{f"{name}_per_second": _RATE for name in METERS},
+    "requests": listed(
+        record(
+            {"api": STRING, "requests_per_second": _NUMBER, "p50_ms": _RATE, "p99_ms": _RATE},
+            title="RequestRate",
+        )
+    ),
 }
+_RATES: Final = record({"node_id": INTEGER, **_FLOW}, title="NodeRates")
+_CLUSTER_RATES: Final = record(
+    {"cluster": record(_FLOW, title="SummedRates"), "nodes": listed(_RATES), "silent": listed(INTEGER)},
+    title="ClusterRates",
+)
 
 
 async def get_metrics(context: RestContext, request: RestRequest) -> Answer:
@@ -43,6 +40,18 @@ async def get_metrics(context: RestContext, request: RestRequest) -> Answer:
 
 async def get_rates(context: RestContext, request: RestRequest) -> Answer:
     return Answer(body=context.facts.keep(Rates).read())
+
+
+async def get_cluster_rates(context: RestContext, request: RestRequest) -> Answer:
+    brokers = sorted(one.node_id for one in (await context.client.refresh([])).brokers)
+    flows = context.facts.keep(ClusterRates).flows(await node_counts(context.client, brokers))
+    return Answer(
+        body={
+            "cluster": as_json(together(flows.values())),
+            "nodes": [{"node_id": node_id} | as_json(flow) for node_id, flow in flows.items()],
+            "silent": [node_id for node_id in brokers if node_id not in flows],
+        }
+    )
 
 
 ROUTES: Final = (
@@ -67,5 +76,17 @@ ROUTES: Final = (
         tag=TAG,
         responses={200: Response(description="The rates.", schema=_RATES)},
         uses_cluster=False,
+    ),
+    Route(
+        method="GET",
+        path="/v1/cluster/rates",
+        handler=get_cluster_rates,
+        operation_id="getClusterRates",
+        summary="The same of every node that is up, and of all together.",
+        description="Whichever node is asked asks the others over the Kafka protocol. Nodes that are up and"
+        " do not answer within two seconds are silent. Each is compared with what was heard of it in the last"
+        " seconds, so ask again.",
+        tag=TAG,
+        responses={200: Response(description="The rates, and their sums.", schema=_CLUSTER_RATES)},
     ),
 )

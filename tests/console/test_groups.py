@@ -68,6 +68,18 @@ def test_lag_is_told_in_records_and_in_time(console: ConsolePage, cluster: Clust
     assert console.fact("State") == "Empty"
 
 
+def test_the_list_of_groups_tells_members_and_the_whole_lag(
+    console: ConsolePage, cluster: Cluster, topic: str, member: tuple[str, str]
+) -> None:
+    group = name_of("behind")
+    commit(cluster, group, topic, 3)
+    console.open("#/groups")
+
+    console.eventually(lambda: console.cells_of(group)[3:5] == ["0", "7"], "the lag is not 7")
+    assert console.cells_of(group)[5].endswith(("ms", " s", "min"))
+    console.eventually(lambda: console.cells_of(member[0])[3] == "1", "no member is there")
+
+
 def test_a_reset_is_shown_before_it_is_done(console: ConsolePage, cluster: Cluster, topic: str) -> None:
     group = name_of("again")
     commit(cluster, group, topic, 9)

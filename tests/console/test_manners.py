@@ -29,6 +29,7 @@ PAGES = (
     "#/brokers",
     "#/brokers/0",
     "#/reassignments",
+    "#/reassignments/throttles",
     "#/quorum",
     "#/nothing",
 )

@@ -91,11 +91,48 @@ def test_partitions_show_leader_replicas_offsets_and_size(
 
     console.sees("all replicas")
     console.eventually(lambda: console.cells("KiB")[5] == "7", "the end offset is not 7")
-    partition, leader, replicas, isr, first, end, size = console.cells("KiB")
+    partition, leader, replicas, isr, first, end, size = console.cells("KiB")[:7]
     assert (partition, int(leader)) == ("1", cluster.leader_of(topic, 1))
     assert sorted(replicas.split(", ")) == sorted(isr.split(", ")) == ["0", "1", "2"]
     assert (first, end) == ("0", "7") and 6.8 < float(size.removesuffix(" KiB")) < 8
     assert console.fact("Offsets in use") == "7"
+
+
+def test_another_replica_is_given_the_lead(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "handed-on")
+    before = cluster.leader_of(topic, 0)
+    wanted = (before + 1) % 3
+    console.open(f"#/topics/{topic}")
+
+    console.click("Have another broker lead partition 0")
+    console.sees("Nothing is copied")
+    console.choose("Broker", f"broker {wanted}")
+    console.click("Have it lead")
+
+    console.sees("1 leader moved.")
+    console.eventually(lambda: console.cells_of("0")[1] == str(wanted), "it does not lead")
+    assert console.cells_of("0")[2].split(", ")[0] == str(wanted)
+
+
+def test_preferred_leaders_are_elected(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "elected")
+    first = cluster.leader_of(topic, 0)
+    second, third = (one for one in cluster.node_ids if one != first)
+    order = f"{second},{first},{third}"  # another one is preferred now, and nobody has been elected
+    console.open("#/reassignments")
+    console.fill("Topic", topic)
+    console.fill("Partition", "0")
+    console.fill("Brokers", order)
+    console.click("Move…")
+    console.click("Move it")
+
+    console.open(f"#/topics/{topic}")
+    console.sees("not led by the replica that stands first")
+    console.click("Elect preferred leaders")
+
+    console.sees("1 leader moved.")
+    console.eventually(lambda: console.cells_of("0")[1] == str(second), "it does not lead")
+    console.misses("not led by the replica that stands first")
 
 
 def test_partitions_are_added_after_one_question(console: ConsolePage, cluster: Cluster) -> None:

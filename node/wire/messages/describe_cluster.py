@@ -1,4 +1,7 @@
-"""DescribeCluster (key 60): the brokers or controllers of a cluster (KIP-700)."""
+"""DescribeCluster (key 60): the brokers or controllers of a cluster (KIP-700).
+
+Tags from 10000 on are Ottla's own: who asks by one is told what the node that answers has counted.
+"""
 
 from collections.abc import Sequence
 
@@ -11,6 +14,7 @@ class DescribeClusterRequest:
     include_cluster_authorized_operations: bool = schema.boolean()
     endpoint_type: int = schema.int8(since=1, default=1)
     include_fenced_brokers: bool = schema.boolean(since=2)
+    include_counts: bool = schema.boolean(tag=10_000)
 
 
 @struct
@@ -20,6 +24,19 @@ class DescribeClusterBroker:
     port: int = schema.int32()
     rack: str | None = schema.string(nullable_since=0, default=None)
     is_fenced: bool = schema.boolean(since=2)
+
+
+@struct
+class CountedMeter:
+    name: str = schema.string()
+    count: int = schema.int64()
+
+
+@struct
+class CountedRequests:
+    api: str = schema.string()
+    count: int = schema.int64()
+    latencies: Sequence[int] = schema.array(schema.int64)  # how many took how long, as in LatencyHistogram
 
 
 @message(api_key=60, versions=(0, 2), flexible_since=0)
@@ -32,3 +49,5 @@ class DescribeClusterResponse:
     controller_id: int = schema.int32(default=-1)
     brokers: Sequence[DescribeClusterBroker] = schema.array(DescribeClusterBroker)
     cluster_authorized_operations: int = schema.int32(default=-(2**31))
+    meters: Sequence[CountedMeter] = schema.array(CountedMeter, tag=10_000)
+    requests: Sequence[CountedRequests] = schema.array(CountedRequests, tag=10_001)

@@ -1,7 +1,10 @@
 """A group in one answer."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from node.embedded import Cluster
 from tests.integration.rest.conftest import Api, eventually, name_of
@@ -38,6 +41,36 @@ def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: A
     assert (lag["committed"], lag["log_end_offset"], lag["lag"]) == (2, 5, 3)
     assert lag["lag_ms"] >= 0
     consumer.close()
+
+
+def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
+    rest_cluster: Cluster, api: Api
+) -> None:
+    topic, group, other = name_of("counted"), name_of("behind"), name_of("elsewhere")
+    producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
+    admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 3)])[topic].result(30)
+    for partition in (0, 1):
+        for _ in range(4):
+            producer.produce(topic, b"x", partition=partition)
+    producer.flush()
+    for name, offsets in ((group, {0: 1, 1: 4}), (other, {0: 4})):
+        consumer = Consumer({"bootstrap.servers": rest_cluster.bootstrap, "group.id": name})
+        consumer.commit(offsets=[TopicPartition(topic, *at) for at in offsets.items()], asynchronous=False)
+        consumer.close()
+
+    def look() -> dict[str, Any]:
+        found = {one["group_id"]: one for one in api.get(f"/v1/groups?search={group.upper()}")["groups"]}
+        return found if found[group]["lag"] is not None else {}
+
+    found = eventually(look, "its coordinator has heard of the ends of the logs")
+    nothing = {one["group_id"]: one for one in api.get("/v1/groups?detailed=0")["groups"]}
+
+    assert (found[group]["lag"], found[group]["members"], found[group]["state"]) == (3, 0, "Empty")
+    assert found[group]["lag_ms"] >= 0
+    assert (found[other]["lag"], found[other]["members"]) == (None, None)
+    assert nothing[group]["lag"] is None
+    assert api.get(f"/v1/groups?search={other}")["groups"]
 
 
 def test_what_a_member_reads_and_nobody_committed_is_there_too(rest_cluster: Cluster, api: Api) -> None:

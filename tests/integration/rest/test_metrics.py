@@ -178,6 +178,20 @@ def test_rates_begin_with_the_second_reading(apis: list[Api], busy: dict[str, An
     assert fetches["requests_per_second"] >= 0 and fetches.keys() >= {"p50_ms", "p99_ms"}
 
 
+def test_any_node_tells_the_rates_of_all(apis: list[Api], busy: dict[str, Any]) -> None:
+    def told() -> dict[str, Any] | None:
+        found: dict[str, Any] = apis[1].get("/v1/cluster/rates")
+        return found if all(one["window_seconds"] for one in found["nodes"]) else None
+
+    rates = eventually(told, "each is compared with itself")
+
+    assert [one["node_id"] for one in rates["nodes"]] == [0, 1, 2] and rates["silent"] == []
+    for name in ("messages_in_per_second", "replication_bytes_out_per_second"):
+        assert rates["cluster"][name] == pytest.approx(sum(one[name] for one in rates["nodes"]))
+    fetches = next(one for one in rates["cluster"]["requests"] if one["api"] == "FetchFollower")
+    assert fetches["requests_per_second"] > 0 and fetches.keys() >= {"p50_ms", "p99_ms"}
+
+
 def test_a_node_that_is_gone_shows_as_under_replicated() -> None:
     settings = {"replica.lag.time.max.ms": "1000", "min.insync.replicas": "2"}
     with Cluster(nodes=3, rest=True, overrides=settings) as cluster:

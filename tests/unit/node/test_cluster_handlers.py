@@ -1,6 +1,7 @@
 """Requests about the cluster itself: elections, moves, the quorum, features, brokers that come and go."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.commands import BrokerHeartbeat, RegisterBroker
 from metadata_raft.metadata_version import METADATA_VERSION
 from metadata_raft.records import BrokerEndpoint, BrokerFeature
+from node.counters.node_counts import METERS
+from node.counters.request_counters import AllRequestCounters
+from node.counters.topic_counters import TopicCounters
 from node.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -174,6 +178,36 @@ def test_fenced_brokers_are_described_if_asked_for() -> None:
         assert [one.broker_id for one in some.brokers] == [0, 1, 2] and some.controller_id == 0
         told = [(one.broker_id, one.host, one.is_fenced) for one in all_of_them.brokers]
         assert told[-1] == (3, "host3", True) and not any(fenced for *_, fenced in told[:-1])
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_what_the_node_has_counted_is_told_to_who_asks_by_the_tag(version: int) -> None:
+    async def story() -> None:
+        node = await cluster()
+        some = TopicCounters()
+        some.bytes_in, some.messages_in = 700, 7
+        requests = AllRequestCounters()
+        vars(node).update(
+            replica_manager=SimpleNamespace(counters={"some": some, "other": some}),
+            dispatcher=SimpleNamespace(counters=requests),
+        )
+        produces = requests.of("Produce", 11)
+        produces.requests = 3
+        produces.latency.observe(0.002, 3)
+
+        counted = await node.ask(version, DescribeClusterRequest(include_counts=True))
+        plain = await node.ask(version, DescribeClusterRequest())
+
+        assert {one.name: one.count for one in counted.meters} == dict.fromkeys(METERS, 0) | {
+            "bytes_in": 1400,
+            "messages_in": 14,
+        }
+        [told] = [one for one in counted.requests if one.api == "Produce"]
+        assert (told.count, sum(told.latencies)) == (3, 3)
+        assert list(plain.meters) == list(plain.requests) == []
+        assert plain.brokers == counted.brokers
 
     run(story)
 

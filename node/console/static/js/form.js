@@ -60,6 +60,31 @@ export function form({ label, action, act, danger = false, others = [] }, ...chi
   return made;
 }
 
+/** What stands between commas. */
+export function parts(value) {
+  return value
+    .split(",")
+    .map((one) => one.trim())
+    .filter(Boolean);
+}
+
+/** Whole numbers with commas between; null for none where they are optional. */
+export function wholes(value, label, { optional = false } = {}) {
+  const given = parts(value);
+  if (optional && given.length === 0) return null;
+  return (given.length ? given : [""]).map((one) => whole(one, label));
+}
+
+/** A number above zero out of a field, or an error that names the field. */
+export function decimal(value, label, { optional = false } = {}) {
+  const trimmed = value.trim();
+  if (optional && trimmed === "") return null;
+  if (!/^\d{0,12}(\.\d{1,6})?$/.test(trimmed) || !(Number(trimmed) > 0)) {
+    throw new Error(`${label} is to be a number above zero.`);
+  }
+  return Number(trimmed);
+}
+
 /** A whole number out of a field, or an error that names the field. */
 export function whole(value, label, { least = 0, optional = false } = {}) {
   const trimmed = String(value ?? "").trim();

@@ -1,7 +1,11 @@
-// What came of a request that moves leaders, in a sentence.
+// Leadership that is moved: what is asked before, and what came of it in a sentence.
 
+import { electUnclean, transferLeader } from "./ask/leaders.js";
+import { ask, open } from "./dialog.js";
+import { h } from "./dom.js";
+import { choice, field, form } from "./form.js";
 import { many } from "./format.js";
-import { say } from "./parts.js";
+import { button, say } from "./parts.js";
 
 /** Ask, and say how many moved and why the others did not, or what was refused. */
 export async function tellMoves(ask) {
@@ -18,4 +22,51 @@ export function sentence({ moved, failed, kept }) {
   if (stayed.length === 0) return first;
   const [place, reason] = stayed[0];
   return `${first} ${many(stayed.length, "partition")} stayed: ${place.topic}-${place.partition}: ${reason}`;
+}
+
+/** Have the user choose who leads one partition; `one` is as /v1/topics/{topic}/partitions tells it. */
+export function openTransfer(topic, one, refresh) {
+  const able = one.isr.filter((replica) => replica !== one.leader);
+  const close = open(
+    `Who leads ${topic}, partition ${one.partition}?`,
+    null,
+    h("p", {}, "It leads at once and is preferred from now on. Nothing is copied: only replicas in sync can."),
+    form(
+      {
+        label: "Transfer leadership",
+        action: "Have it lead",
+        act: async ({ leader }) => {
+          const told = await transferLeader(topic, one.partition, Number(leader));
+          close();
+          say(sentence(told));
+          refresh();
+        },
+        others: [button("Cancel", () => close())],
+      },
+      field(
+        "Broker",
+        choice(
+          "leader",
+          able.map((replica) => [replica, `broker ${replica}`]),
+          able[0],
+          { autofocus: true },
+        ),
+      ),
+    ),
+  );
+}
+
+/** Ask once, and have replicas lead that are not in sync. */
+export async function askUnclean(partitions, refresh) {
+  const words = many(partitions.length, "partition");
+  await ask({
+    title: `Elect a leader that is not in sync for ${words}?`,
+    what: [
+      "Records that only the replicas have that are down now are lost, though their producers were told that they were written.",
+      "Start the brokers with those replicas instead wherever that can be done.",
+    ],
+    action: "Elect it, and lose records",
+    act: async () => say(sentence(await electUnclean(partitions))),
+  });
+  refresh();
 }

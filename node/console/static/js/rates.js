@@ -1,27 +1,37 @@
-// What goes through this node, remembered for the last minutes while the console is open, and drawn.
+// What goes through the cluster or one of its nodes, remembered for the last minutes while the console is open,
+// and drawn.
 
 import { rates } from "./ask/cluster.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
+import { choice, field } from "./form.js";
 import { bytes, digits, duration } from "./format.js";
+import { note } from "./parts.js";
 
 const SPAN_MS = 5 * 60_000;
 const LEAST_SPAN_MS = 60_000; // of a chart that has just begun
 const GAP_MS = 15_000; // longer without an answer: a gap in the line
 const samples = []; // {time, told}, oldest first; outlives the page, so that who comes back sees what was
 
-export async function watchRates(signal) {
+async function watchRates(signal) {
   const told = await rates(signal);
   const now = Date.now();
   if (samples.length && now - samples.at(-1).time > GAP_MS) samples.push({ time: now - 1, told: null });
-  samples.push({ time: now, told });
+  samples.push({ time: now, told: { cluster: charted(told.cluster), nodes: told.nodes.map(charted) } });
   while (samples[0].time < now - SPAN_MS) samples.shift();
-  return samples;
+  return told;
+}
+
+/** What is drawn of it; the rest is not remembered. */
+function charted(flow) {
+  return { ...flow, requests: flow.requests.filter(({ api }) => api === "Produce" || api === "Fetch") };
 }
 
 const perSecond = (show) => (value) => `${show(value)}/s`;
 const meter = (name) => (told) => told[`${name}_per_second`];
 const request = (api, what) => (told) => told.requests.find((one) => one.api === api)?.[what] ?? 0;
+// Nothing was asked lately, so nothing took any time: a gap, not zero.
+const latency = (api, what) => (told) => told.requests.find((one) => one.api === api)?.[what] ?? null;
 
 // Title, how its values are written, whether they are sizes, and its lines.
 const CHARTS = [
@@ -43,21 +53,60 @@ const CHARTS = [
     "Produce takes",
     duration,
     1000,
-    { "half within": request("Produce", "p50_ms"), "99 % within": request("Produce", "p99_ms") },
+    { "half within": latency("Produce", "p50_ms"), "99 % within": latency("Produce", "p99_ms") },
   ],
   [
     "Fetch takes, its wait for records too",
     duration,
     1000,
-    { "half within": request("Fetch", "p50_ms"), "99 % within": request("Fetch", "p99_ms") },
+    { "half within": latency("Fetch", "p50_ms"), "99 % within": latency("Fetch", "p99_ms") },
   ],
 ];
 
-export function rateCharts(all) {
+/** Charts that go on, of the whole cluster or of the node that is chosen; {choose, charts}. */
+export function liveCharts(view) {
+  const of = choice("of", [["", "the whole cluster"]], "", { onchange: () => charts.draw() });
+  const charts = view.live({
+    every: 2_000,
+    ask: watchRates,
+    draw: (told) => {
+      offer(of, told);
+      const nodeId = of.value === "" ? null : Number(of.value);
+      return [tellSilent(told), draw(samples, (one) => chosen(one, nodeId))];
+    },
+  });
+  const choose = field("Charts of", of);
+  choose.classList.add("inline");
+  return { choose, charts };
+}
+
+/** The nodes as choices, beside the whole; the one that is chosen stays, also while it is down. */
+function offer(of, { nodes, silent }) {
+  const known = new Set([...of.options].map((one) => one.value));
+  for (const id of [...nodes.map((one) => one.node_id), ...silent]) {
+    if (!known.has(String(id))) of.append(h("option", { value: id }, `node ${id}`));
+  }
+}
+
+function chosen(told, nodeId) {
+  if (told === null) return null;
+  const found = nodeId === null ? told.cluster : told.nodes.find((one) => one.node_id === nodeId);
+  // The first answer of a node compares with nothing.
+  return found?.window_seconds ? found : null;
+}
+
+function tellSilent({ silent }) {
+  return (
+    silent.length > 0 &&
+    note("warn", `Without ${silent.map((id) => `node ${id}`).join(", ")}, of which nothing could be heard.`)
+  );
+}
+
+function draw(all, pick) {
   const times = all.map((one) => one.time);
   const span = Math.max(LEAST_SPAN_MS, times.at(-1) - times[0]);
-  // The first answer compares with nothing.
-  const values = (read) => all.map(({ told }) => (told === null || !told.window_seconds ? null : read(told)));
+  const picked = all.map(({ told }) => pick(told));
+  const values = (read) => picked.map((told) => (told === null ? null : read(told)));
   const lines = (series) => Object.entries(series).map(([name, read]) => ({ name, values: values(read) }));
   return h(
     "div",

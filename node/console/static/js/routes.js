@@ -10,6 +10,7 @@ import { producePage } from "./pages/produce.js";
 import { quorumPage } from "./pages/quorum.js";
 import { reassignmentsPage } from "./pages/reassignments.js";
 import { recordsPage } from "./pages/records.js";
+import { throttlesPage } from "./pages/throttles.js";
 import { topicConfigsPage } from "./pages/topic_configs.js";
 import { topicPage } from "./pages/topic.js";
 import { topicsPage } from "./pages/topics.js";
@@ -33,5 +34,6 @@ export const ROUTES = [
   ["brokers", brokersPage],
   ["brokers/:broker", brokerPage],
   ["reassignments", reassignmentsPage],
+  ["reassignments/throttles", throttlesPage],
   ["quorum", quorumPage],
 ];

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { count } from "./format.js";
 
-const FIRST_ROWS = 200; // more are drawn when asked for: ten thousand rows a second time every five seconds are not
+export const FIRST_ROWS = 200; // more are drawn when asked for: ten thousand rows a second time every five seconds are not
 
 /**
  * columns: {title, cell(row), number?, head?}; `head` names the row. `key(row)` tells rows apart between drawings.

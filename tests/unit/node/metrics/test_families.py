@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from logstore.latency import LatencyHistogram
 from metadata_raft.image import BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.counters.election_counters import ElectionCounters
+from node.counters.node_counts import latencies_of
 from node.counters.request_counters import AllRequestCounters
 from node.counters.topic_counters import TopicCounters, without_topics
 from node.metrics.cluster_families import controller_families, count_cluster, exporter_families
@@ -20,7 +21,7 @@ from node.metrics.node_families import ProcessFamilies
 from node.metrics.pace import Pace
 from node.metrics.readings import CommittedReading, GroupReading, PartitionReading
 from node.metrics.replica_families import partition_families
-from node.metrics.request_families import latencies_of, request_families, topic_families
+from node.metrics.request_families import request_families, topic_families
 
 
 def lines_of(families: Iterable[Family]) -> list[Written]:

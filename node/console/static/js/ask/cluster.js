@@ -1,6 +1,6 @@
-// The cluster as a whole: who serves it, how it is, how much goes through this node.
+// The cluster as a whole: who serves it, how it is, how much goes through it.
 
-import { get, path, post } from "../api.js";
+import { get, path } from "../api.js";
 
 let known = null;
 
@@ -19,6 +19,5 @@ export async function cluster(signal) {
 
 export const health = (signal) => get("/v1/health", signal);
 export const quorum = (signal) => get("/v1/quorum", signal);
-export const rates = (signal) => get("/v1/rates", signal);
-export const electPreferred = (partitions) => post("/v1/leaders/elect", { type: "preferred", partitions });
-export const rebalanceLeaders = () => post("/v1/leaders/rebalance");
+/** {cluster, nodes: [...], silent: [ids]}; each with rates a second and latencies by API. */
+export const rates = (signal) => get("/v1/cluster/rates", signal);

@@ -1,6 +1,7 @@
 // All brokers, and taking one out of work.
 
-import { health, rebalanceLeaders } from "../ask/cluster.js";
+import { health } from "../ask/cluster.js";
+import { rebalanceLeaders } from "../ask/leaders.js";
 import { h } from "../dom.js";
 import { count } from "../format.js";
 import { brokerHref } from "../hrefs.js";

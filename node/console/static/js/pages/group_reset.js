@@ -3,7 +3,7 @@
 import { resetOffsets } from "../ask/groups.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { choice, field, form, input, whole } from "../form.js";
+import { choice, decimal, field, form, input, whole, wholes } from "../form.js";
 import { count, many } from "../format.js";
 import { groupHead } from "../group_head.js";
 import { button, say, section } from "../parts.js";
@@ -96,18 +96,11 @@ function wishOf(values) {
     wish.value = new Date(values.datetime).getTime();
     if (Number.isNaN(wish.value)) throw new Error("Time is to be a day and a time of it.");
   }
-  if (values.to === "duration") {
-    wish.value = Math.round(Number(values.duration) * 60_000);
-    if (!(wish.value > 0)) throw new Error("Minutes ago is to be a number above zero.");
-  }
+  if (values.to === "duration") wish.value = Math.round(decimal(values.duration, "Minutes ago") * 60_000);
   const topic = values.topic.trim();
   if (topic) {
-    const partitions = values.partitions
-      .split(",")
-      .map((one) => one.trim())
-      .filter(Boolean)
-      .map((one) => whole(one, "Partitions"));
-    wish.topics = [{ topic, partitions: partitions.length ? partitions : undefined }];
+    const partitions = wholes(values.partitions, "Partitions", { optional: true });
+    wish.topics = [{ topic, partitions: partitions ?? undefined }];
   }
   return wish;
 }

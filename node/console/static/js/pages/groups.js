@@ -1,50 +1,33 @@
-// All groups.
+// All groups, and how far they are behind.
 
 import { groups } from "../ask/groups.js";
 import { h } from "../dom.js";
-import { field, input } from "../form.js";
-import { count, many } from "../format.js";
+import { count, duration } from "../format.js";
 import { groupHref } from "../hrefs.js";
-import { groupState } from "../states.js";
 import { link } from "../parts.js";
-import { table } from "../table.js";
+import { searchedList } from "../searched_list.js";
+import { groupState } from "../states.js";
+import { FIRST_ROWS } from "../table.js";
 
 export function groupsPage(view) {
-  const state = { search: "" };
-  const list = view.live({ every: 5_000, ask: groups, draw: (all) => draw(all, state, list) });
-  const search = input("search", {
-    type: "search",
+  const { tools, list } = searchedList(view, {
+    ask: (signal, search) => groups(search, FIRST_ROWS, signal),
+    followsSearch: true,
+    words: (one) => one.group_id,
+    noun: "group",
     placeholder: "part of an id",
-    oninput: () => {
-      state.search = search.value;
-      list.draw();
-    },
+    caption: "Groups",
+    key: (one) => one.group_id,
+    none: "No consumer has joined a group yet.",
+    notFound: "No group has that in its id.",
+    columns: () => [
+      { title: "Group", head: true, cell: (one) => link(groupHref(one.group_id), one.group_id) },
+      { title: "State", cell: (one) => groupState(one.state) },
+      { title: "Protocol", cell: (one) => one.type || one.protocol_type },
+      { title: "Members", number: true, cell: (one) => count(one.members) },
+      { title: "Lag", number: true, cell: (one) => count(one.lag) },
+      { title: "Lag in time", number: true, cell: (one) => duration(one.lag_ms) },
+    ],
   });
-  view.show("Groups", h("h1", {}, "Groups"), h("div", { class: "tools" }, field("Search", search)), list);
-}
-
-function draw(all, state, list) {
-  const shown = all.filter((one) => one.id.toLowerCase().includes(state.search.toLowerCase()));
-  return [
-    h(
-      "p",
-      { class: "hint", role: "status" },
-      shown.length === all.length
-        ? many(all.length, "group")
-        : `${count(shown.length)} of ${many(all.length, "group")}`,
-    ),
-    table({
-      caption: "Groups",
-      rows: shown,
-      key: (one) => one.id,
-      state,
-      again: list.draw,
-      empty: all.length ? "No group has that in its id." : "No consumer has joined a group yet.",
-      columns: [
-        { title: "Group", head: true, cell: (one) => link(groupHref(one.id), one.id) },
-        { title: "State", cell: (one) => groupState(one.state) },
-        { title: "Assignor", cell: (one) => one.assignor || "–" },
-      ],
-    }),
-  ];
+  view.show("Groups", h("h1", {}, "Groups"), tools, list);
 }

@@ -5,7 +5,8 @@ import { h } from "../dom.js";
 import { count, many } from "../format.js";
 import { topicHref } from "../hrefs.js";
 import { badge, facts, link, note, section } from "../parts.js";
-import { rateCharts, watchRates } from "../rates.js";
+import { liveCharts } from "../rates.js";
+import { isVoterThere } from "../voters.js";
 import { brokerTable } from "./brokers.js";
 
 const TROUBLES = [
@@ -36,11 +37,12 @@ export function overviewPage(view) {
     const [told, voters] = await Promise.all([health(signal), quorum(signal).catch(() => null)]);
     return { told, voters };
   };
+  const { choose, charts } = liveCharts(view);
   view.show(
     "Overview",
     h("h1", {}, "Overview"),
     view.live({ every: 3_000, ask: both, draw }),
-    section("Through this node", view.live({ every: 2_000, ask: watchRates, draw: rateCharts })),
+    h("section", {}, h("div", { class: "head" }, h("h2", {}, "Live"), choose), charts),
   );
 }
 
@@ -63,9 +65,9 @@ function draw({ told, voters }) {
         "Controller",
         told.controller_id === null || told.controller_id < 0
           ? badge("bad", "none")
-          : `node ${told.controller_id}`,
+          : link("#/quorum", `node ${told.controller_id}`),
       ],
-      ["Voters", voters ? count(voters.voters.length) : "–"],
+      ["Quorum", quorumState(voters)],
       ["Partitions", count(told.partitions)],
     ]),
     facts([
@@ -87,6 +89,15 @@ function sentence(told, troubles, running) {
   return running < told.brokers.length
     ? `${many(told.brokers.length - running, "broker is", "brokers are")} not running.`
     : "Something is not well.";
+}
+
+/** How many voters follow the one that leads; a majority has to. */
+function quorumState(told) {
+  if (told === null) return badge("bad", "does not answer");
+  const follow = told.voters.filter((one) => isVoterThere(one, told)).length;
+  const words = `${count(follow)} of ${many(told.voters.length, "voter")}`;
+  if (follow === told.voters.length) return link("#/quorum", words);
+  return badge(follow > told.voters.length / 2 ? "warn" : "bad", words);
 }
 
 function amount(value, kind) {

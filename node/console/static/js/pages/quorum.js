@@ -2,9 +2,10 @@
 
 import { quorum } from "../ask/cluster.js";
 import { h } from "../dom.js";
-import { count, duration } from "../format.js";
+import { UNKNOWN, count, duration } from "../format.js";
 import { badge, code, facts, section } from "../parts.js";
 import { table } from "../table.js";
+import { isVoterThere, silence } from "../voters.js";
 
 export function quorumPage(view) {
   view.show("Quorum", h("h1", {}, "Metadata quorum"), view.live({ every: 3_000, ask: quorum, draw }));
@@ -23,6 +24,11 @@ function draw(told) {
   ];
 }
 
+function role(one, told) {
+  if (one.node === told.leader) return badge("good", "leads");
+  return isVoterThere(one, told) ? badge("plain", "follows") : badge("warn", "is silent");
+}
+
 function members(caption, rows, told, empty) {
   const behind = (one) =>
     one.log_end_offset === null ? null : Math.max(0, told.high_watermark - one.log_end_offset);
@@ -35,7 +41,7 @@ function members(caption, rows, told, empty) {
       { title: "Node", head: true, cell: (one) => String(one.node) },
       {
         title: "Role",
-        cell: (one) => (one.node === told.leader ? badge("good", "leads") : badge("plain", "follows")),
+        cell: (one) => role(one, told),
       },
       { title: "Log end", number: true, cell: (one) => count(one.log_end_offset) },
       { title: "Behind", number: true, cell: (one) => count(behind(one)) },
@@ -43,9 +49,9 @@ function members(caption, rows, told, empty) {
         title: "Last heard",
         number: true,
         cell: (one) =>
-          one.node === told.leader || one.last_fetch_ms === null
-            ? "–"
-            : `${duration(Math.max(0, Date.now() - one.last_fetch_ms))} ago`,
+          one.node === told.leader || silence(one, told) === Infinity
+            ? UNKNOWN
+            : `${duration(silence(one, told))} ago`,
       },
       {
         title: "Listener",

@@ -3,9 +3,10 @@
 import { cancel, reassign, reassignments } from "../ask/reassignments.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { field, form, input, whole } from "../form.js";
+import { field, form, input, whole, wholes } from "../form.js";
 import { UNKNOWN, bytes } from "../format.js";
 import { topicHref } from "../hrefs.js";
+import { moveHead } from "../move_head.js";
 import { button, link, say, section } from "../parts.js";
 import { table } from "../table.js";
 
@@ -18,7 +19,7 @@ export function reassignmentsPage(view) {
       act: async (values) => {
         const topic = values.topic.trim();
         const partition = whole(values.partition, "Partition");
-        const replicas = values.replicas.split(",").map((one) => whole(one, "Brokers"));
+        const replicas = wholes(values.replicas, "Brokers");
         const isDone = await ask({
           title: `Move ${topic}, partition ${partition}?`,
           what: `It will be on the brokers ${replicas.join(", ")}, the first of which is preferred as its leader. Brokers that do not have it yet copy it.`,
@@ -33,7 +34,7 @@ export function reassignmentsPage(view) {
     field("Partition", input("partition", { inputmode: "numeric" })),
     field("Brokers", input("replicas"), "As 1,2,0: the preferred leader first."),
   );
-  view.show("Reassignments", h("h1", {}, "Reassignments"), list, section("Move a partition", made));
+  view.show("Reassignments", moveHead("#/reassignments"), list, section("Move a partition", made));
 }
 
 function draw(all, list) {

@@ -1,13 +1,13 @@
 // A topic's partitions: who leads them, who has them, what is in them.
 
 import { addPartitions, partitions } from "../ask/topics.js";
-import { electPreferred } from "../ask/cluster.js";
+import { electPreferred } from "../ask/leaders.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { field, form, input, whole } from "../form.js";
 import { bytes, count, many } from "../format.js";
 import { brokerHref } from "../hrefs.js";
-import { tellMoves } from "../leader_moves.js";
+import { askUnclean, openTransfer, tellMoves } from "../leader_moves.js";
 import { badge, button, facts, link, say, section } from "../parts.js";
 import { table } from "../table.js";
 import { topicHead } from "../topic_head.js";
@@ -47,7 +47,6 @@ function draw(topic, all, list) {
     (whole, one) => whole + Math.max(0, (one.log_end_offset ?? 0) - (one.log_start_offset ?? 0)),
     0,
   );
-  const others = all.filter((one) => one.leader !== null && one.leader !== one.replicas[0]);
   return [
     facts([
       ["Partitions", count(all.length)],
@@ -55,16 +54,7 @@ function draw(topic, all, list) {
       ["Size on leaders", bytes(sum("size_bytes"))],
       ["In sync", inSync(all)],
     ]),
-    others.length > 0 &&
-      h(
-        "p",
-        {},
-        `${many(others.length, "partition is", "partitions are")} not led by the replica that stands first. `,
-        button("Elect preferred leaders", async () => {
-          await tellMoves(() => electPreferred(others.map((one) => ({ topic, partition: one.partition }))));
-          list.refresh();
-        }),
-      ),
+    drawElections(topic, all, list.refresh),
     table({
       caption: `Partitions of ${topic}`,
       rows: all,
@@ -84,8 +74,53 @@ function draw(topic, all, list) {
         { title: "First offset", number: true, cell: (one) => count(one.log_start_offset) },
         { title: "End offset", number: true, cell: (one) => count(one.log_end_offset) },
         { title: "Size", number: true, cell: (one) => bytes(one.size_bytes) },
+        {
+          title: "Change",
+          cell: (one) =>
+            one.leader !== null && one.isr.length > 1
+              ? button("Leader…", () => openTransfer(topic, one, list.refresh), {
+                  "aria-label": `Have another broker lead partition ${one.partition}`,
+                })
+              : h("span", { class: "hint" }, "no other in sync"),
+        },
       ],
     }),
+  ];
+}
+
+/** What elections would do something for this topic. */
+function drawElections(topic, all, refresh) {
+  const places = (some) => some.map((one) => ({ topic, partition: one.partition }));
+  const others = all.filter((one) => one.leader !== null && one.leader !== one.replicas[0]);
+  const leaderless = all.filter((one) => one.leader === null);
+  return [
+    leaderless.length > 0 &&
+      h(
+        "div",
+        { class: "note bad", "data-key": "unclean" },
+        h(
+          "p",
+          {},
+          `${many(leaderless.length, "partition has", "partitions have")} no leader: no replica in sync is up. Each has one again as soon as a broker comes back that was in sync.`,
+        ),
+        button("Elect one that is not in sync…", () => askUnclean(places(leaderless), refresh), {
+          class: "danger-quiet",
+        }),
+      ),
+    others.length > 0 &&
+      h(
+        "div",
+        { class: "note", "data-key": "preferred" },
+        h(
+          "p",
+          {},
+          `${many(others.length, "partition is", "partitions are")} not led by the replica that stands first.`,
+        ),
+        button("Elect preferred leaders", async () => {
+          await tellMoves(() => electPreferred(places(others)));
+          refresh();
+        }),
+      ),
   ];
 }
 

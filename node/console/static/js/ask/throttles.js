@@ -1,0 +1,13 @@
+// How fast replicas are copied.
+
+import { get, put, remove } from "../api.js";
+
+export const throttles = (signal) => get("/v1/throttles", signal);
+/** `rates` in bytes a second by kind (leader, follower, log_dirs); brokers null for all; topics may be none. */
+export function setThrottles(rates, brokers, topics) {
+  const wish = Object.fromEntries(
+    Object.entries(rates).map(([kind, rate]) => [`${kind}_bytes_per_second`, rate]),
+  );
+  return put("/v1/throttles", { ...wish, broker_ids: brokers ?? undefined, topics });
+}
+export const clearThrottles = () => remove("/v1/throttles");

@@ -1,0 +1,18 @@
+// What the pages of replicas on the move begin with.
+
+import { h } from "./dom.js";
+import { tabs } from "./parts.js";
+
+export function moveHead(href) {
+  return [
+    h("h1", {}, "Reassignments"),
+    tabs(
+      "Pages of reassignments",
+      [
+        ["#/reassignments", "Moves"],
+        ["#/reassignments/throttles", "Throttles"],
+      ],
+      href,
+    ),
+  ];
+}

@@ -1,0 +1,108 @@
+// Limits for the copying of replicas: which there are, new ones, and all taken away.
+
+import { clearThrottles, setThrottles, throttles } from "../ask/throttles.js";
+import { ask } from "../dialog.js";
+import { h } from "../dom.js";
+import { decimal, field, form, input, parts, wholes } from "../form.js";
+import { UNKNOWN, bytes } from "../format.js";
+import { brokerHref, topicHref } from "../hrefs.js";
+import { moveHead } from "../move_head.js";
+import { button, link, say, section } from "../parts.js";
+import { table } from "../table.js";
+
+const MIB = 1024 * 1024;
+// Kinds of rates, as the API calls them: what a broker sends, what it fetches, what it copies among its disks.
+const KINDS = [
+  ["leader", "Sent, MiB/s"],
+  ["follower", "Fetched, MiB/s"],
+  ["log_dirs", "Between its disks, MiB/s"],
+];
+
+export function throttlesPage(view) {
+  const list = view.live({ every: 5_000, ask: throttles, draw: (told) => draw(told, list) });
+  const made = form(
+    {
+      label: "Set limits",
+      action: "Set the limits",
+      act: async (values) => {
+        await setThrottles(...wishOf(values));
+        say("The limits are set.");
+        list.refresh();
+      },
+    },
+    KINDS.map(([kind, word]) => field(word, input(kind, { inputmode: "decimal" }))),
+    field("Brokers", input("brokers"), "As 0,1. Empty: all that run."),
+    field("Topics", input("topics"), "As orders,payments. Their replicas are held to the first two."),
+  );
+  view.show(
+    "Throttles",
+    moveHead("#/reassignments/throttles"),
+    h(
+      "p",
+      { class: "hint" },
+      "Replicas that are in sync are not held up. What is left empty stays as it is; a rate holds for nothing until topics are named.",
+    ),
+    list,
+    section("Set limits", made),
+  );
+}
+
+function wishOf(values) {
+  const rates = {};
+  for (const [kind, word] of KINDS) {
+    const rate = decimal(values[kind], word, { optional: true });
+    if (rate !== null) rates[kind] = Math.max(1, Math.round(rate * MIB));
+  }
+  return [rates, wholes(values.brokers, "Brokers", { optional: true }), parts(values.topics)];
+}
+
+function draw(told, list) {
+  const clear = async () => {
+    const isDone = await ask({
+      title: "Take away all limits?",
+      what: "Replicas are copied as fast as disks and network allow, from all brokers and of all topics.",
+      action: "Take them away",
+      act: clearThrottles,
+    });
+    if (isDone) say("Nothing is limited any more.");
+    list.refresh();
+  };
+  const rate = (value) => (value === null ? UNKNOWN : `${bytes(value)}/s`);
+  if (told.brokers.length + told.topics.length === 0) return h("p", { class: "empty" }, "Nothing is limited.");
+  return [
+    table({
+      caption: "Limits of brokers",
+      rows: told.brokers,
+      key: (one) => one.broker_id,
+      empty: "No broker has a limit: those of the topics hold nothing up.",
+      columns: [
+        {
+          title: "Broker",
+          head: true,
+          cell: (one) => link(brokerHref(one.broker_id), String(one.broker_id)),
+        },
+        { title: "Sent", number: true, cell: (one) => rate(one.leader_bytes_per_second) },
+        { title: "Fetched", number: true, cell: (one) => rate(one.follower_bytes_per_second) },
+        { title: "Between its disks", number: true, cell: (one) => rate(one.log_dirs_bytes_per_second) },
+      ],
+    }),
+    table({
+      caption: "Limited topics",
+      rows: told.topics,
+      key: (one) => one.topic,
+      empty: "No topic is limited: the rates hold for nothing.",
+      columns: [
+        { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
+        { title: "Replicas as senders", cell: (one) => replicas(one.leader_replicas) },
+        { title: "Replicas as followers", cell: (one) => replicas(one.follower_replicas) },
+      ],
+    }),
+    h("div", { class: "actions" }, button("Take away all limits…", clear, { class: "danger-quiet" })),
+  ];
+}
+
+/** Each is PARTITION:BROKER, or * for all. */
+function replicas(all) {
+  if (all.length === 0) return "none";
+  return all.includes("*") ? "all" : all.join(", ");
+}

@@ -1,0 +1,70 @@
+// A list that is searched: a field, perhaps a box to tick, how many rows are like that, and a table of them.
+
+import { h } from "./dom.js";
+import { field, input } from "./form.js";
+import { count, many } from "./format.js";
+import { table } from "./table.js";
+
+/**
+ * `ask(signal, search)` gives all rows; where it `followsSearch` it is asked again for what is typed. `counts(row,
+ * isTicked)` says which rows are listed at all, `words(row)` is what a row is searched by, `noun` what one of them
+ * is called. `box` stands beside the box, without it there is none. `columns(list)` are those of the table, of
+ * which `none` is told where nothing is listed, and `notFound` where nothing fits. Gives {tools, list}.
+ */
+export function searchedList(
+  view,
+  {
+    every = 5_000,
+    ask,
+    followsSearch = false,
+    counts = () => true,
+    words,
+    noun,
+    placeholder,
+    box,
+    none,
+    notFound,
+    columns,
+    ...shape
+  },
+) {
+  const state = {};
+  const search = input("search", {
+    type: "search",
+    placeholder,
+    oninput: () => {
+      list.draw();
+      if (followsSearch) list.refresh();
+    },
+  });
+  const ticked = h("input", { type: "checkbox", onchange: () => list.draw() });
+  const draw = (all) => {
+    const wanted = search.value.toLowerCase();
+    const listed = all.filter((row) => counts(row, ticked.checked));
+    const rows = listed.filter((row) => words(row).toLowerCase().includes(wanted));
+    const whole = many(listed.length, noun);
+    return [
+      h(
+        "p",
+        { class: "hint", role: "status" },
+        rows.length === listed.length ? whole : `${count(rows.length)} of ${whole}`,
+      ),
+      table({
+        ...shape,
+        columns: columns(list),
+        rows,
+        state,
+        again: list.draw,
+        empty: listed.length ? notFound : none,
+      }),
+    ];
+  };
+  const list = view.live({ every, ask: (signal) => ask(signal, search.value), draw });
+  const tools = h(
+    "div",
+    { class: "tools" },
+    field("Search", search),
+    box && h("label", { class: "check" }, ticked, box),
+  );
+  return { tools, list };
+}

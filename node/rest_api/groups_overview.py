@@ -1,0 +1,90 @@
+"""All groups in one answer, and how far behind each of those is that somebody looks for."""
+
+from typing import Any, Final
+
+from node.client import group_lag
+from node.client.group_admin import GroupView, ListedGroup, describe_groups, list_groups
+from node.client.group_lag import GroupLag
+from node.rest_api.operation_words import NULL_INT64, NULL_STRING, listed, record
+from node.rest_api.route import (
+    INT32,
+    STRING,
+    Answer,
+    QueryParameter,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+
+TAG: Final = "Operations: groups"
+# Each is described, and all that it committed is compared with the ends of logs.
+MAX_DETAILED: Final = 1_000
+DEFAULT_DETAILED: Final = 100
+_GROUP: Final = record(
+    {
+        "group_id": STRING,
+        "type": STRING,
+        "state": STRING,
+        "protocol_type": STRING,
+        "coordinator_id": INT32,
+        "assignor": NULL_STRING,
+        "members": NULL_INT64,
+        "lag": {**NULL_INT64, "description": "Of all that it committed; null: not known, or not asked."},
+        "lag_ms": {**NULL_INT64, "description": "The age of the oldest record behind; null as above."},
+    },
+    title="ListedGroup",
+)
+_GROUPS: Final = record({"groups": listed(_GROUP)}, title="ListedGroups")
+
+
+async def get_groups(context: RestContext, request: RestRequest) -> Answer:
+    groups = await list_groups(context.client, states=[], types=[])
+    wanted = request.query.get("search", "").lower()
+    chosen = [one for one in groups if wanted in one.group_id.lower()]
+    chosen = chosen[: request.query.get("detailed", DEFAULT_DETAILED)]
+    views = {one.group_id: one for one in await describe_groups(context.client, chosen)}
+    lags = await group_lag.totals(context.client, chosen)
+    return Answer(
+        body={"groups": [_as_json(one, views.get(one.group_id), lags.get(one.group_id)) for one in groups]}
+    )
+
+
+def _as_json(one: ListedGroup, view: GroupView | None, lag: GroupLag | None) -> dict[str, Any]:
+    return {
+        "group_id": one.group_id,
+        "type": one.group_type,
+        "state": one.state,
+        "protocol_type": one.protocol_type,
+        "coordinator_id": one.coordinator_id,
+        "assignor": None if view is None else view.assignor,
+        "members": None if view is None else len(view.members),
+        "lag": None if lag is None else lag.records,
+        "lag_ms": None if lag is None else lag.age_ms,
+    }
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/groups",
+        handler=get_groups,
+        operation_id="listGroups",
+        summary="All groups of all types, with members and lag of the first of them, or of those looked for.",
+        description="Lag is the sum over the partitions that a group committed, in records, and the longest"
+        " of them in time.",
+        tag=TAG,
+        query=(
+            QueryParameter(
+                name="search",
+                description="Members and lag of groups that have this in their id, in any case.",
+            ),
+            QueryParameter(
+                name="detailed",
+                schema={"type": "integer", "minimum": 0, "maximum": MAX_DETAILED},
+                description=f"Members and lag of so many groups, by id (default {DEFAULT_DETAILED}).",
+            ),
+        ),
+        responses={200: Response(description="By id.", schema=_GROUPS)},
+    ),
+)

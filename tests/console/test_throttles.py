@@ -1,0 +1,53 @@
+"""Limits for the copying of replicas in the console."""
+
+import pytest
+
+from node.embedded import Cluster
+from tests.console.console_page import ConsolePage
+from tests.console.makers import make_topic
+
+pytestmark = pytest.mark.slow
+
+
+def test_limits_are_set_shown_and_taken_away_after_one_question(
+    console: ConsolePage, cluster: Cluster
+) -> None:
+    topic = make_topic(cluster, "slow")
+    console.open("#/reassignments")
+    console.click("Throttles")
+    console.sees("Replicas that are in sync are not held up.")
+
+    console.fill("Sent, MiB/s", "fast")
+    console.click("Set the limits")
+    console.sees("Sent, MiB/s is to be a number above zero.")
+    console.fill("Sent, MiB/s", "1.5")
+    console.fill("Fetched, MiB/s", "2")
+    console.fill("Brokers", "0,1")
+    console.fill("Topics", topic)
+    console.click("Set the limits")
+
+    console.sees("The limits are set.")
+    for broker in ("0", "1"):
+        console.eventually(
+            lambda broker=broker: console.cells_of(broker) == [broker, "1.5 MiB/s", "2 MiB/s", "–"],  # type: ignore[misc]
+            f"broker {broker} has no limit",
+        )
+    assert console.cells_of(topic) == [topic, "all", "all"]
+
+    console.click("Take away all limits…")
+    console.sees("as fast as disks and network allow")
+    console.click("Take them away")
+
+    console.sees("Nothing is limited any more.", "Nothing is limited.")
+
+
+def test_what_cannot_be_limited_is_told_in_the_form(console: ConsolePage) -> None:
+    console.open("#/reassignments/throttles")
+    console.click("Set the limits")
+    console.sees("Name a rate, or topics for which the rates hold.")
+
+    console.fill("Fetched, MiB/s", "1")
+    console.fill("Brokers", "9")
+    console.click("Set the limits")
+
+    console.sees("There is no broker 9")

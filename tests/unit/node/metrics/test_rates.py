@@ -1,0 +1,95 @@
+"""Rates of a node and of all nodes: each is compared with itself, and what can be compared adds up."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from logstore.latency import LatencyHistogram
+from node.counters.node_counts import NodeCounts
+from node.metrics import rates
+from node.metrics.rates import ClusterRates, as_json, together
+
+
+def counts(messages: int, requests: int = 0, seconds: float = 0.001) -> NodeCounts:
+    times = LatencyHistogram()
+    times.observe(seconds, requests)
+    return NodeCounts(
+        meters={"messages_in": messages}, requests={"Produce": requests}, latencies={"Produce": times.counts}
+    )
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(rates, "monotonic_s", clock)
+    return clock
+
+
+def read(of: ClusterRates, clock: Clock, now_s: float, told: Mapping[int, NodeCounts]) -> dict[str, Any]:
+    clock.now_s = now_s
+    return as_json(together(of.flows(told).values()))
+
+
+@pytest.fixture
+def cluster() -> ClusterRates:
+    return ClusterRates(cast(Any, None))
+
+
+def test_rates_of_nodes_add_up(cluster: ClusterRates, clock: Clock) -> None:
+    first = read(cluster, clock, 0.0, {0: counts(1000), 1: counts(0)})
+    second = read(cluster, clock, 2.0, {0: counts(1200, 10), 1: counts(40, 30)})
+
+    assert first["window_seconds"] == 0.0 and first["messages_in_per_second"] is None
+    assert second["window_seconds"] == 2.0 and second["messages_in_per_second"] == 120.0
+    [produce] = second["requests"]
+    assert produce["requests_per_second"] == 20.0 and 0.5 <= produce["p99_ms"] <= 1.0
+
+
+def test_a_quantile_is_that_of_all_requests_not_the_mean_of_the_nodes(
+    cluster: ClusterRates, clock: Clock
+) -> None:
+    read(cluster, clock, 0.0, {0: counts(0), 1: counts(0)})
+    told = read(cluster, clock, 2.0, {0: counts(0, 999, 0.001), 1: counts(0, 1, 20.0)})
+
+    assert told["requests"][0]["p99_ms"] <= 1.0
+
+
+def test_a_node_that_comes_is_counted_when_it_can_be_compared(cluster: ClusterRates, clock: Clock) -> None:
+    read(cluster, clock, 0.0, {0: counts(0)})
+    joined = read(cluster, clock, 2.0, {0: counts(20), 1: counts(5000)})
+    later = read(cluster, clock, 4.0, {0: counts(40), 1: counts(5010)})
+
+    assert joined["messages_in_per_second"] == 10.0
+    assert later["messages_in_per_second"] == 15.0
+
+
+def test_a_node_that_began_anew_has_done_nothing_rather_than_less(
+    cluster: ClusterRates, clock: Clock
+) -> None:
+    read(cluster, clock, 0.0, {0: counts(9000, 90)})
+    told = read(cluster, clock, 2.0, {0: counts(10, 1)})
+
+    assert told["messages_in_per_second"] == 0 and told["requests"][0]["requests_per_second"] == 0
+    assert told["requests"][0]["p50_ms"] is None
+
+
+def test_what_was_not_asked_lately_took_no_time_that_is_known(cluster: ClusterRates, clock: Clock) -> None:
+    read(cluster, clock, 0.0, {0: counts(0, 5)})
+    told = read(cluster, clock, 2.0, {0: counts(0, 5)})
+
+    assert told["requests"][0] == {
+        "api": "Produce",
+        "requests_per_second": 0.0,
+        "p50_ms": None,
+        "p99_ms": None,
+    }
