@@ -27,7 +27,7 @@ FIRST = (
     *OF_ONE_PROCESS,
     *(f"tests/{kind}/" for kind in ("compat", "chaos", "k8s", "pipeline", "integration", "simulation")),
 )
-RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "k8s", "pipeline"))
+RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "pipeline"))
 MAX_RERUNS = 3
 
 

@@ -5,6 +5,7 @@ Give topics and groups names of your own (`name_of`), and leave the nodes as the
 
 import http.client
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -124,6 +125,11 @@ def api(apis: list[Api]) -> Api:
 def name_of(what: str) -> str:
     """A name that no other test has."""
     return f"{what}-{uuid4().hex[:8]}"
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """What was logged, with the stories of what failed; `caplog.text` is JSON once PySpark was imported."""
+    return "\n".join(logging.Formatter().format(one) for one in caplog.records)
 
 
 def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:

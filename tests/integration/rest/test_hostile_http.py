@@ -11,7 +11,7 @@ import pytest
 from node.client.record_batches import Lane
 from node.embedded import Cluster
 from node.rest_api import answer_room, body_room, connections, http_request
-from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually
+from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
 
 pytestmark = pytest.mark.slow
@@ -277,4 +277,4 @@ def test_a_producer_that_fails_begins_anew_and_tells_who_waits(
 
     assert [one["error_code"] for one in failed["failures"]] == [50003] and not failed["successes"]
     assert not stored["failures"] and [one["offset"] for one in stored["successes"]] == [0]
-    assert "AssertionError: a bug" in caplog.text
+    assert "AssertionError: a bug" in logged(caplog)

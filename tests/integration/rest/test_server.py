@@ -14,7 +14,7 @@ from node.rest_api.connections import Connections
 from node.rest_api.server_thread import RestServer
 from node.rest_settings import REST_LISTENERS, RestAddress
 from tests.compat.servers import start_ottla
-from tests.integration.rest.conftest import Api, eventually
+from tests.integration.rest.conftest import Api, eventually, logged
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +120,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
 
     asyncio.run(serve())
 
-    assert "AssertionError: a bug" in caplog.text and "The REST API has ended" in caplog.text
+    assert "AssertionError: a bug" in logged(caplog) and "The REST API has ended" in caplog.text
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, timeout=30).close()
 
