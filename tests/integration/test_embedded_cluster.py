@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from node.embedded import Cluster
 from tests.compat.servers import ROOT
+from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 60
@@ -88,14 +89,6 @@ def consume(cluster: Cluster, topic: str, at_least: int) -> list[str]:
 def in_sync(cluster: Cluster, topic: str) -> int:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
     return len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions[0].isrs)
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {TIMEOUT_S} s: {what}"
-        time.sleep(0.02)
 
 
 def moved(cluster: Cluster, topic: str, old_leader: int) -> Callable[[], bool]:

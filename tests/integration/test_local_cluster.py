@@ -14,7 +14,7 @@ import pytest
 
 from node.properties_file import parse_properties
 from tests.compat.servers import ROOT
-from tests.compat.wire_client import eventually
+from tests.integration.cluster.conftest import eventually
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
@@ -109,7 +109,7 @@ def test_a_killed_node_stays_dead_until_it_is_started_again(up: Up, tmp_path: Pa
     assert out.startswith(f"READY node=0 pid={renewed} bootstrap=127.0.0.1:") and renewed != killed
     assert twice.returncode == 1 and refusal == f"ottla: Node 0 runs already, as process {renewed}.\n"
     assert cluster.returncode == 0
-    assert not eventually(lambda: is_running(renewed), lambda runs: not runs), "the cluster's end is its end"
+    eventually(lambda: not is_running(renewed), "the end of the cluster is its end too")
 
 
 def test_what_a_killed_node_led_is_led_by_others_and_it_catches_up(up: Up, tmp_path: Path) -> None:
