@@ -13,7 +13,7 @@ import socket
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from groupcoord.transactions.transaction_config import TransactionConfig
@@ -54,6 +54,8 @@ from node.wire.messages.fetch_metadata import VoterAddress
 
 if TYPE_CHECKING:
     from node.broker import Broker
+
+T = TypeVar("T")
 
 _CLUSTER_ID_LABEL: Final = b"ottla cluster id 1:"
 
@@ -121,11 +123,11 @@ def registered_listeners(broker: "Broker") -> dict[str, Endpoint]:
 async def start_parts(broker: "Broker", when_loaded: Callable[[], None]) -> None:
     """From bound sockets to served clients."""
     found = await find_quorum(broker)
-    await asyncio.to_thread(_claim_directories, broker, found)
+    await _in_thread(_claim_directories, broker, found)
     broker.tasks = asyncio.TaskGroup()
     await broker.tasks.__aenter__()
     endpoint = registered_listeners(broker)[broker.config.inter_broker_listener_name]
-    image = await asyncio.to_thread(open_quorum, broker, found, endpoint)
+    image = await _in_thread(open_quorum, broker, found, endpoint)
     _make_metadata(broker, image)
     broker.metadata_task = broker.start_task(broker.run_metadata())
     if broker.joins_quorum:
@@ -139,7 +141,7 @@ async def start_parts(broker: "Broker", when_loaded: Callable[[], None]) -> None
     image = broker.metadata.image
     config = dynamic_config(broker.config, image)
     broker.set_config(config)
-    await asyncio.to_thread(_load_logs, broker, image)
+    await _in_thread(_load_logs, broker, image)
     _make_runtimes(broker)
     # From here on leaders wait for what this node acknowledges, so whatever holds up the loop comes before.
     broker.dispatcher.load_usual_routes()
@@ -398,6 +400,16 @@ def _everything(image: MetadataImage) -> MetadataChanges:
 
 
 # ---- what lies on the disk, in threads ---------------------------------------------------------------------
+
+
+async def _in_thread(work: Callable[..., T], *arguments: object) -> T:
+    """What the work gives. A start that is given up waits for it, so that what it opens can be closed."""
+    under_way = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        await asyncio.gather(under_way, return_exceptions=True)
+        raise
 
 
 def _claim_directories(broker: "Broker", found: FoundQuorum | None) -> None:
