@@ -10,6 +10,8 @@ make anybody late. The summary names such tests, and more than `MAX_RERUNS` of t
 decided by seeds, bytes or a judge of histories gets no second chance.
 """
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +31,11 @@ FIRST = (
 )
 RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "pipeline"))
 MAX_RERUNS = 3
+
+# Hundreds of nodes, commands and workers start in a run. Where the environment forbids to keep what was
+# compiled, as in many a container, each compiles some 280 modules anew, which is half of its start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
