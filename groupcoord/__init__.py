@@ -47,7 +47,8 @@ classic_group       a classic group, and the changes that keep its parts in step
 classic_group_record  a classic group as its record, both ways
 offset_store        the committed offsets of a shard
 pending_offsets     offsets of open transactions, and which of them counts in the end
-offset_log_scan     bytes of the log, scanned to the last record of each key
+log_scan            bytes of a coordinator's log: its batches, keys and values
+offset_log_scan     what they come to: the last record of each key
 shard               groups and offsets of one partition; replay
 shard_load          a shard made of a scanned log
 heartbeat_news      what has changed for those that wait

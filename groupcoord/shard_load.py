@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from groupcoord.log_scan import PAUSE_RECORDS
 from groupcoord.offset_commands import StaleOffset
-from groupcoord.offset_log_scan import PAUSE_RECORDS, ScannedLog
+from groupcoord.offset_log_scan import ScannedLog
 from groupcoord.offset_values import topic_id_in
 from groupcoord.record_codec import decode_record
 from groupcoord.shard import Shard

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from groupcoord.log_scan import Unreadable
 from groupcoord.offset_commands import StaleOffset
-from groupcoord.offset_log_scan import LogScan, Unreadable
+from groupcoord.offset_log_scan import OffsetLogScan
 from groupcoord.shard import Shard
 from groupcoord.shard_load import load_shard, stale_offsets
 from node.replica.partition import Partition
@@ -32,9 +33,9 @@ async def load_group_shard(
     KafkaError if the log cannot be read; LoadEndedError soon after `is_closed` is true.
     """
 
-    def make(scan: LogScan, pause: Pause) -> LoadedShard:
+    def make(scan: OffsetLogScan, pause: Pause) -> LoadedShard:
         scanned = scan.finish()
         shard = load_shard(scanned, make_shard(), pause=pause)
         return LoadedShard(shard, scanned.unreadable, stale_offsets(shard, topic_id_of, pause=pause))
 
-    return await loader.load(partition, new_scan=LogScan, make=make, is_closed=is_closed)
+    return await loader.load(partition, new_scan=OffsetLogScan, make=make, is_closed=is_closed)

@@ -44,7 +44,7 @@ from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.coordinator_log import AlikeRows, CoordinatorLog, Row, coordinator_error
 from node.runtime.group_loader import load_group_shard
-from node.runtime.shard_loader import LoadEndedError, ShardLoader
+from node.runtime.shard_loader import LoadEndedError, ShardLoader, log_left_out
 from node.runtime.timer_queue import TimerQueue
 
 # Until what a timer brought is tried again, while too few replicas are in sync.
@@ -129,11 +129,7 @@ class GroupShard:
             )
         except LoadEndedError:
             return
-        unreadable = loaded.unreadable
-        for problem in unreadable.first:
-            log.error("%s: a record is left out: %s", self.partition.topic_partition, problem)
-        if unreadable.count > len(unreadable.first):
-            log.error("%s: %d records are left out.", self.partition.topic_partition, unreadable.count)
+        log_left_out(self.partition, loaded.unreadable)
         if self.is_closed:
             return
         self._start(Coordinator(loaded.shard))

@@ -6,11 +6,13 @@ heartbeats of other shards would wait for it.
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
+from groupcoord.log_scan import LogScan, Unreadable
 from logstore.disk import FileSlice
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import FetchIsolation
@@ -26,14 +28,11 @@ MAX_LOADS = 2
 PAUSE_S = 0.000_05
 
 
+log = logging.getLogger(__name__)
+
+
 class LoadEndedError(Exception):
     """The shard was closed while it was loaded."""
-
-
-class LogScan(Protocol):
-    """Takes a log piece by piece; `feed` returns the offset after the last whole batch, -1 for none."""
-
-    def feed(self, content: bytes) -> int: ...
 
 
 Pause: TypeAlias = Callable[[], None]
@@ -74,11 +73,11 @@ class ShardLoader:
 
 
 async def _scan(partition: Partition, scan: LogScan, pause: Pause) -> None:
-    log = partition.log
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
+    log_ = partition.log
+    offset = log_.log_start_offset
+    while offset < log_.log_end_offset:
         pause()
-        piece = log.read(offset, LOAD_BYTES, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
+        piece = log_.read(offset, LOAD_BYTES, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
         next_offset = await asyncio.to_thread(_scan_piece, scan, piece.slice)
         if next_offset <= offset:
             raise KafkaError(
@@ -93,3 +92,11 @@ def _scan_piece(scan: LogScan, piece: FileSlice) -> int:
     except OSError as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"it could not be read: {error}") from error
     return scan.feed(content)
+
+
+def log_left_out(partition: Partition, unreadable: Unreadable) -> None:
+    """Records that a load could not read are gone for the coordinator: the operator is told which."""
+    for problem in unreadable.first:
+        log.error("%s: a record is left out: %s", partition.topic_partition, problem)
+    if unreadable.count > len(unreadable.first):
+        log.error("%s: %d records are left out.", partition.topic_partition, unreadable.count)

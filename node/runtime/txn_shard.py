@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, get_args
 
+from groupcoord.log_scan import Unreadable
 from groupcoord.request_token import Token
 from groupcoord.transactions.transaction_commands import (
     AbortTimedOut,
@@ -45,7 +46,7 @@ from node.clock import Clock
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.coordinator_log import CoordinatorLog, Row, coordinator_error
-from node.runtime.shard_loader import LoadEndedError, Pause, ShardLoader
+from node.runtime.shard_loader import LoadEndedError, Pause, ShardLoader, log_left_out
 from node.runtime.timer_queue import TimerQueue
 
 # Until what the node itself brings is tried again, while too few replicas are in sync.
@@ -132,21 +133,18 @@ class TxnShard:
     async def load(self, loader: ShardLoader) -> None:
         """Have the partition replayed; until then requests are told to wait."""
 
-        def make(scan: TransactionScan, pause: Pause) -> tuple[Shard, int, list[str]]:
+        def make(scan: TransactionScan, pause: Pause) -> tuple[Shard, Unreadable]:
             scanned = scan.finish()
             shard = load_shard(scanned, self._new_shard(self.leader_epoch), pause=pause)
-            return shard, scanned.unreadable_count, scanned.unreadable
+            return shard, scanned.unreadable
 
         try:
-            shard, unreadable_count, unreadable = await loader.load(
+            shard, unreadable = await loader.load(
                 self.partition, new_scan=TransactionScan, make=make, is_closed=lambda: self.is_closed
             )
         except LoadEndedError:
             return
-        for problem in unreadable:
-            log.error("%s: a record is left out: %s", self.partition.topic_partition, problem)
-        if unreadable_count > len(unreadable):
-            log.error("%s: %d records are left out.", self.partition.topic_partition, unreadable_count)
+        log_left_out(self.partition, unreadable)
         if not self.is_closed:
             self._start(shard)
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from groupcoord import shard_load
 from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.offset_log_scan import LogScan
+from groupcoord.offset_log_scan import OffsetLogScan
 from groupcoord.shard import Shard as GroupShard
 from groupcoord.transactions import transaction_scan
 from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
@@ -133,7 +133,7 @@ def _snapshot(directory: Path, until: int) -> MetadataImage:
 
 
 def _groups(directory: Path, until: int) -> Replayed:
-    scan = LogScan()
+    scan = OffsetLogScan()
     fed = _feed(directory, until, scan.feed)
     scanned = scan.finish()
     shard = GroupShard(coordinator_config(_defaults()), lambda: "")
@@ -147,7 +147,7 @@ def _transactions(directory: Path, until: int) -> Replayed:
     scanned = scan.finish()
     shard = TransactionShard(transaction_config(_defaults()), level=2, coordinator_epoch=0)
     transaction_scan.load_shard(scanned, shard)
-    return _judged(shard, fed, scanned.unreadable)
+    return _judged(shard, fed, scanned.unreadable.first)
 
 
 class _Fed(NamedTuple):

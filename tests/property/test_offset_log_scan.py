@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupcoord.group_records import GroupMetadataRecord, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_log_scan import LogScan, ScannedLog
+from groupcoord.offset_log_scan import OffsetLogScan, ScannedLog
 from groupcoord.offset_values import is_offset_value, pack_offset_value, read_offset_value
 from groupcoord.pending_offsets import OffsetKey
 from groupcoord.record_codec import encode_key
@@ -152,7 +152,7 @@ LOGS = st.lists(WRITES | MARKERS, max_size=12)
 
 def scan(log: bytes, pieces: int = 1) -> ScannedLog:
     """Read a log as a node does: pieces that may end in the middle of a batch."""
-    found, start, size = LogScan(), 0, len(log)
+    found, start, size = OffsetLogScan(), 0, len(log)
     at = {int.from_bytes(log[:8]): 0}  # offset -> position
     position = 0
     while position < size:
@@ -294,7 +294,7 @@ def test_bytes_that_were_tampered_with_are_refused_or_read(
     content = bytearray(b"".join(each.batch(offset) for offset, each in enumerate(log)) or b"?")
     for place, byte in changes:
         content[int(place * len(content))] = byte
-    scanned = LogScan()
+    scanned = OffsetLogScan()
 
     try:
         scanned.feed(bytes(content))

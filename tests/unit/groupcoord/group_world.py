@@ -18,7 +18,7 @@ from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGro
 from groupcoord.member_state import MemberState
 from groupcoord.offset_commands import EndTransaction, Producer
 from groupcoord.offset_expiry import EXPIRY_KEY
-from groupcoord.offset_log_scan import LogScan
+from groupcoord.offset_log_scan import OffsetLogScan
 from groupcoord.rebalance import join_key, session_key, sync_key
 from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
 from groupcoord.shard import Shard
@@ -172,7 +172,7 @@ class GroupWorld:
             self.producers = {at: one for at, one in self.producers.items() if at < self.committed}
         self.committed = len(self.log)
         self.timers.clear()
-        scan = LogScan()
+        scan = OffsetLogScan()
         markers = list(self.markers)
         for offset, record in enumerate(self.log):
             while markers and markers[0][0] <= offset:

@@ -6,7 +6,8 @@ import pytest
 
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_log_scan import MAX_UNREADABLE, PAUSE_RECORDS, LogScan
+from groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
+from groupcoord.offset_log_scan import OffsetLogScan
 from groupcoord.pending_offsets import OffsetKey
 from groupcoord.record_codec import GroupRecord, encode_key, encode_value
 from groupcoord.shard import Shard
@@ -62,7 +63,7 @@ def marker(type_: ControlType, *, producer: int, at: int = 0) -> bytes:
 
 
 def load(*batches: bytes) -> Shard:
-    scan = LogScan()
+    scan = OffsetLogScan()
     scan.feed(b"".join(batches))
     shard = load_shard(scan.finish(), Shard(CoordinatorConfig(), lambda: "uuid"))
     shard.check_invariants()
@@ -141,7 +142,7 @@ def test_batches_of_every_compression(compression: Compression) -> None:
 
 def test_half_a_batch_at_the_end_is_left_for_the_next_piece() -> None:
     first, second = batch(offset(1), offset(2)), batch(offset(3), at=2)
-    scan = LogScan()
+    scan = OffsetLogScan()
 
     assert scan.feed(first + second[:-1]) == 2
     assert scan.feed(second) == 3
@@ -158,7 +159,7 @@ def test_bytes_that_are_no_log_are_refused(position: int, content: bytes) -> Non
     changed[position : position + len(content)] = content
 
     with pytest.raises(KafkaError) as refused:
-        LogScan().feed(bytes(changed))
+        OffsetLogScan().feed(bytes(changed))
 
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
@@ -169,7 +170,7 @@ def test_a_batch_that_counts_more_or_fewer_records_than_it_has_is_refused(count:
     struct.pack_into(">i", changed, 57, count)
 
     with pytest.raises(KafkaError) as refused:
-        LogScan().feed(bytes(changed))
+        OffsetLogScan().feed(bytes(changed))
 
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
@@ -190,7 +191,7 @@ def test_a_batch_that_counts_more_or_fewer_records_than_it_has_is_refused(count:
     ],
 )
 def test_keys_that_are_none_are_left_out_and_counted(key: bytes) -> None:
-    scan = LogScan()
+    scan = OffsetLogScan()
     scan.feed(raw_batch((key, encode_value(offset(1)), 0, ())))
     scanned = scan.finish()
 
@@ -200,7 +201,7 @@ def test_keys_that_are_none_are_left_out_and_counted(key: bytes) -> None:
 
 
 def test_a_log_full_of_what_is_not_readable_does_not_fill_the_memory() -> None:
-    scan = LogScan()
+    scan = OffsetLogScan()
     scan.feed(raw_batch(*[(b"\0", None, 0, ())] * 1_000))
 
     scanned = scan.finish()
@@ -234,7 +235,7 @@ def test_a_scan_gives_way_now_and_then_and_can_be_ended_there() -> None:
         if calls == 3:
             raise Ended
 
-    scan = LogScan(pause)
+    scan = OffsetLogScan(pause)
     piece = batch(*(offset(1, partition=each) for each in range(PAUSE_RECORDS // 2)))
 
     scan.feed(piece * 4)

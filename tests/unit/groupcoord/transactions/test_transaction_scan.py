@@ -5,14 +5,10 @@ from random import Random
 
 import pytest
 
+from groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
 from groupcoord.transactions.transaction_config import TransactionConfig
 from groupcoord.transactions.transaction_records import encode_key, encode_value
-from groupcoord.transactions.transaction_scan import (
-    MAX_UNREADABLE,
-    PAUSE_RECORDS,
-    TransactionScan,
-    load_shard,
-)
+from groupcoord.transactions.transaction_scan import TransactionScan, load_shard
 from groupcoord.transactions.transaction_shard import Shard
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
@@ -39,7 +35,7 @@ def scanned(*batches: bytes) -> dict[str, object]:
     content = b"".join(batches)
     assert scan.feed(content) >= 0
     left = scan.finish()
-    assert left.unreadable_count == 0
+    assert left.unreadable.count == 0
     return dict(left.transactions)
 
 
@@ -129,7 +125,7 @@ def test_what_cannot_be_read_is_left_out_and_told() -> None:
     left = scan.finish()
 
     assert list(left.transactions) == [STATES[0].transactional_id]
-    assert left.unreadable_count == MAX_UNREADABLE + 7 and len(left.unreadable) == MAX_UNREADABLE
+    assert left.unreadable.count == MAX_UNREADABLE + 7 and len(left.unreadable.first) == MAX_UNREADABLE
 
 
 @pytest.mark.parametrize("position", [16, 61, 62, 66])

@@ -1,0 +1,183 @@
+"""The log of a shard, read batch by batch and record by record without decoding what nobody asks for.
+
+Of the records of a key only the last one counts, so a load looks at keys and values alone: one `Struct` reads
+a batch's header, the varints of a record are read where they stand. Half a million records a second on one
+core, which the generic reader of records cannot give; it is asked for whatever is not of the usual shape, and
+judges it. All of it is pure and shares nothing, so a thread can do it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, NamedTuple
+
+from logstore.compression import decompress
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import iterate_records
+from logstore.record_batch import COMPRESSION_MASK, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, compression_of
+
+# Records between two calls of `pause`: a millisecond or two, so that a thread lets the event loop in.
+PAUSE_RECORDS: Final = 1_000
+# Records that are not readable are told one by one up to here; a log full of them must not fill the memory.
+MAX_UNREADABLE: Final = 100
+
+
+class Unreadable:
+    """What was left out because it could not be read, for the log of the node."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []  # at most MAX_UNREADABLE
+
+    def add(self, what: str) -> None:
+        self.count += 1
+        if len(self.first) < MAX_UNREADABLE:
+            self.first.append(what)
+
+
+class LogBatch(NamedTuple):
+    """A whole batch within the bytes that were fed, and what its header says."""
+
+    start: int
+    end: int
+    next_offset: int  # the one after its last record
+    attributes: int
+    producer_id: int
+    records: int
+
+
+class LogScan(ABC):
+    """Feed it the log from its start.
+
+    `pause` is called every `PAUSE_RECORDS` or so; what it raises ends the scan.
+    """
+
+    def __init__(self, pause: Callable[[], None] = lambda: None) -> None:
+        self._pause = pause
+        self._records_since_pause = 0
+        self._unreadable = Unreadable()
+
+    def feed(self, content: bytes) -> int:
+        """Take the whole batches at the start of `content`; the offset after the last one, -1 if there is
+        none.
+
+        Half a batch at the end is left for the next piece. KafkaError (CORRUPT_MESSAGE, INVALID_RECORD) for
+        bytes that are no log.
+        """
+        next_offset = -1
+        for batch in iterate_batches(content):
+            self._take_batch(content, batch)
+            next_offset = batch.next_offset
+            self._worked(batch.records)
+        return next_offset
+
+    def _worked(self, records: int) -> None:
+        self._records_since_pause += records
+        if self._records_since_pause >= PAUSE_RECORDS:
+            self._records_since_pause = 0
+            self._pause()
+
+    @abstractmethod
+    def _take_batch(self, content: bytes, batch: LogBatch) -> None:
+        """A batch of any kind, in the order of the log."""
+
+
+def iterate_batches(content: bytes) -> Iterator[LogBatch]:
+    """The whole batches at the start of `content`; KafkaError (CORRUPT_MESSAGE) for bytes that are none."""
+    start, size = 0, len(content)
+    while size - start >= HEADER_SIZE:
+        (base_offset, length, _, magic, _, attributes, last_delta, _, _, producer_id, _, _, count) = (
+            HEADER.unpack_from(content, start)
+        )
+        end = start + LOG_OVERHEAD + length
+        if length < HEADER_SIZE - LOG_OVERHEAD or magic != MAGIC or last_delta < 0:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A batch of format {magic} says that {length} bytes and {last_delta} offsets follow.",
+            )
+        if end > size:
+            return
+        yield LogBatch(start, end, base_offset + last_delta + 1, attributes, producer_id, count)
+        start = end
+
+
+def iterate_keys(content: bytes, batch: LogBatch) -> Iterator[tuple[bytes, bytes | None]]:
+    """Key and value of each record of `batch` that has a key.
+
+    A record of an unusual shape has all of the batch read once more from its first record by
+    `iterate_records`, which tells a strange record from bytes that are none (KafkaError): what was taken
+    already is taken again.
+    """
+    if batch.attributes & COMPRESSION_MASK:
+        body = memoryview(content)[batch.start + HEADER_SIZE : batch.end]
+        opened = bytes(decompress(compression_of(batch.attributes), body))
+        is_done = yield from _usual_records(opened, 0, len(opened), batch.records)
+    else:
+        is_done = yield from _usual_records(content, batch.start + HEADER_SIZE, batch.end, batch.records)
+    if not is_done:
+        for record in iterate_records(memoryview(content)[batch.start : batch.end]):
+            if record.key is not None:
+                yield bytes(record.key), None if record.value is None else bytes(record.value)
+
+
+def _usual_records(
+    content: bytes, position: int, batch_end: int, count: int
+) -> Generator[tuple[bytes, bytes | None], None, bool]:
+    """`count` records of the usual shape: lengths of one or two bytes, a key, no headers.
+
+    Ends with False at the first that looks otherwise, or does not fill exactly the place that it claims.
+    """
+    try:
+        for _ in range(count):
+            length = content[position]
+            position += 1
+            if length >= 0x80:
+                more = content[position]
+                position += 1
+                length += (more << 7) - 0x80
+                if more >= 0x80:
+                    return False
+            end = position + (length >> 1)
+            position += 1  # attributes
+            while content[position] >= 0x80:  # timestamp delta
+                position += 1
+            position += 1
+            while content[position] >= 0x80:  # offset delta
+                position += 1
+            position += 1
+            key_length = content[position]
+            position += 1
+            if key_length >= 0x80:
+                more = content[position]
+                position += 1
+                key_length += (more << 7) - 0x80
+                if more >= 0x80:
+                    return False
+            key_start, position = position, position + (key_length >> 1)
+            key_end = position
+            value_length = content[position]
+            position += 1
+            value: bytes | None = None
+            if value_length != 1:  # -1, for null
+                if value_length >= 0x80:
+                    more = content[position]
+                    position += 1
+                    value_length += (more << 7) - 0x80
+                    if more >= 0x80:
+                        return False
+                value_end = position + (value_length >> 1)
+                value = content[position:value_end]
+                position = value_end
+            # An odd length is a negative one. A header count of 0 is the record's last byte.
+            if (
+                (length | key_length) & 1
+                or (value is not None and value_length & 1)
+                or position + 1 != end
+                or end > batch_end
+                or content[position]
+            ):
+                return False
+            position = end
+            yield content[key_start:key_end], value
+    except IndexError:
+        return False
+    return position == batch_end
