@@ -4,10 +4,10 @@ Only then is it sure that no election brings the records back: the log start of 
 with its fetches.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from logstore.errors import ErrorCode
+from node.replica.delayed_operation import DelayedOperation
 
 
 class Deletion(NamedTuple):
@@ -29,57 +29,20 @@ class DeletablePartition(Protocol):
     is_leader: bool
 
 
-class DelayedDelete:
-    """One waiting deletion; `results` has every partition once `wake` was called."""
+class DelayedDelete(DelayedOperation[DeletablePartition, int, Deletion]):
+    """One waiting deletion: the low watermark of each partition is to come to an offset."""
 
-    __slots__ = ("_offsets", "_wake", "is_done", "results")
+    __slots__ = ()
 
-    def __init__(self, *, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        self._offsets: dict[DeletablePartition, int] = {}
-        self.results: dict[DeletablePartition, Deletion] = {}
-        self.is_done = False
+    def _waiting(self, partition: DeletablePartition) -> "dict[DelayedDelete, None]":
+        return partition.delayed_deletes
 
-    def watch(self, partition: DeletablePartition, offset: int) -> None:
-        """Wait until the low watermark of `partition` is at `offset` or beyond."""
-        self._offsets[partition] = offset
-        partition.delayed_deletes[self] = None
-
-    def check(self, partition: DeletablePartition) -> None:
-        """The partition has changed: wake if that was the last one."""
-        if self.is_done or partition in self.results:
-            return
+    def _result(self, partition: DeletablePartition, goal: int) -> Deletion | None:
         if not partition.is_leader:
-            self.results[partition] = Deletion(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-        else:
-            low_watermark = partition.low_watermark()
-            if low_watermark < self._offsets[partition]:
-                return
-            self.results[partition] = Deletion(ErrorCode.NONE, low_watermark)
-        partition.delayed_deletes.pop(self, None)
-        if len(self.results) == len(self._offsets):
-            self.is_done = True
-            self._wake()
+            return Deletion(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        low_watermark = partition.low_watermark()
+        return Deletion(ErrorCode.NONE, low_watermark) if low_watermark >= goal else None
 
-    def expire(self) -> None:
-        """The client's timeout is over: what is not deleted everywhere says so."""
-        if self.is_done:
-            return
-        self.cancel()
-        for partition in self._offsets:
-            if partition not in self.results:
-                low_watermark = partition.low_watermark() if partition.is_leader else -1
-                self.results[partition] = Deletion(ErrorCode.REQUEST_TIMED_OUT, low_watermark)
-        self._wake()
-
-    def cancel(self) -> None:
-        """Nobody waits any more."""
-        self.is_done = True
-        for partition in self._offsets:
-            partition.delayed_deletes.pop(self, None)
-
-
-def check_all(deletes: "dict[DelayedDelete, None]", partition: DeletablePartition) -> None:
-    """Ask every deletion that waits for `partition` whether it is done now."""
-    for delete in tuple(deletes):
-        delete.check(partition)
+    def _late(self, partition: DeletablePartition) -> Deletion:
+        low_watermark = partition.low_watermark() if partition.is_leader else -1
+        return Deletion(ErrorCode.REQUEST_TIMED_OUT, low_watermark)

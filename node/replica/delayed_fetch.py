@@ -4,7 +4,7 @@ It knows how many bytes each of its partitions could give when it was last asked
 partition that changed: an append costs one look, however many partitions the fetch has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -63,10 +63,3 @@ class DelayedFetch:
         self.is_done = True
         for partition in self._measures:
             partition.delayed_fetches.pop(self, None)
-
-
-def check_all(fetches: "dict[DelayedFetch, None]", partition: WatchedPartition) -> None:
-    """Ask every fetch that waits for `partition` whether it has enough now."""
-    waiting: Sequence[DelayedFetch] = tuple(fetches)  # finishing one takes it out
-    for fetch in waiting:
-        fetch.check(partition)

@@ -26,9 +26,9 @@ from logstore.segment import TimestampAndOffset
 from logstore.topic_partition import TopicPartition
 from logstore.verification import Guard
 from node.counters.topic_counters import TopicCounters
-from node.replica import delayed_delete, delayed_fetch, delayed_produce
 from node.replica.delayed_delete import DelayedDelete
 from node.replica.delayed_fetch import DelayedFetch
+from node.replica.delayed_operation import check_all
 from node.replica.delayed_produce import DelayedProduce
 from node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
 from node.replica.replica_context import ReplicaContext, lone_context
@@ -151,7 +151,7 @@ class Partition:
         if is_leader:
             self._advance_high_watermark()
             # A smaller ISR may be too small for those who wait.
-            delayed_produce.check_all(self.delayed_produces, self)
+            check_all(self.delayed_produces, self)
             if (is_new or assignment.in_sync_replicas != known_isr) and self._is_on_its_own():
                 context.flush_soon(self.log)
         return is_new
@@ -235,7 +235,7 @@ class Partition:
         if has_more:
             self._advance_high_watermark()
         if self.delayed_deletes:
-            delayed_delete.check_all(self.delayed_deletes, self)
+            check_all(self.delayed_deletes, self)
 
     def follower_was_caught_up(self, replica_id: int, at_ms: int) -> None:
         """A follower that had everything has asked for more at this time, before the log grew."""
@@ -266,7 +266,7 @@ class Partition:
     def isr_settled(self) -> None:
         """A proposal has ended: the ISR may be another."""
         self._advance_high_watermark()
-        delayed_produce.check_all(self.delayed_produces, self)
+        check_all(self.delayed_produces, self)
 
     def _expand_isr(self, replica_id: int) -> None:
         isr, context = self.isr, self._context
@@ -402,7 +402,7 @@ class Partition:
 
     def log_start_moved(self) -> None:
         """The log starts later: by DeleteRecords, or because retention took segments."""
-        delayed_fetch.check_all(self.delayed_fetches, self)
+        check_all(self.delayed_fetches, self)
         for watcher in tuple(self.watchers):
             watcher.offsets_moved()
 
@@ -452,9 +452,9 @@ class Partition:
 
     def _high_watermark_moved(self) -> None:
         if self.delayed_produces:
-            delayed_produce.check_all(self.delayed_produces, self)
+            check_all(self.delayed_produces, self)
         if self.delayed_fetches:
-            delayed_fetch.check_all(self.delayed_fetches, self)
+            check_all(self.delayed_fetches, self)
         for watcher in self.watchers:
             watcher.offsets_moved()
 
@@ -465,10 +465,10 @@ class Partition:
 
     def _wake_all(self) -> None:
         """The role is another: a reader that waits must learn of it, whatever there is to read."""
-        delayed_produce.check_all(self.delayed_produces, self)
+        check_all(self.delayed_produces, self)
         for fetch in tuple(self.delayed_fetches):
             fetch.finish()
-        delayed_delete.check_all(self.delayed_deletes, self)
+        check_all(self.delayed_deletes, self)
         self._tell_watchers()
 
     # ---- following -------------------------------------------------------------------------------
@@ -492,10 +492,10 @@ class Partition:
         if safe > log.high_watermark:  # a new leader may know less of it than the one before
             log.update_high_watermark(safe)
             if self.delayed_fetches:
-                delayed_fetch.check_all(self.delayed_fetches, self)
+                check_all(self.delayed_fetches, self)
         start = min(log_start_offset, log.high_watermark)
         if start > log.log_start_offset and log.increment_log_start_offset(start):
-            delayed_fetch.check_all(self.delayed_fetches, self)
+            check_all(self.delayed_fetches, self)
 
     def _batch_over_log_start(self, records: Buffer) -> BatchHeader | None:
         """The first batch if the leader's log start lies within it and this log, empty, begins there."""
@@ -520,13 +520,13 @@ class Partition:
         """Cut what the leader does not have."""
         assert not self.is_leader, "a leader's log is the truth"
         if self.log.truncate_to(offset, now_ms=now_ms):
-            delayed_fetch.check_all(self.delayed_fetches, self)
+            check_all(self.delayed_fetches, self)
 
     def start_again_at(self, offset: int, *, now_ms: int) -> None:
         """Drop everything: the leader has nothing below this offset any more, and we nothing above."""
         assert not self.is_leader, "a leader's log is the truth"
         self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
-        delayed_fetch.check_all(self.delayed_fetches, self)
+        check_all(self.delayed_fetches, self)
 
     # ---- reading ---------------------------------------------------------------------------------
 

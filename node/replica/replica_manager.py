@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
@@ -22,6 +22,7 @@ from metadata_raft.records import ConfigResourceType
 from node.counters.topic_counters import TopicCounters, without_topics
 from node.replica.delayed_delete import DelayedDelete, Deletion
 from node.replica.delayed_fetch import DelayedFetch
+from node.replica.delayed_operation import DelayedOperation
 from node.replica.delayed_produce import DelayedProduce, Place
 from node.replica.fetch_session import FetchSessionCache
 from node.replica.follower_session import FollowerSession, FollowerSessions
@@ -39,6 +40,9 @@ DEFAULT_LAG_MS = 30_000  # of replica.lag.time.max.ms
 # A new log costs some 1.5 ms of file operations. So many are made before a change of the metadata is
 # answered, or between two turns of the loop; the rest of a large topic follows, or comes when asked for.
 HOSTED_AT_ONCE = 16
+
+G = TypeVar("G")
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +109,7 @@ class ReplicaManager:
         self._has_unhosted = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
         self._has_started = False
-        self._delayed: dict[DelayedFetch | DelayedProduce | DelayedDelete, None] = {}
+        self._delayed: dict[DelayedFetch | DelayedOperation[Any, Any, Any], None] = {}
         self.sessions = FetchSessionCache(
             max_slots=session_slots,
             eviction_ms=session_eviction_ms,
@@ -335,21 +339,7 @@ class ReplicaManager:
         self, places: Mapping[Partition, Place], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, ErrorCode]]":
         """Wait until every partition's high watermark is at its place, or `timeout_ms` are over."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Mapping[Partition, ErrorCode]] = loop.create_future()
-
-        def wake() -> None:
-            if not future.done():
-                future.set_result(delayed.results)  # type: ignore[arg-type]
-
-        delayed = DelayedProduce(wake=wake)
-        for partition, place in places.items():
-            delayed.watch(partition, place)
-        timer = loop.call_later(max(0, timeout_ms) / 1000, delayed.expire)
-        self._keep(delayed, timer, future)
-        for partition in places:
-            delayed.check(partition)
-        return future
+        return self._delay(DelayedProduce, places, timeout_ms)
 
     def delay_fetch(self, min_bytes: int, max_wait_ms: int) -> "tuple[DelayedFetch, asyncio.Future[None]]":
         """A fetch that will wait for what it is made to watch, `max_wait_ms` at most."""
@@ -401,24 +391,29 @@ class ReplicaManager:
         self, places: Mapping[Partition, int], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, Deletion]]":
         """Wait until all living replicas of a partition start at its offset, or `timeout_ms` are over."""
+        return self._delay(DelayedDelete, places, timeout_ms)
+
+    def _delay(
+        self, new: "type[DelayedOperation[Any, G, R]]", goals: Mapping[Partition, G], timeout_ms: int
+    ) -> "asyncio.Future[Mapping[Partition, R]]":
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Mapping[Partition, Deletion]] = loop.create_future()
+        future: asyncio.Future[Mapping[Partition, R]] = loop.create_future()
 
         def wake() -> None:
             if not future.done():
-                future.set_result(delayed.results)  # type: ignore[arg-type]
+                future.set_result(delayed.results)
 
-        delayed = DelayedDelete(wake=wake)
-        for partition, offset in places.items():
-            delayed.watch(partition, offset)
+        delayed = new(wake=wake)
+        for partition, goal in goals.items():
+            delayed.watch(partition, goal)
         self._keep(delayed, loop.call_later(max(0, timeout_ms) / 1000, delayed.expire), future)
-        for partition in places:
+        for partition in goals:
             delayed.check(partition)
         return future
 
     def _keep(
         self,
-        delayed: DelayedFetch | DelayedProduce | DelayedDelete,
+        delayed: DelayedFetch | DelayedOperation[Any, Any, Any],
         timer: asyncio.TimerHandle,
         future: "asyncio.Future[Any]",
     ) -> None:

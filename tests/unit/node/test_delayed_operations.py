@@ -1,8 +1,8 @@
 """Requests at rest: woken by the right change, once, and not before."""
 
 from logstore.errors import ErrorCode
-from node.replica import delayed_fetch, delayed_produce
 from node.replica.delayed_fetch import DelayedFetch
+from node.replica.delayed_operation import check_all
 from node.replica.delayed_produce import DelayedProduce, Place, later_of
 
 
@@ -30,7 +30,7 @@ def fetch_of(min_bytes: int, *partitions: FakePartition) -> tuple[DelayedFetch, 
 
 def changed(partition: FakePartition, available_bytes: int | None) -> None:
     partition.available_bytes = available_bytes
-    delayed_fetch.check_all(partition.delayed_fetches, partition)
+    check_all(partition.delayed_fetches, partition)
 
 
 def test_a_fetch_wakes_when_its_partitions_have_enough_together() -> None:
@@ -87,7 +87,7 @@ def produce_of(*places: tuple[FakePartition, int]) -> tuple[DelayedProduce, list
 
 def moved(partition: FakePartition, high_watermark: int) -> None:
     partition.high_watermark = high_watermark
-    delayed_produce.check_all(partition.delayed_produces, partition)
+    check_all(partition.delayed_produces, partition)
 
 
 def test_a_produce_waits_for_every_partition() -> None:
