@@ -75,10 +75,12 @@ async def _write(
     async with aclosing(pieces):
         await response.prepare(request)
         try:
-            async for piece in pieces:
-                async with asyncio.timeout(WRITE_TIMEOUT_S):
-                    await response.write(piece)
-                on_piece()
+            # aiohttp leaves out the content of a whole answer to HEAD, not what is written in pieces.
+            if request.method != hdrs.METH_HEAD:
+                async for piece in pieces:
+                    async with asyncio.timeout(WRITE_TIMEOUT_S):
+                        await response.write(piece)
+                    on_piece()
             await response.write_eof()
         except (ConnectionError, ClientConnectionResetError):
             return response  # nobody reads it any more

@@ -58,7 +58,9 @@ class HttpServer:
             middlewares=[self._answer_errors], client_max_size=config.ottla_rest_request_max_bytes
         )
         for path, route in spellings(routes):
-            app.router.add_route(route.method, path, self._endpoint(route))
+            endpoint = self._endpoint(route)
+            for method in route.methods:
+                app.router.add_route(method, path, endpoint)
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_GRACE_S)
 
     async def run(self, sockets: Sequence[socket.socket], end: asyncio.Event) -> None:

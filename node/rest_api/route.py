@@ -120,6 +120,11 @@ class Route:
     uses_cluster: bool = True  # False: no client is lent, so it answers whatever the cluster does
     is_documented: bool = True  # False: not in the OpenAPI document, as pages are not
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """By what it is asked: HEAD is a GET whose answer has no content (RFC 9110, 9.3.2)."""
+        return ("GET", "HEAD") if self.method == "GET" else (self.method,)
+
     def schema_of(self, parameter: str) -> Schema:
         """What a path parameter must be."""
         return self.path_parameters.get(parameter) or PATH_PARAMETERS.get(parameter) or STRING

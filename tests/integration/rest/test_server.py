@@ -10,11 +10,13 @@ from typing import Any, cast
 import pytest
 
 from node.config import parse_config
+from node.embedded import Cluster
 from node.rest_api.connections import Connections
 from node.rest_api.server_thread import RestServer
 from node.rest_settings import REST_LISTENERS, RestAddress
 from tests.compat.servers import start_ottla
 from tests.integration.rest.conftest import Api, eventually, logged
+from tests.integration.rest.test_produce_records import create
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +42,22 @@ def test_what_is_not_there_is_told_as_json(api: Api) -> None:
 
     assert nothing == {"error_code": 404, "message": "HTTP 404 Not Found"}
     assert no_cluster["error_code"] == 404
-    assert no_method.status == 405 and no_method.headers["Allow"] == "GET"
+    assert no_method.status == 405 and no_method.headers["Allow"] == "GET,HEAD"
+
+
+def test_head_is_a_get_without_content(rest_cluster: Cluster, api: Api) -> None:
+    """RFC 9110, 9.3.2, for short answers, long ones (in pieces), errors, files and streams."""
+    records = f"{api.v3}/topics/{create(rest_cluster)}/records"
+    paths = ["/", "/healthz", "/readyz", "/openapi.json", "/v3/clusters", "/v3/nothing", records]
+    for path in paths:
+        got, head = api.ask("GET", path), api.ask("HEAD", path)
+
+        assert (head.status, head.content) == (got.status, b"")
+        assert head.headers["Content-Type"] == got.headers["Content-Type"]
+        assert int(head.headers["Content-Length"]) == len(got.content)
+    tail = api.ask("HEAD", records, headers={"Accept": "text/event-stream"})
+    assert (tail.status, tail.headers["Content-Type"], tail.content) == (200, "text/event-stream", b"")
+    assert api.ask("HEAD", f"{api.v3}/topics/-/configs:alter").status == 405
 
 
 def test_the_document_has_each_route(api: Api) -> None:
