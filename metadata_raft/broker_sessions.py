@@ -8,6 +8,7 @@ as that of a node that died and led the quorum itself, is given no more than a m
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from metadata_raft.image import MetadataImage
@@ -118,6 +119,10 @@ class BrokerSessions:
                 or not self.is_alive(image, broker_id, now_ms, timeout_ms)
             )
         )
+
+    def known(self) -> Mapping[int, Session]:
+        """All of them by broker, to be looked at."""
+        return MappingProxyType(self._sessions)
 
     def heard_of(self) -> Mapping[int, tuple[int, int]]:
         """What each broker said last: how far it has applied the metadata (-1: nothing yet), and when."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.broker_sessions import BrokerSessions
+from metadata_raft.broker_sessions import BrokerSessions, Session
 from metadata_raft.cluster_control import (
     assign_replicas_to_dirs,
     broker_connection_lost,
@@ -136,6 +136,11 @@ class Controller:
     def heard_of(self) -> Mapping[int, tuple[int, int]]:
         """By broker, the offset up to which it has applied the metadata, and when it said so."""
         return self._sessions.heard_of()
+
+    @property
+    def sessions(self) -> Mapping[int, Session]:
+        """The sessions of brokers as they are now, to be looked at; nothing of them is in any log."""
+        return self._sessions.known()
 
     def replay(self, batch: MetadataBatch) -> MetadataChanges:
         """Make the records of one decision true."""

@@ -102,11 +102,13 @@ def _in_words(machine: Any, broker: "Broker") -> Any:
 def _of_node(broker: "Broker") -> dict[str, Any]:
     # Some parts are made while the node starts.
     lifecycle, quorum = getattr(broker, "lifecycle", None), getattr(broker, "quorum", None)
+    metadata = getattr(broker, "metadata", None)
     return {
         "lifecycle": None if lifecycle is None else lifecycle.state,
         "is_serving": broker.is_serving,
         "is_cut_off": broker.is_cut_off,
         "quorum": None if quorum is None else quorum.status(),
+        "controller": None if metadata is None else metadata.controller_state(),
         "connections": {one.name: len(one.connections) for one in broker.listeners},
         "waiting_requests": broker.replica_manager.waiting_counts(),
         "replicas": len(broker.replica_manager),

@@ -149,6 +149,14 @@ class ControllerRuntime:
             found.append(ReplicaStatus(broker_id, directory_id, offset + 1, heard_ms, caught_up_ms))
         return found
 
+    def state(self) -> Mapping[str, object]:
+        """What the controller knows that no log has, by the clock `now_ms` that its times are of."""
+        return {
+            "now_ms": self._now_ms(),
+            "broker_sessions": self._controller.sessions,
+            "uncommitted_decisions": len(self._pending),
+        }
+
     def tick(self) -> None:
         """Do what is due because of the time: fence who is silent, move leaders back."""
         while len(self._pending) < MAX_PENDING and (due := self._controller.tick(self._now_ms())) is not None:

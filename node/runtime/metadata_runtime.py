@@ -11,7 +11,7 @@ import asyncio
 import logging
 import random
 from asyncio import Future, get_running_loop
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, overload
 
@@ -156,6 +156,10 @@ class MetadataRuntime:
             return status
         members = {one.node_id for one in (*status.voters, *status.observers)}
         return status._replace(observers=(*status.observers, *self._controller.observers(members)))
+
+    def controller_state(self) -> Mapping[str, object] | None:
+        """What this node knows as the controller and no log has; None unless it leads."""
+        return self._controller.state() if self._quorum.is_leader else None
 
     @property
     def commit_times(self) -> LatencyHistogram:

@@ -66,6 +66,23 @@ def test_a_group_tells_of_its_members_and_a_transaction_of_its_state(
     assert (known["transactional_id"], known["state"]) == (name, "Ongoing")
 
 
+def test_the_controller_alone_tells_whom_it_has_heard(apis: list[Api]) -> None:
+    """Sessions of brokers are soft state: they stand in no log and in no image."""
+
+    def told() -> list[dict[str, Any]]:
+        found = [api.get("/debug/state")["machines"][0]["state"]["controller"] for api in apis]
+        return [one for one in found if one is not None]
+
+    [controller] = eventually(
+        lambda: len(found := told()) == 1 and len(found[0]["broker_sessions"]) == 3 and found, "one leads"
+    )
+
+    for session in controller["broker_sessions"].values():
+        assert session["broker_epoch"] >= 0 and not session["is_stuck"]
+        assert session["last_contact_ms"] <= controller["now_ms"]
+    assert controller["uncommitted_decisions"] >= 0
+
+
 def test_the_node_tells_of_itself_and_long_lists_come_in_pages(rest_cluster: Cluster, api: Api) -> None:
     create(rest_cluster, partitions=3)
     [node] = api.get("/debug/state")["machines"]
