@@ -40,10 +40,13 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
     console.open("#/")
     console.sees("Charts of", "Produce takes")
 
-    def moves(led_by: int | None = None) -> bool:
+    def send(led_by: int | None) -> None:
         for partition in range(6):
             if led_by in (None, cluster.leader_of(topic, partition)):
                 fill(producer, topic, *(b"x" * 1000 for _ in range(20)), partition=partition)
+
+    def moves(led_by: int | None = None) -> bool:
+        send(led_by)
         label = console.script(
             "return document.querySelector('.charts svg[role=img]').getAttribute('aria-label')"
         )
@@ -58,6 +61,14 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
     console.eventually(
         lambda: console.script("return document.querySelectorAll('.charts polyline').length") >= 4, "no lines"
     )
+    for page in ("#/", "#/brokers"):
+        console.load(page)
+
+        def is_told() -> bool:
+            send(led_by=2)
+            return re.match(r"[1-9].*B/s", console.cells_of("2")[7]) is not None
+
+        console.eventually(is_told, f"{page} does not tell what clients send to node 2")
 
 
 def test_every_node_knows_itself(console: ConsolePage, cluster: Cluster) -> None:

@@ -13,7 +13,8 @@ const LEAST_SPAN_MS = 60_000; // of a chart that has just begun
 const GAP_MS = 15_000; // longer without an answer: a gap in the line
 const samples = []; // {time, told}, oldest first; outlives the page, so that who comes back sees what was
 
-async function watchRates(signal) {
+/** Asks, and remembers the answer. */
+export async function watchRates(signal) {
   const told = await rates(signal);
   const now = Date.now();
   if (samples.length && now - samples.at(-1).time > GAP_MS) samples.push({ time: now - 1, told: null });
@@ -27,7 +28,13 @@ function charted(flow) {
   return { ...flow, requests: flow.requests.filter(({ api }) => api === "Produce" || api === "Fetch") };
 }
 
-const perSecond = (show) => (value) => `${show(value)}/s`;
+/** What a node did a second when it was heard of last; null if that is not now, or compares with nothing. */
+export function flowNow(nodeId) {
+  const last = samples.at(-1);
+  return last && Date.now() - last.time < GAP_MS ? chosen(last.told, nodeId) : null;
+}
+
+export const perSecond = (show) => (value) => `${show(value)}/s`;
 const meter = (name) => (told) => told[`${name}_per_second`];
 const request = (api, what) => (told) => told.requests.find((one) => one.api === api)?.[what] ?? 0;
 // Nothing was asked lately, so nothing took any time: a gap, not zero.

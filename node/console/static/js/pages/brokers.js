@@ -3,14 +3,19 @@
 import { health } from "../ask/cluster.js";
 import { rebalanceLeaders } from "../ask/leaders.js";
 import { h } from "../dom.js";
-import { count } from "../format.js";
+import { UNKNOWN, bytes, count } from "../format.js";
 import { brokerHref } from "../hrefs.js";
 import { tellMoves } from "../leader_moves.js";
 import { badge, button, link } from "../parts.js";
+import { flowNow, perSecond, watchRates } from "../rates.js";
 import { table } from "../table.js";
 
+const bytesPerSecond = perSecond(bytes);
+
 export function brokersPage(view) {
-  const list = view.live({ every: 3_000, ask: health, draw });
+  // Who is there is told whatever becomes of the rates.
+  const ask = async (signal) => (await Promise.all([health(signal), watchRates(signal).catch(() => null)]))[0];
+  const list = view.live({ every: 3_000, ask, draw: brokerTable });
   const rebalance = async () => {
     await tellMoves(rebalanceLeaders);
     list.refresh();
@@ -22,10 +27,7 @@ export function brokersPage(view) {
   );
 }
 
-function draw(told) {
-  return brokerTable(told);
-}
-
+/** With the rates that were asked for last. */
 export function brokerTable(told) {
   return table({
     caption: "Brokers",
@@ -40,8 +42,15 @@ export function brokerTable(told) {
       { title: "Leads", number: true, cell: (one) => count(one.leads) },
       { title: "Replicas", number: true, cell: (one) => count(one.replicas) },
       { title: "In sync", number: true, cell: (one) => count(one.in_sync) },
+      { title: "Clients send", number: true, cell: (one) => flow(one.id, "bytes_in_per_second") },
+      { title: "Clients read", number: true, cell: (one) => flow(one.id, "bytes_out_per_second") },
     ],
   });
+}
+
+function flow(id, meter) {
+  const now = flowNow(id);
+  return now === null ? UNKNOWN : bytesPerSecond(now[meter]);
 }
 
 function brokerState(one, controller) {
