@@ -3,7 +3,7 @@
 import { ask, open } from "./dialog.js";
 import { h } from "./dom.js";
 import { field, form, input } from "./form.js";
-import { badge, button, code, say } from "./parts.js";
+import { badge, button, code, dotted, say } from "./parts.js";
 import { searchedList } from "./searched_list.js";
 
 /** `load(signal)` gives {name, value, isDefault, isReadOnly, isSensitive, source, documentation}. */
@@ -46,7 +46,7 @@ export function configList(view, { owner, load, alter, reset }) {
       {
         title: "Setting",
         head: true,
-        cell: (one) => [code(one.name), one.documentation && h("p", { class: "doc" }, one.documentation)],
+        cell: (one) => [dotted(one.name), one.documentation && h("p", { class: "doc" }, one.documentation)],
       },
       { title: "Value", cell: value },
       { title: "Comes from", cell: (one) => (one.isDefault ? "default" : badge("plain", one.source)) },

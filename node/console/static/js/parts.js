@@ -42,6 +42,11 @@ export function code(value) {
   return h("code", {}, value);
 }
 
+/** A dotted name, which a narrow place breaks between its words. */
+export function dotted(name) {
+  return code(name.split(/(?<=\.)/).flatMap((word, i) => (i > 0 ? [h("wbr"), word] : word)));
+}
+
 /** Links among the pages of one thing; `now` is the href of the one that is shown. */
 export function tabs(label, pairs, now) {
   return h(

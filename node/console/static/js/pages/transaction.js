@@ -45,7 +45,7 @@ function draw(told) {
         caption: "Partitions of the transaction",
         rows: told.partitions,
         key: (one) => `${one.topic}:${one.partition}`,
-        empty: "It has written nothing.",
+        empty: "No partition is open in it.",
         columns: [
           { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
           { title: "Partition", cell: (one) => String(one.partition) },
