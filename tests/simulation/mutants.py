@@ -270,7 +270,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
     patch.setattr(FollowedPartition, "want", want_without_epoch)
 
 
-@mutant(TURNS, 2)
+@mutant(TURNS, 3)
 def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
     """As before KIP-101: what was committed, but not yet known to be, is lost with the next leader."""
     add = FollowerFetcher.add

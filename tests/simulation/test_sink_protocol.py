@@ -9,6 +9,8 @@ pytestmark = pytest.mark.slow
 
 SEEDS = 60
 MOST_SEEDS = 150  # in which a mutant must be found
+# Those that few seeds find, with the first that did: tried first, as a hundred others take seconds.
+FOUND_BY = {"a_list_that_nobody_checks": 98, "lives_that_share_their_slots": 110}
 
 
 @pytest.mark.parametrize(
@@ -40,4 +42,5 @@ def test_a_protocol_without_one_of_its_rules_is_found_out(
             return True
         return False
 
-    assert any(is_wrong(seed) for seed in range(MOST_SEEDS))
+    first = FOUND_BY.get(mutate.__name__, 0)
+    assert any(is_wrong(seed) for seed in (first, *range(MOST_SEEDS)))

@@ -27,8 +27,9 @@ class Actor:
         self.failure: Exception | None = None
         self.sleeps_until = 0
         self._run = run
-        self._turn = threading.Semaphore(0)
-        self._back = threading.Semaphore(0)
+        self._turn, self._back = threading.Lock(), threading.Lock()  # held until it is their turn
+        self._turn.acquire()
+        self._back.acquire()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._thread.start()
 
