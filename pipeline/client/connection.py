@@ -9,6 +9,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -253,6 +254,7 @@ def _says_unsupported(frame: Buffer) -> bool:
     )
 
 
+@cache
 def _release() -> str:
     try:
         return version("ottla")

@@ -3,7 +3,7 @@
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pipeline.client.answers import check
 from pipeline.client.metadata import Cluster
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 
 NO_TRANSACTION_MS = 2**31 - 1  # as Java's producer says
 

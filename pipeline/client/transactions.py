@@ -27,7 +27,7 @@ from pipeline.client.connections import Purpose
 from pipeline.client.group_offsets import CommittedOffset
 from pipeline.client.metadata import MOVED, Cluster, Kind
 from pipeline.client.retries import is_retriable
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 
 R = TypeVar("R")
 

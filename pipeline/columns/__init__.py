@@ -15,5 +15,6 @@ murmur2             the hash of keys in Java's producer
 partitioner         which partition a row goes to
 row_columns         which columns a sink takes, and its rows by partition
 offset_runs         where copied rows lie, as few numbers
+producer_pair       who made a batch
 batch_encoder       columns into record batches
 """

@@ -21,6 +21,7 @@ from logstore.record_batch import (
     BatchHeader,
     increment_sequence,
 )
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.columns.row_columns import NOW, RowColumns
 from pipeline.columns.varints import Int64s, varint_sizes, write_varints
 from pipeline.words import OptionError
@@ -32,13 +33,6 @@ _NULL: Final = pa.scalar(b"\x01", pa.binary())  # the varint of -1
 _NO_HEADERS: Final = pa.scalar(b"\0", pa.binary())
 _LIKELY_RECORDS: Final = 2**15  # a batch of 900 KB with more has rows of less than 27 bytes
 _deltas_without_time: list[pa.BinaryArray] = []
-
-
-class ProducerPair(NamedTuple):
-    """A producer id and its epoch."""
-
-    producer_id: int
-    epoch: int
 
 
 class EncodedBatch(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Final
 from uuid import UUID
 
 from logstore.errors import ErrorCode, KafkaError
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.slots import Participant, Slot
 from pipeline.words import OptionError
 

@@ -24,7 +24,7 @@ from pipeline.client.group_offsets import CommittedOffset
 from pipeline.client.retries import monotonic_ms
 from pipeline.client.setting_names import PREFIX
 from pipeline.client.transactions import Described
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.commit_record import CommitRecord, decode_record, encode_record
 from pipeline.sink.decisions import (
     BatchExpired,

@@ -11,8 +11,9 @@ from logstore.topic_partition import TopicPartition
 from pipeline.client.batch_sender import BatchSender
 from pipeline.client.metadata import Cluster, TopicGone
 from pipeline.client.offset_syncs import OffsetNotes, slot_of
-from pipeline.columns.batch_encoder import ProducerPair, encode_batches
+from pipeline.columns.batch_encoder import encode_batches
 from pipeline.columns.partitioner import Sticky
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.columns.row_columns import RowColumns, RowLayout, judge_columns, rows_by_partition
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.words import OptionError
@@ -28,14 +29,6 @@ class Producer:
     pair: ProducerPair | None
     transactional_id: str | None = None
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What a task has written."""
-
-    rows: int = 0
-    bytes: int = 0  # of record batches, compressed
 
 
 class RowWriter:
@@ -65,8 +58,6 @@ class RowWriter:
         self._notes: OffsetNotes | None = None
         if options.offset_syncs_topic is not None:
             self._notes = OffsetNotes(slot=slot_of(batch_id), lag_max=options.offset_lag_max)
-        self._rows = 0
-        self._bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send all rows of `batch`. OptionError for rows that no topic takes; KafkaError, TopicGone."""
@@ -76,16 +67,14 @@ class RowWriter:
         if not batch.num_rows:
             return
         self._send(self._parts(batch, self._layout), self._notes)
-        self._rows += batch.num_rows
 
-    def finish(self) -> Written:
+    def finish(self) -> None:
         """Wait until every row is in its log."""
         placed = self._sender.flush()
         if self._notes is not None and (syncs := self._notes.rows(placed)) is not None:
             assert self._options.offset_syncs_topic is not None
             self._send([(TopicPartition(self._options.offset_syncs_topic, 0), syncs)], None)
             self._sender.flush()
-        return Written(rows=self._rows, bytes=self._bytes)
 
     def _send(self, parts: Sequence[tuple[TopicPartition, RowColumns]], notes: OffsetNotes | None) -> None:
         new = [partition for partition, _ in parts if partition not in self._joined]
@@ -110,7 +99,6 @@ class RowWriter:
             producer.sequences[partition] = increment_sequence(sequence, len(rows))
             for one in encoded:
                 self._sender.send(partition, one.data, records_count=one.records_count)
-                self._bytes += len(one.data)
                 if notes is not None and rows.offsets is not None:
                     notes.note(partition, rows.offsets[one.first_row : one.first_row + one.records_count])
 

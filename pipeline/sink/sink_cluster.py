@@ -1,6 +1,6 @@
 """What the protocol of exactly-once asks of a cluster, and the cluster that is asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from logstore.errors import ErrorCode, KafkaError
@@ -9,9 +9,11 @@ from pipeline.client.broker_settings import max_transaction_timeout_ms
 from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from pipeline.client.group_settings import keep_offsets
 from pipeline.client.metadata import Cluster, Kind, TopicGone
+from pipeline.client.process_clusters import cluster_of
 from pipeline.client.retries import is_retriable
 from pipeline.client.transactions import Described, Transactions
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
+from pipeline.sink.sink_options import SinkOptions
 
 # A record hangs on a partition, as an offset of it. This one is in every cluster that has groups, whatever
 # becomes of the topics that a query writes to.
@@ -62,6 +64,14 @@ class SinkCluster(Protocol):
 
     def max_timeout_ms(self) -> int:
         """The longest `transaction.timeout.ms` that it grants."""
+
+
+Connect = Callable[[SinkOptions], SinkCluster]
+
+
+def connect(options: SinkOptions) -> SinkCluster:
+    """The cluster of this process that the options lead to."""
+    return KafkaSinkCluster(cluster_of(options.client))
 
 
 class KafkaSinkCluster:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from logstore.topic_partition import TopicPartition
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.decisions import BatchRun
 from pipeline.sink.driver import COORDINATING_TIMEOUT_MS, Begun, TaskReport
 from pipeline.sink.sink_cluster import SinkCluster

@@ -12,6 +12,7 @@ batch_reader        batches: a plan and its rows
 fresh_table         topics as a table that each micro-batch reads anew
 stream_reader       streams: offsets, plans and rows of micro-batches
 sink_columns        the columns of a sink, judged before the first task
+task_message        what a task of a sink tells the driver
 sink_task           one task's rows on their way
 sink_writer         what the sinks of batches and of streams share
 stream_writer       the sink of a stream

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pipeline.spark.sink_task import Connect, connect
+from pipeline.sink.sink_cluster import Connect, connect
 from pipeline.spark.sink_writer import SinkWriter, reports_of
 from pipeline.words import OptionError
 

@@ -1,30 +1,28 @@
 """One task of the sink in Spark's Python worker: its rows, its producer, and what it tells the driver."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import WriterCommitMessage
 
 from logstore.errors import KafkaError
 from pipeline.client.process_clusters import cluster_of
 from pipeline.client.producer_ids import new_producer_pair
 from pipeline.client.retries import is_retriable
 from pipeline.sink.decisions import BatchRun, Verdict, judge_batch
-from pipeline.sink.driver import Begun, TaskReport
+from pipeline.sink.driver import Begun
 from pipeline.sink.gathered_rows import gather
-from pipeline.sink.row_writer import Producer, RowWriter, Written
-from pipeline.sink.sink_cluster import KafkaSinkCluster, SinkCluster
+from pipeline.sink.row_writer import Producer, RowWriter
+from pipeline.sink.sink_cluster import Connect
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.sink.slots import Names
 from pipeline.sink.task_transaction import TaskTransaction
+from pipeline.spark.task_message import TaskMessage
 from pipeline.spark.worker_process import settle
 from pipeline.words import OptionError
-
-Connect = Callable[[SinkOptions], SinkCluster]
 
 # Spark's names of what a task knows of its query; they are internal, so the tests hold them.
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -35,19 +33,6 @@ SPECULATION: Final = "spark.speculation"
 # Nodes remember a producer for a day, in each of its partitions: a new one for each task would be a burden.
 # One that failed is not used again, as nobody knows which of its batches are there.
 _producers: dict[SinkOptions, Producer] = {}
-
-
-class TaskMessage(WriterCommitMessage):
-    """What a task tells the driver; `report` where it wrote in a transaction."""
-
-    def __init__(self, written: Written, report: TaskReport | None = None) -> None:
-        self.written = written
-        self.report = report
-
-
-def connect(options: SinkOptions) -> SinkCluster:
-    """The cluster of this process that the options lead to."""
-    return KafkaSinkCluster(cluster_of(options.client))
 
 
 def wall_ms() -> int:
@@ -68,12 +53,12 @@ def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch])
         writer = RowWriter(cluster, options, producer, begin_at=begin_at, now_ms=wall_ms)
         for batch in gather(batches):
             writer.write(batch)
-        written = writer.finish()
+        writer.finish()
     except BaseException:
         cluster.close()  # what was on its way is not for the next task
         raise
     _producers[options] = producer
-    return TaskMessage(written)
+    return TaskMessage()
 
 
 def write_exactly_once(
@@ -86,7 +71,7 @@ def write_exactly_once(
     if judge_batch(run, begun.record, takes_over=options.takes_over) is Verdict.DRAIN:
         for _ in batches:
             pass  # Spark may not be left with rows that nobody takes
-        return TaskMessage(Written(), transaction.report(is_drained=True))
+        return TaskMessage(transaction.report(is_drained=True))
     cluster = cluster_of(options.client)
     writer: RowWriter | None = None
     try:
@@ -94,13 +79,14 @@ def write_exactly_once(
             if writer is None:
                 writer = _writer(options, transaction, run.batch_id)
             writer.write(batch)
-        written = writer.finish() if writer is not None else Written()
+        if writer is not None:
+            writer.finish()
     except BaseException as error:
         if isinstance(error, Exception) and not (isinstance(error, KafkaError) and is_retriable(error)):
             _give_up(transaction)
         cluster.close()
         raise
-    return TaskMessage(written, transaction.report())
+    return TaskMessage(transaction.report())
 
 
 def _writer(options: SinkOptions, transaction: TaskTransaction, batch_id: int) -> RowWriter:

@@ -12,9 +12,10 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pipeline.sink.driver import Begun, Driver, TaskReport
+from pipeline.sink.sink_cluster import Connect, connect
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.spark.sink_columns import check_columns
-from pipeline.spark.sink_task import Connect, TaskMessage, connect, write_at_least_once, write_exactly_once
+from pipeline.spark.task_message import TaskMessage
 
 # What this process knows of the batches that it has planned; not pickled.
 _LIVES: Final[dict[SinkOptions, Any]] = {}
@@ -36,6 +37,9 @@ class SinkWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Called in each task."""
+        # Who plans and who commits write no rows; what encodes them takes half of their start.
+        from pipeline.spark.sink_task import write_at_least_once, write_exactly_once
+
         if not self._options.is_exactly_once:
             return write_at_least_once(self._options, iterator)
         assert self._begun is not None, "it was pickled on its way here"

@@ -1,11 +1,9 @@
-"""What is done in the first tasks of a Python worker of Spark, which lives on from task to task."""
+"""What is done once in a Python worker of Spark, which lives on from task to task."""
 
 import ctypes
 import gc
+import sys
 from typing import Final
-
-# What a task imports is there when the second one begins: some of it only then, and some by Spark itself.
-_TASKS: Final = 2
 
 # Numbers of glibc's mallopt, and what they are set to. Rows on their way through a task take some 10 MiB,
 # which are given back and asked for again many times a second.
@@ -14,7 +12,7 @@ _M_MMAP_THRESHOLD: Final = -3
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 _LARGEST_KEPT_BYTES: Final = 32 * 1024 * 1024  # the most that glibc takes
 
-_tasks = 0
+_modules = 0  # that were there when this process settled last
 
 
 def settle() -> None:
@@ -22,15 +20,18 @@ def settle() -> None:
     each task.
 
     Spark's workers collect after each task, plan and commit, and walk through all of pyarrow, numpy and Spark
-    each time: some 40 ms of processor time, more than a small task takes altogether. And memory that comes
-    anew from the system is cleared page by page.
+    each time: some 40 ms of processor time, more than a small task takes altogether. A worker may read in its
+    first tasks and write in later ones, and some is imported in the middle of a task, by Spark itself: so it
+    is done again when there are more modules than last time. And memory that comes anew from the system is
+    cleared page by page.
     """
-    global _tasks
-    if _tasks < _TASKS:
-        _tasks += 1
-        gc.collect()
-        gc.freeze()
+    global _modules
+    if len(sys.modules) == _modules:
+        return
+    if not _modules:
         _keep_memory()
+    _modules = len(sys.modules)
+    gc.freeze()  # what is garbage by now stays: little, as a worker has just collected
 
 
 def _keep_memory() -> None:

@@ -10,7 +10,7 @@ from pipeline.client.client_settings import Role
 from pipeline.client.metadata import Cluster
 from pipeline.client.topic_admin import create_partitions
 from pipeline.client.transactions import Transactions
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.mirror.sync_reader import SyncReader
 from pipeline.sink.row_writer import Producer, RowWriter
 from pipeline.sink.sink_options import SinkOptions

@@ -14,7 +14,7 @@ from pipeline.client.group_offsets import CommittedOffset, committed_offsets
 from pipeline.client.list_offsets import LATEST, list_offsets
 from pipeline.client.metadata import Cluster, Kind
 from pipeline.client.transactions import Transactions
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from tests.compat.batches import TRANSACTIONAL, batch
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import make_topic, settings_for

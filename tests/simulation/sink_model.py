@@ -14,7 +14,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from pipeline.client.group_offsets import CommittedOffset
 from pipeline.client.transactions import Described
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
 from pipeline.sink.driver import Begun, Driver, TaskReport
 from pipeline.sink.sink_options import SinkOptions

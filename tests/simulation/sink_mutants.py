@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pipeline.sink.driver as driver
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.driver import Driver, TaskReport
 from pipeline.sink.slots import Participant, Slot
 from pipeline.sink.task_transaction import TaskTransaction

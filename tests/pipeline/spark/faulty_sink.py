@@ -22,11 +22,10 @@ from pyspark.sql.types import StructType
 
 from logstore.errors import KafkaError
 from pipeline.client.group_offsets import CommittedOffset
-from pipeline.columns.batch_encoder import ProducerPair
-from pipeline.sink.sink_cluster import SinkCluster
+from pipeline.columns.producer_pair import ProducerPair
+from pipeline.sink.sink_cluster import SinkCluster, connect
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.spark import sink_task
-from pipeline.spark.sink_task import connect
 from pipeline.spark.stream_writer import StreamWriter
 
 AT_BATCH = 1

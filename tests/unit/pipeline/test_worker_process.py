@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -13,25 +14,28 @@ from pipeline.spark import worker_process
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As if nothing were done in it; the tests' own process stays as it was."""
-    monkeypatch.setattr(worker_process, "_tasks", 0)
+    monkeypatch.setattr(worker_process, "_modules", 0)
     yield
     gc.unfreeze()
 
 
 @pytest.mark.usefixtures("new_process")
-def test_what_the_first_two_tasks_have_imported_is_collected_no_more() -> None:
+def test_what_tasks_have_imported_is_collected_no_more_and_what_they_left_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     worker_process.settle()
     assert gc.get_freeze_count() > 1_000
-    imported = [[] for _ in range(100)]  # by the first task
-    worker_process.settle()
-
     frozen = gc.get_freeze_count()
-    kept = [[] for _ in range(100)]  # of the third task: not frozen with the rest
+    left = [[] for _ in range(100)]  # by a task that has imported nothing
     worker_process.settle()
-
-    assert not any(one is imported for one in gc.get_objects())
+    assert any(one is left for one in gc.get_objects())
     assert gc.get_freeze_count() <= frozen
-    assert len(kept) == 100
+
+    for number in range(3):  # by the third task, and by ones long after
+        monkeypatch.setitem(sys.modules, f"imported_by_task_{number}", ModuleType("imported"))
+        imported = [[] for _ in range(100)]
+        worker_process.settle()
+        assert not any(one is imported for one in gc.get_objects())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the rules of glibc")

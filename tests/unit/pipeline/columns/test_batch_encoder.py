@@ -8,8 +8,9 @@ from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import Record, iterate_records
 from logstore.record_batch import check_batch
-from pipeline.columns.batch_encoder import EncodedBatch, ProducerPair, encode_batches
+from pipeline.columns.batch_encoder import EncodedBatch, encode_batches
 from pipeline.columns.header_columns import HEADERS_TYPE
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.columns.row_columns import NOW, RowColumns
 from pipeline.words import OptionError
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ErrorCode, KafkaError
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.commit_record import (
     MAX_METADATA_CHARS,
     CommitRecord,

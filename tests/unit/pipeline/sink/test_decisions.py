@@ -6,7 +6,7 @@ import pytest
 
 from logstore.topic_partition import TopicPartition
 from pipeline.client.transactions import Described
-from pipeline.columns.batch_encoder import ProducerPair
+from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.commit_record import CommitRecord
 from pipeline.sink.decisions import (
     BatchExpired,

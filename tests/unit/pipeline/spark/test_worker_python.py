@@ -45,6 +45,18 @@ def test_a_path_without_them_stays_as_it_is(tmp_path: Path) -> None:
     assert ask(python, ["/of/the/user", "/more"])[3:5] == ["/of/the/user", "/more"]
 
 
+def test_arithmetic_has_one_thread_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = worker_python({"XDG_CACHE_HOME": str(tmp_path)})
+    program = [python, "-c", "import os; print(os.environ['OMP_NUM_THREADS'])"]
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout == "1\n"
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout == "7\n"
+
+
 def test_without_a_cache_or_with_spark_elsewhere_it_is_the_python_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
