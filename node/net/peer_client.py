@@ -29,17 +29,10 @@ _API_VERSIONS_VERSION: Final = 4  # since 4 features with a minimum of 0 are tol
 R = TypeVar("R")
 
 
-class _Awaited(NamedTuple):
-    correlation_id: int
-    api_key: int
-    version: int
+class _Expected(NamedTuple):
+    """An answer that somebody waits for, and how long."""
+
     answer: "asyncio.Future[Any]"
-    limit: "_Limit"
-
-
-class _Limit(NamedTuple):
-    """How long a request may take."""
-
     deadline: float  # by the loop's clock
     timeout_s: float
     asked: type[object]
@@ -49,6 +42,15 @@ class _Limit(NamedTuple):
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"{peer} did not answer {name} within {self.timeout_s:g} s"
         )
+
+
+class _Awaited(NamedTuple):
+    """A request that went out, as its answer is read."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+    expected: _Expected
 
 
 class _PeerProtocol(asyncio.BufferedProtocol):
@@ -93,15 +95,16 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             if correlation_id != awaited.correlation_id:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} answered out of order")
         except KafkaError as error:
-            _give(awaited.answer, error)
+            _give(awaited.expected.answer, error)
             raise
-        if not awaited.answer.done():
-            awaited.answer.set_result(response)
+        answer = awaited.expected.answer
+        if not answer.done():
+            answer.set_result(response)
 
     def wait_for(self, awaited: _Awaited) -> None:
         """A request goes out; whoever waits for its answer is told when it comes too late."""
         self.awaited.append(awaited)
-        deadline = awaited.limit.deadline
+        deadline = awaited.expected.deadline
         if self._watch is None or deadline < self._watched_deadline:
             self._watch_until(deadline)
 
@@ -113,13 +116,14 @@ class _PeerProtocol(asyncio.BufferedProtocol):
     def _look(self) -> None:
         """Some deadline was reached; mostly that of a request that was answered."""
         self._watch = None
-        first = min(self.awaited, key=lambda one: one.limit.deadline, default=None)
+        waiting = [awaited.expected for awaited in self.awaited]
+        first = min(waiting, key=lambda expected: expected.deadline, default=None)
         if first is None:
             return
-        if first.limit.deadline <= self.loop.time() + CLOCK_TOLERANCE_S:
-            self.fail(first.limit.exceeded(self.peer))
+        if first.deadline <= self.loop.time() + CLOCK_TOLERANCE_S:
+            self.fail(first.exceeded(self.peer))
         else:
-            self._watch_until(first.limit.deadline)
+            self._watch_until(first.deadline)
 
     def fail(self, error: KafkaError) -> None:
         """Close, and tell everybody who waits why."""
@@ -127,7 +131,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             self._watch.cancel()
             self._watch = None
         while self.awaited:
-            _give(self.awaited.popleft().answer, error)
+            _give(self.awaited.popleft().expected.answer, error)
         if self.transport is not None:
             self.transport.abort()
 
@@ -244,15 +248,15 @@ class PeerClient:
 
     async def _exchange(self, message: object, response_type: type[R], version: int, timeout_s: float) -> R:
         protocol, loop = self._protocol, self._protocol.loop
-        limit = _Limit(loop.time() + timeout_s, timeout_s, type(message))
+        answer: asyncio.Future[R] = loop.create_future()
+        expected = _Expected(answer, loop.time() + timeout_s, timeout_s, type(message))
         try:
             if self._turns.locked() or not protocol.writable.is_set():
-                await self._wait_for_turn(limit)
+                await self._wait_for_turn(expected)
             else:
                 await self._turns.acquire()  # at once
             try:
-                answer: asyncio.Future[R] = loop.create_future()
-                self._send(message, version, answer, limit)
+                self._send(message, version, expected)
                 response = await answer
             finally:
                 self._turns.release()
@@ -262,10 +266,10 @@ class PeerClient:
         assert isinstance(response, response_type)
         return response
 
-    async def _wait_for_turn(self, limit: _Limit) -> None:
+    async def _wait_for_turn(self, expected: _Expected) -> None:
         """Until fewer requests are under way, and the peer reads; then the turn is the caller's."""
         try:
-            async with asyncio.timeout_at(limit.deadline):
+            async with asyncio.timeout_at(expected.deadline):
                 await self._turns.acquire()
                 try:
                     await self._protocol.writable.wait()
@@ -273,7 +277,7 @@ class PeerClient:
                     self._turns.release()
                     raise
         except TimeoutError:
-            error = limit.exceeded(self.peer)
+            error = expected.exceeded(self.peer)
             self._protocol.fail(error)
             raise error from None
 
@@ -282,13 +286,7 @@ class PeerClient:
         await self._protocol.writable.wait()
         self._send(message, self.version_for(type(message), max_version))
 
-    def _send(
-        self,
-        message: object,
-        version: int,
-        answer: "asyncio.Future[Any] | None" = None,
-        limit: _Limit | None = None,
-    ) -> None:
+    def _send(self, message: object, version: int, expected: _Expected | None = None) -> None:
         if not self.is_open or self._protocol.transport is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost")
         api_key = schema_of(type(message)).api_key
@@ -299,8 +297,8 @@ class PeerClient:
             frame = codec.encode_request(api_key, version, correlation_id, self._client_id, message)
         except ValueError as error:  # what a user typed does not fit
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"the request cannot be sent: {error}") from None
-        if answer is not None and limit is not None:
-            self._protocol.wait_for(_Awaited(correlation_id, api_key, version, answer, limit))
+        if expected is not None:
+            self._protocol.wait_for(_Awaited(correlation_id, api_key, version, expected))
         self._protocol.transport.writelines(frame)
 
     async def close(self) -> None:
