@@ -8,7 +8,7 @@ rows of a closed segment are looked up in the file, page by page as the kernel h
 
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -104,37 +104,26 @@ class OffsetIndex:
         if self._offsets is not None:
             found = bisect_right(self._offsets, max(0, offset - self.base_offset)) - 1
         else:
-            low, high = 0, self.rows_count
-            while low < high:
-                middle = (low + high) // 2
-                if self.row(middle).offset <= offset:
-                    low = middle + 1
-                else:
-                    high = middle
-            found = low - 1
+            found = (
+                bisect_right(range(self.rows_count), offset, key=lambda number: self.row(number).offset) - 1
+            )
         return self.row(found) if found >= 0 else OffsetPosition(self.base_offset, 0)
 
     def first_offset_from(self, position: int) -> int | None:
         """The offset in the first row at or after `position`; None without such a row."""
-        low, high = 0, self.rows_count
-        while low < high:
-            middle = (low + high) // 2
-            if self.row(middle).position < position:
-                low = middle + 1
-            else:
-                high = middle
-        return self.row(low).offset if low < self.rows_count else None
+        number = self._rows_below(position)
+        return self.row(number).offset if number < self.rows_count else None
 
     def position_before(self, position: int) -> int:
         """The start of a batch, the nearest known one at or before `position`."""
-        low, high = 0, self.rows_count
-        while low < high:
-            middle = (low + high) // 2
-            if self.row(middle).position <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return self.row(low - 1).position if low else 0
+        number = self._rows_below(position + 1)
+        return self.row(number - 1).position if number else 0
+
+    def _rows_below(self, position: int) -> int:
+        """How many rows have a smaller position."""
+        if self._offsets is not None:
+            return bisect_left(self._positions, position)
+        return bisect_left(range(self.rows_count), position, key=lambda number: self.row(number).position)
 
     def truncate_to(self, offset: int) -> None:
         """Drop the rows at or above `offset`; the rows must be in memory."""

@@ -19,20 +19,15 @@ Piece = Buffer | FileRecords
 CHUNK_BYTES = 1024 * 1024  # One system call; a cold one is read into memory.
 # Of one connection, before others get their turn: 4 MiB are about 1 ms.
 MAX_BYTES_PER_TURN = 4 * 1024 * 1024
-# So long what was in the page cache is believed to be there still: to ask costs 5 us for 1 MiB, and a peer
-# that reads takes it in two to four pieces.
-CACHED_FOR_S = 0.1
-# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and the
-# loop is woken half as often.
-SEND_BUFFERS = 2
+# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and with
+# Kafka's defaults (100 KiB, of which the kernel makes two) it takes a partition's answer of 1 MiB at once.
+SEND_BUFFERS = 6
 
 
 class FileSender:
     """Sends to one socket, through a descriptor of its own: the loop lets nobody wait on a transport's."""
 
     __slots__ = (
-        "_cached_end",
-        "_cached_until",
         "_failed",
         "_finished",
         "_loop",
@@ -66,8 +61,6 @@ class FileSender:
         self._failed = failed
         self._pieces: deque[Piece] = deque()
         self._waits = False  # for the socket to take more
-        self._cached_end = 0  # what lies before it in the first piece's file is believed to be cached
-        self._cached_until = 0.0  # until then, on the loop's clock
 
     @property
     def is_sending(self) -> bool:
@@ -80,7 +73,6 @@ class FileSender:
         """
         assert not self._pieces, "one answer after the other"
         self._pieces += filter(len, pieces)
-        self._cached_end = 0
         try:
             self._send_some()
         except OSError:
@@ -101,9 +93,9 @@ class FileSender:
             while pieces and left_bytes > 0:
                 piece = pieces[0]
                 if isinstance(piece, FileRecords):
-                    chunk_bytes = self._cached_bytes(piece)
-                    if not chunk_bytes:
-                        self._read_cold(piece, min(piece.size, CHUNK_BYTES))
+                    chunk_bytes = min(piece.size, CHUNK_BYTES)
+                    if not piece.file.can_send(piece.position, chunk_bytes):
+                        self._read_cold(piece, chunk_bytes)
                         return
                     count = piece.file.send_to(self._socket.fileno(), piece.position, chunk_bytes)
                     if count == 0:
@@ -114,7 +106,6 @@ class FileSender:
                 left_bytes -= count
                 if count == len(piece):
                     pieces.popleft()
-                    self._cached_end = 0
                 elif isinstance(piece, FileRecords):
                     pieces[0] = piece.after(count)
                 else:
@@ -123,17 +114,6 @@ class FileSender:
             pass
         if pieces:
             self._wait()
-
-    def _cached_bytes(self, piece: FileRecords) -> int:
-        """How much of a piece can be sent without waiting for the disk; 0 if it must be read first."""
-        now = self._loop.time()
-        if piece.position < self._cached_end and now < self._cached_until:
-            return min(piece.size, self._cached_end - piece.position)
-        size = min(piece.size, CHUNK_BYTES)
-        if not piece.file.can_send(piece.position, size):
-            return 0
-        self._cached_end, self._cached_until = piece.position + size, now + CACHED_FOR_S
-        return size
 
     def _wait(self) -> None:
         if not self._waits:

@@ -17,7 +17,7 @@ import uvloop
 from logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
 from node.net.connection import Answer, Connection, Pending, Service
 from node.net.connection_info import ConnectionInfo
-from node.net.file_sender import CACHED_FOR_S, CHUNK_BYTES, FileSender
+from node.net.file_sender import CHUNK_BYTES, FileSender
 from node.net.receive_memory import ReceiveMemory
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
@@ -157,7 +157,6 @@ async def test_what_is_no_longer_cached_is_read_in_a_thread() -> None:
         line.sender.send([b"header", FileRecords(file, 0, len(CONTENT)), b"tail"])
 
         disk.is_cached = False
-        await asyncio.sleep(2 * CACHED_FOR_S)
 
         assert await line.read(len(CONTENT) + 10) == b"header" + CONTENT + b"tail"
         assert await line.event() == "finished"

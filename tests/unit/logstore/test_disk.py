@@ -3,10 +3,11 @@
 import errno
 import resource
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from logstore.disk import Disk, FileSlice, MemoryDisk, OsDisk
+from logstore.disk import CACHED_FOR_S, Disk, FileSlice, MemoryDisk, OsDisk
 
 
 @pytest.fixture(params=["os", "memory"])
@@ -83,6 +84,29 @@ def test_files_of_the_cache_make_room_for_others(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert len(held) == 10
+
+
+def test_what_is_cached_is_asked_of_the_kernel_once_in_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, is_cached, asked = 1000.0, True, []
+
+    def ask(_: int, position: int, size: int) -> bool:
+        asked.append((position, size))
+        return is_cached
+
+    monkeypatch.setattr("logstore.disk.is_cached", ask)
+    monkeypatch.setattr("logstore.disk.time", SimpleNamespace(monotonic=lambda: now_s))
+    file = OsDisk().open(tmp_path / "file", create=True)
+
+    answers = [file.can_send(*part) for part in ((10, 90), (10, 90), (50, 50), (50, 51), (9, 2))]
+    is_cached = False
+    answers += [file.can_send(9, 2), file.can_send(50, 51)]
+    now_s += CACHED_FOR_S
+    answers.append(file.can_send(9, 2))
+
+    assert answers == [True, True, True, True, True, True, False, False]
+    assert asked == [(10, 90), (50, 51), (9, 2), (50, 51), (9, 2)]
 
 
 def test_a_power_cut_takes_what_was_not_synced() -> None:
