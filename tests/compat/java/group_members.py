@@ -1,17 +1,14 @@
 """Java consumers for the tests: JVMs with members of groups (GroupMembers.java)."""
 
-from pathlib import Path
-
 from tests.compat.java.jars import kafka_classpath
+from tests.compat.java.java_programs import java_program
 
-HERE = Path(__file__).resolve().parent
 CLIENTS = "org.apache.kafka:kafka-clients:{}"
 
 
 def java_command(classpath: str) -> list[str]:
-    """What runs members; it takes some 0.7 s to compile."""
-    jvm = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    return [*jvm, "-cp", classpath, str(HERE / "GroupMembers.java")]
+    """What runs members."""
+    return java_program("GroupMembers", classpath)
 
 
 def clients_classpath(version: str) -> str | None:

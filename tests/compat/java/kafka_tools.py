@@ -3,9 +3,9 @@
 import base64
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+from tests.compat.java.java_programs import java_program
+
 CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -44,14 +44,7 @@ class KafkaTools:
     """The JVM; `run` is one call of a tool under the name of its script."""
 
     def __init__(self, classpath: str) -> None:
-        command = [
-            "java",
-            "-Xmx512m",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            classpath,
-            str(HERE / "KafkaTools.java"),
-        ]
+        command = java_program("KafkaTools", classpath)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

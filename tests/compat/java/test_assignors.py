@@ -6,7 +6,6 @@ compared partition by partition (groupcoord/DESIGN.md D18).
 
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
@@ -15,9 +14,10 @@ import pytest
 from groupcoord.assignor_spec import GroupSpec, MemberSpec
 from groupcoord.assignors import ASSIGNORS
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 
 COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
-JUDGE = Path(__file__).parent / "AssignorJudge.java"
+JUDGE = "AssignorJudge"
 JUDGE_TIMEOUT_S = 120
 GROUPS = 1_000  # of either kind
 
@@ -114,7 +114,7 @@ def theirs(specs: list[GroupSpec], assignor: str) -> list[Shares]:
     if classpath is None:
         pytest.skip(f"Maven does not resolve {COORDINATOR}")
     asked = "".join(question(spec, assignor) for spec in specs).encode()
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command = java_program(JUDGE, classpath)
     done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return [

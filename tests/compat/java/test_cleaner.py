@@ -25,8 +25,9 @@ from logstore.topic_partition import TopicPartition
 from logstore.transaction_index import ROW
 from logstore.verification import NOT_VERIFIED
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 
-JUDGE = Path(__file__).parent / "CleanerJudge.java"
+JUDGE = "CleanerJudge"
 JUDGE_TIMEOUT_S = 120
 NAME = TopicPartition("c", 0)
 START_MS = 1_700_000_000_000
@@ -161,7 +162,7 @@ def content_of(directory: Path) -> list[object]:
 
 def clean_with_kafka(classpath: str, directory: Path, now_ms: int, map_keys: int) -> int:
     """One round of Apache Kafka's cleaner; up to where it got."""
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command = java_program(JUDGE, classpath)
     command += [str(CONFIG.segment_bytes), str(CONFIG.delete_retention_ms)]
     command += [str(directory), str(now_ms), str(24 * map_keys)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_TIMEOUT_S, check=False)

@@ -7,7 +7,6 @@ sides (defaults), and so must the version ranges and the versions of the headers
 import struct
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -23,10 +22,11 @@ from node.wire.codec import (
     response_header_version,
 )
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 from tests.property.random_messages import random_message, served_apis
 
 KAFKA_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
-JUDGE = Path(__file__).parent / "CodecJudge.java"
+JUDGE = "CodecJudge"
 JUDGE_TIMEOUT_S = 120
 ROUNDS_PER_VERSION = 6
 _QUESTION = struct.Struct(">chbhi")
@@ -65,7 +65,7 @@ def ask_java() -> Ask:
             _QUESTION.pack(one.kind, one.api, one.is_request, one.version, len(one.body)) + one.body
             for one in questions
         )
-        command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+        command = java_program(JUDGE, classpath)
         done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stderr.decode(errors="replace")
         return parse_answers(done.stdout)

@@ -3,7 +3,6 @@ missing, none is there twice.
 """
 
 import json
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -12,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.compat.java.jars import kafka_classpath
+from tests.compat.java.java_programs import JVM, compiled
 from tests.compat.processes import running, wait_until
 from tests.compat.servers import free_port
 from tests.compat.topics import new_topic, read_committed
@@ -43,13 +43,11 @@ plugin.discovery=service_load
 """
 
 
-def compiled(classpath: str, folder: Path) -> Path:
-    """The connector as a plug-in that a worker finds on its class path."""
+def services_of(folder: Path) -> Path:
+    """What makes a worker find the connector as a plug-in on its class path."""
     services = folder / "META-INF" / "services"
     services.mkdir(parents=True)
     (services / "org.apache.kafka.connect.source.SourceConnector").write_text("NumberSource\n")
-    source = str(Path(__file__).parent / "NumberSource.java")
-    subprocess.run(["javac", "-cp", classpath, "-d", str(folder), source], check=True, capture_output=True)
     return folder
 
 
@@ -70,13 +68,13 @@ def test_a_source_counts_exactly_over_a_kill(servers: str, tmp_path: Path) -> No
     if classpath is None:
         pytest.skip("Maven does not resolve Kafka Connect 4.3.1")
     topic = new_topic(servers)
-    plugin = compiled(classpath, tmp_path / "plugin")
+    plugin = f"{compiled('NumberSource', classpath)}:{services_of(tmp_path / 'plugin')}"
     settings, log, port = tmp_path / "worker.properties", tmp_path / "worker.log", free_port()
     group = f"connect-{uuid4().hex[:8]}"
     settings.write_text(WORKER.format(group=group, bootstrap=servers, port=port))
     command = [
-        *("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-        *("-cp", f"{plugin}:{classpath}", "org.apache.kafka.connect.cli.ConnectDistributed", str(settings)),
+        *(*JVM, "-cp", f"{plugin}:{classpath}"),
+        *("org.apache.kafka.connect.cli.ConnectDistributed", str(settings)),
     ]
     connector = {
         "connector.class": "NumberSource",

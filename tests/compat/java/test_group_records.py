@@ -4,7 +4,6 @@ other: Kafka's own code rereads ours, byte by byte.
 
 import struct
 import subprocess
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,10 +19,11 @@ from groupcoord.consumer_records import (
 from logstore import schema_compiler
 from logstore.schema import schema_of
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 from tests.property.random_messages import random_message
 
 COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
-JUDGE = Path(__file__).parent / "GroupRecordJudge.java"
+JUDGE = "GroupRecordJudge"
 JUDGE_TIMEOUT_S = 120
 ROUNDS = 40
 
@@ -74,7 +74,7 @@ def ask_java(questions: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, b
     if classpath is None:
         pytest.skip(f"Maven does not resolve {COORDINATOR}")
     asked = b"".join(_with_length(key) + _with_length(value) for key, value in questions)
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command = java_program(JUDGE, classpath)
     done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     answers: list[tuple[bytes, bytes | None]] = []

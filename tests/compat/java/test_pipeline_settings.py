@@ -1,15 +1,15 @@
 """Java's clients as judges of the pipeline's settings: each name of theirs is read, of no use, or refused."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from pipeline.client.client_settings import honoured_names
 from pipeline.client.setting_names import WITHOUT_EFFECT, is_secret, why_refused
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 
-JUDGE = Path(__file__).parent / "SettingNames.java"
+JUDGE = "SettingNames"
 JUDGE_TIMEOUT_S = 120
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -24,7 +24,7 @@ def settings_of_java(release: str) -> dict[str, str]:
     if classpath is None:
         pytest.skip("Maven does not resolve kafka-clients")
     done = subprocess.run(
-        ["java", "-cp", classpath, str(JUDGE)],
+        java_program(JUDGE, classpath),
         capture_output=True,
         text=True,
         timeout=JUDGE_TIMEOUT_S,

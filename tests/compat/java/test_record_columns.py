@@ -2,7 +2,6 @@
 
 import struct
 import subprocess
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -16,10 +15,11 @@ from pipeline.columns.header_columns import HEADERS_TYPE
 from pipeline.columns.partitioner import Sticky, partitions_of
 from pipeline.columns.row_columns import RowColumns
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 from tests.unit.pipeline.columns.fetches import open_all, rows_of
 
 KAFKA_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
-JUDGE = Path(__file__).parent / "RecordJudge.java"
+JUDGE = "RecordJudge"
 JUDGE_TIMEOUT_S = 120
 ROWS = 500
 LARGEST_PARTITION_COUNT = 1000
@@ -32,7 +32,7 @@ def ask_java(questions: bytes) -> bytes:
     classpath = None if reason else kafka_classpath(KAFKA_CLIENTS)
     if classpath is None:
         pytest.skip(reason or f"Maven does not resolve {KAFKA_CLIENTS}")
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command = java_program(JUDGE, classpath)
     done = subprocess.run(command, input=questions, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return done.stdout

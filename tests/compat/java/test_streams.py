@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.compat.java.jars import kafka_classpath
+from tests.compat.java.java_programs import java_program
 from tests.compat.processes import running
 from tests.compat.topics import new_topic, read_committed
 
@@ -27,8 +28,8 @@ def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
     source, counts = new_topic(servers, 2), new_topic(servers)
     application, log = f"counting-{uuid4().hex[:8]}", tmp_path / "streams.log"
     command = [
-        *("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath),
-        *(str(Path(__file__).parent / "CountingStream.java"), servers, application, source, counts),
+        *java_program("CountingStream", classpath),
+        *(servers, application, source, counts),
         *(str(tmp_path / "state"), "commit.interval.ms=100", "auto.offset.reset=earliest"),
         # Who comes back takes its own place: no session has to end first.
         "consumer.group.instance.id=the-only-one",

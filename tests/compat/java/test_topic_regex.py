@@ -2,7 +2,6 @@
 
 import struct
 import subprocess
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,10 +9,11 @@ import pytest
 from groupcoord.topic_regex import TopicRegex
 from logstore.errors import KafkaError
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 from tests.unit.groupcoord.test_topic_regex import ACCEPTED, REFUSED
 
 COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
-JUDGE = Path(__file__).parent / "RegexJudge.java"
+JUDGE = "RegexJudge"
 JUDGE_TIMEOUT_S = 120
 PATTERNS = 3_000
 NAMES = 60
@@ -96,7 +96,7 @@ def ask_java(names: list[str], patterns: list[str]) -> list[str]:
     if classpath is None:
         pytest.skip(f"Maven does not resolve {COORDINATOR}")
     asked = struct.pack(">i", len(names)) + b"".join(map(_text, [*names, *patterns]))
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command = java_program(JUDGE, classpath)
     done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return done.stdout.decode().split("\n")[:-1]

@@ -4,7 +4,6 @@ means something, at every epoch that matters. The judge is Apache Kafka's own Tr
 import subprocess
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -13,11 +12,12 @@ from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPa
 from groupcoord.transactions.transaction_commands import SweepTimeouts
 from logstore.errors import ErrorCode
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 from tests.compat.java.test_transaction_log import listed, words
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREVIOUS_ID, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, TransactionWorld
 
-JUDGE = Path(__file__).parent / "TransactionDecisionJudge.java"
+JUDGE = "TransactionDecisionJudge"
 JUDGE_TIMEOUT_S = 120
 NOW_MS = (
     1_700_000_070_000  # the judge's: a transaction of the table began 70 seconds ago, of 60 that it may take
@@ -166,7 +166,7 @@ def ask_java(questions: list[str]) -> list[str]:
     classpath = kafka_classpath()
     if classpath is None:
         pytest.skip("Maven does not resolve Apache Kafka")
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command = java_program(JUDGE, classpath)
     done = subprocess.run(
         command,
         input=("\n".join(questions) + "\n").encode(),

@@ -4,7 +4,6 @@ beside Apache Kafka's own class."""
 import subprocess
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -26,8 +25,9 @@ from groupcoord.transactions.transaction_records import decode_key, decode_value
 from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
 from logstore.topic_partition import TopicPartition
 from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.java_programs import java_program
 
-JUDGE = Path(__file__).parent / "TransactionLogJudge.java"
+JUDGE = "TransactionLogJudge"
 JUDGE_TIMEOUT_S = 120
 IN_LOG = [*AT_REST, *PREPARED, TransactionState.ONGOING]
 PARTITIONS = frozenset({TopicPartition("orders", 0), TopicPartition("orders", 7), TopicPartition("é", 300)})
@@ -210,7 +210,7 @@ def ask_java(questions: list[str]) -> list[str]:
     classpath = kafka_classpath()
     if classpath is None:
         pytest.skip("Maven does not resolve Apache Kafka")
-    command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(JUDGE)]
+    command = java_program(JUDGE, classpath)
     asked = "\n".join(questions) + "\n"
     done = subprocess.run(
         command, input=asked.encode(), capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False

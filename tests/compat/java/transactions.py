@@ -2,9 +2,8 @@
 
 import json
 import subprocess
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+from tests.compat.java.java_programs import java_program
 
 
 class JavaError(Exception):
@@ -19,9 +18,8 @@ class Transactions:
     """`client("send", "anna", "orders-0", "v1", "v2")`, as Transactions.java has it."""
 
     def __init__(self, classpath: str, bootstrap: str) -> None:
-        jvm = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
         self.process = subprocess.Popen(
-            [*jvm, str(HERE / "Transactions.java"), bootstrap],
+            [*java_program("Transactions", classpath), bootstrap],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ from logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 DAY_MS = 24 * 60 * 60_000
-WEEK_MS = 7 * DAY_MS
+HOUR_MS, WEEK_MS = 60 * 60_000, 7 * DAY_MS
 
 
 def subscription(*topics: str) -> bytes:
@@ -361,11 +361,11 @@ def test_an_empty_group_without_offsets_goes_at_the_next_look() -> None:
 
 
 def test_expiry_goes_on_in_slices_until_all_groups_were_seen() -> None:
-    world = GroupWorld()
+    world = GroupWorld(CoordinatorConfig(offsets_retention_ms=HOUR_MS))
     for n in range(30):
         commit(world, [OffsetToCommit("t", each, 1) for each in range(100)], group_id=f"g{n}")
 
-    world.advance(WEEK_MS + 1_200_000)
+    world.advance(HOUR_MS + 1_200_000)
 
     assert world.coordinator.shard.offsets.count == 0
     assert world.coordinator.shard.groups == {}
