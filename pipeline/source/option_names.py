@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
-STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one wins
+STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix")
 HONOURED: Final = (

@@ -1,6 +1,6 @@
 """Where a read begins and where it ends, as options say it: edges of the log, offsets, or times.
 
-Three options can say each; the connector's order decides which counts, and the others are without effect.
+Three options can say each, and one of them does.
 """
 
 import re
@@ -49,7 +49,10 @@ _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edge) -> tuple[RangeLimit, str]:
-    """What the first of the options that is given says, and its name; OptionError."""
+    """What the one of the options that is given says, and its name; OptionError, also for a second one."""
+    given = [name for name in names if name in own]
+    if len(given) > 1:
+        raise OptionError(given[1], f"contradicts {given[0]}: say one of {one_of(names)}")
     by_timestamp, by_timestamps, by_offsets = names
     if by_timestamp in own:
         return _read_timestamp(own[by_timestamp].strip(), by_timestamp), by_timestamp

@@ -125,7 +125,7 @@ class SourceOptions:
             fetch_offset_interval_ms=values.integer(
                 "fetchOffset.retryIntervalMs", 1_000, least=0, most=MAX_INT
             ),
-            without_effect=_without_effect(own, client, mode, start, start_name, end_name),
+            without_effect=_without_effect(own, client, mode, start, start_name),
         )
         read._check()
         return read
@@ -233,11 +233,8 @@ def _without_effect(
     mode: Mode,
     start: RangeLimit,
     start_name: str,
-    end_name: str,
 ) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
-    for names, winner in ((STARTS, start_name), (ENDS, end_name)):
-        found |= {name: f"{winner} says it" for name in names if name in own and name != winner}
     strategy = "startingOffsetsByTimestampStrategy"
     if strategy in own and not isinstance(start, AtTimestamp | AtTimestamps):
         found[strategy] = f"{start_name} is no timestamp"

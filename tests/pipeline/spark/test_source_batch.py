@@ -85,6 +85,10 @@ def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
         ({"assign": '{"t": [0]}'}, "assign: contradicts subscribe"),
         ({"subscribe": "nobody-has-it"}, "subscribe: names what does not exist: topic nobody-has-it"),
         ({"startingOffsets": "latest"}, "startingOffsets: is latest"),
+        (
+            {"startingOffsets": "earliest", "startingTimestamp": "1"},
+            "startingOffsets: contradicts startingTimestamp",
+        ),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(

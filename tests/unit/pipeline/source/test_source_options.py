@@ -134,16 +134,6 @@ def test_a_stream_begins_at_offsets() -> None:
     assert start.offsets.offsets == {TopicPartition("t", 0): 5, TopicPartition("t", 1): -1}
 
 
-def test_times_win_over_offsets_as_in_the_connector() -> None:
-    options = stream(startingOffsets="earliest", startingTimestamp="5", startingOffsetsByTimestamp=OFFSETS)
-
-    assert options.start == AtTimestamp(timestamp_ms=5)
-    assert options.without_effect == (
-        ("startingOffsets", "startingTimestamp says it"),
-        ("startingOffsetsByTimestamp", "startingTimestamp says it"),
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -258,6 +248,21 @@ REFUSALS: list[tuple[dict[str, Any], str, str]] = [
     ({"startingTimestamp": "-1"}, "startingTimestamp", "milliseconds since 1970"),
     ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "startingOffsetsByTimestamp", "is not 0 to"),
     (
+        {"startingOffsets": "earliest", "startingTimestamp": "5"},
+        "startingOffsets",
+        "contradicts startingTimestamp: say one of startingTimestamp, startingOffsetsByTimestamp or",
+    ),
+    (
+        {"startingTimestamp": "5", "startingOffsetsByTimestamp": '{"t": {"0": 5}}'},
+        "startingOffsetsByTimestamp",
+        "contradicts startingTimestamp",
+    ),
+    (
+        {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"t": {"0": 5}}'},
+        "startingOffsets",
+        "contradicts startingOffsetsByTimestamp",
+    ),
+    (
         {"startingOffsetsByTimestampStrategy": "guess"},
         "startingOffsetsByTimestampStrategy",
         "one of error, latest",
@@ -287,6 +292,16 @@ OF_BATCHES: list[tuple[dict[str, Any], str, str]] = [
         {"startingOffsets": '{"t": {"0": 5}}', "endingOffsets": '{"t": {"0": 9, "1": 9}}'},
         "startingOffsets",
         "does not name t-1, which endingOffsets names",
+    ),
+    (
+        {"endingOffsets": "latest", "endingTimestamp": "5"},
+        "endingOffsets",
+        "contradicts endingTimestamp: say one of",
+    ),
+    (
+        {"endingTimestamp": "5", "endingOffsetsByTimestamp": '{"t": {"0": 5}}'},
+        "endingOffsetsByTimestamp",
+        "contradicts endingTimestamp",
     ),
     ({"startingTimestamp": "5", "endingTimestamp": "4"}, "endingTimestamp", "is 4, before startingTimestamp"),
     (
