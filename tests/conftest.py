@@ -1,6 +1,6 @@
 """What all kinds of tests share: nodes as processes that do not outlive their test, and who runs which file.
 
-With several processes each file is one process's own, but folders that share what is dear are one's together:
+With several processes each file is one process's own, but those that share what is dear are one's together:
 Spark's session costs many seconds and half a gigabyte, Apache Kafka and its tools a Java each, the console a
 browser. Such long pieces begin first (`FIRST`), then the tests that wait more than they compute; those that
 only compute are the last, as short files that end at about the same time.
@@ -23,6 +23,7 @@ OF_ONE_PROCESS = {
     "tests/pipeline/spark/": "Spark",
     "tests/compat/java/": "Apache Kafka",
     "tests/compat/differential/": "Apache Kafka",
+    "tests/compat/clients/test_ottla": "Apache Kafka",
     "tests/console/": "console",
 }
 FIRST = (
@@ -61,7 +62,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """`--dist loadfile`, but the tests of a folder of `OF_ONE_PROCESS` are as one file."""
+    """`--dist loadfile`, but the tests of each of `OF_ONE_PROCESS` are as one file."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling

@@ -6,6 +6,7 @@ Maven resolves; its answer is kept in `.cache/maven/` of the checkout, so a seco
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -94,7 +95,12 @@ def _resolve(pom: Path, answer: Path) -> str | None:
         ]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False
+                command,
+                env={"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **os.environ},
+                capture_output=True,
+                text=True,
+                timeout=MAVEN_TIMEOUT_S,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             continue
