@@ -9,6 +9,7 @@ slots               the names of a sink's transactions
 commit_record       the record of a decided batch, packed
 decisions           what a batch's driver and tasks decide; pure
 sink_cluster        what exactly-once asks of a cluster
+batch_messages      what driver and tasks tell each other
 driver              before a batch, at its decision, after it has failed
 task_transaction    a task's part: a slot of its own
 """

@@ -18,62 +18,32 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
 from pipeline.client.client_settings import TwoPhase
 from pipeline.client.group_offsets import CommittedOffset
 from pipeline.client.retries import monotonic_ms
 from pipeline.client.setting_names import PREFIX
 from pipeline.client.transactions import Described
 from pipeline.columns.producer_pair import ProducerPair
+from pipeline.sink.batch_messages import Begun, TaskReport
 from pipeline.sink.commit_record import CommitRecord, decode_record, encode_record
 from pipeline.sink.decisions import (
     BatchExpired,
-    BatchRun,
     TransactionsLost,
     expired,
     roll_forward,
     slots_to_prepare,
 )
-from pipeline.sink.sink_cluster import SinkCluster, has_two_phase
+from pipeline.sink.sink_cluster import COORDINATING_TIMEOUT_MS, SinkCluster, has_two_phase
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.sink.slots import Names, Participant, Slot, life_of, tickets_between
 from pipeline.words import OptionError
 
-# Of the transaction with the record, in which nothing is waited for; as Java's default.
-COORDINATING_TIMEOUT_MS: Final = 60_000
 # Slots of the first batch, of whose tasks nothing is known; each costs an id, and one too few no more.
 FIRST_SLOTS: Final = 4
 # A task that nobody waits for any more may begin a transaction after it was looked for. It holds back readers
 # of its partitions, so it is looked for again.
 SWEEP_INTERVAL_MS: Final = 60_000
 NEVER_MS: Final = -SWEEP_INTERVAL_MS - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """What the tasks of one batch are told. `generation` is the driver's pair of T-c, `first_ticket` the last
-    one that is not theirs."""
-
-    generation: ProducerPair
-    first_ticket: ProducerPair
-    life: int
-    slots: tuple[Participant, ...]
-    timeout_ms: int
-    two_phase: bool
-    record: CommitRecord | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskReport:
-    """What one task tells: the transaction that it wrote in and did not end, None if it had no rows."""
-
-    run: BatchRun
-    generation: ProducerPair
-    first_ticket: ProducerPair
-    two_phase: bool
-    participant: Participant | None
-    partitions: frozenset[TopicPartition]
-    is_drained: bool = False  # the batch is there already, and this task wrote nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ from pipeline.sink.sink_options import SinkOptions
 ANCHOR: Final = TopicPartition("__consumer_offsets", 0)
 # And this one is in every cluster that has transactions: on it hangs which batch was completed last.
 ANCHOR_OF_COMPLETED: Final = TopicPartition("__transaction_state", 0)
+# Of transactions in which nothing is waited for, as that with the record; Java's default.
+COORDINATING_TIMEOUT_MS: Final = 60_000
 # A node that has gone is out of the metadata after some seconds; a batch waits no longer for a list.
 LIST_BUDGET_MS: Final = 5_000
 # Nor does it wait longer for a note that is needed only after a rest of days.
@@ -133,7 +135,7 @@ class KafkaSinkCluster:
 def has_two_phase(cluster: SinkCluster, name: str) -> bool:
     """Whether transactions of two phases are granted, asked for an id that never has one."""
     try:
-        cluster.init([name], timeout_ms=60_000, two_phase=True)
+        cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=True)
     except KafkaError as refused:
         if refused.code in (
             ErrorCode.UNSUPPORTED_VERSION,

@@ -5,9 +5,9 @@ from typing import Final
 
 from logstore.topic_partition import TopicPartition
 from pipeline.columns.producer_pair import ProducerPair
+from pipeline.sink.batch_messages import Begun, TaskReport
 from pipeline.sink.decisions import BatchRun
-from pipeline.sink.driver import COORDINATING_TIMEOUT_MS, Begun, TaskReport
-from pipeline.sink.sink_cluster import SinkCluster
+from pipeline.sink.sink_cluster import COORDINATING_TIMEOUT_MS, SinkCluster
 from pipeline.sink.slots import FIRST_UNPREPARED, Names, Participant, Slot, tickets_between
 
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()

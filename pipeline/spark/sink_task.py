@@ -12,8 +12,8 @@ from logstore.errors import KafkaError
 from pipeline.client.process_clusters import cluster_of
 from pipeline.client.producer_ids import new_producer_pair
 from pipeline.client.retries import is_retriable
+from pipeline.sink.batch_messages import Begun
 from pipeline.sink.decisions import BatchRun, Verdict, judge_batch
-from pipeline.sink.driver import Begun
 from pipeline.sink.gathered_rows import gather
 from pipeline.sink.row_writer import Producer, RowWriter
 from pipeline.sink.sink_cluster import Connect

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pipeline.sink.driver import Begun, Driver, TaskReport
+from pipeline.sink.batch_messages import Begun, TaskReport
+from pipeline.sink.driver import Driver
 from pipeline.sink.sink_cluster import Connect, connect
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.spark.sink_columns import check_columns

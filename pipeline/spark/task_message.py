@@ -2,7 +2,7 @@
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pipeline.sink.driver import TaskReport
+from pipeline.sink.batch_messages import TaskReport
 
 
 class TaskMessage(WriterCommitMessage):

@@ -17,8 +17,9 @@ from pipeline.client.client_settings import Role
 from pipeline.client.group_settings import keep_offsets
 from pipeline.client.list_offsets import LATEST, list_offsets
 from pipeline.client.metadata import Cluster, Kind
+from pipeline.sink.batch_messages import Begun, TaskReport
 from pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
-from pipeline.sink.driver import Begun, Driver, TaskReport
+from pipeline.sink.driver import Driver
 from pipeline.sink.row_writer import Producer, RowWriter
 from pipeline.sink.sink_cluster import KafkaSinkCluster
 from pipeline.sink.sink_options import SinkOptions

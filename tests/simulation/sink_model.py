@@ -15,8 +15,9 @@ from logstore.topic_partition import TopicPartition
 from pipeline.client.group_offsets import CommittedOffset
 from pipeline.client.transactions import Described
 from pipeline.columns.producer_pair import ProducerPair
+from pipeline.sink.batch_messages import Begun, TaskReport
 from pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
-from pipeline.sink.driver import Begun, Driver, TaskReport
+from pipeline.sink.driver import Driver
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.sink.slots import Names
 from pipeline.sink.task_transaction import TaskTransaction

@@ -8,7 +8,8 @@ import pytest
 
 import pipeline.sink.driver as driver
 from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.driver import Driver, TaskReport
+from pipeline.sink.batch_messages import TaskReport
+from pipeline.sink.driver import Driver
 from pipeline.sink.slots import Participant, Slot
 from pipeline.sink.task_transaction import TaskTransaction
 from tests.simulation.sink_model import ModelCluster
