@@ -211,11 +211,23 @@ async def many_topics(stage: Stage) -> AsyncIterator[None]:
             one.result(clients.CALL_TIMEOUT_S)
 
 
+async def _logs_are_open(stage: Stage) -> None:
+    """Opened a while after topics are made: who produces meanwhile waits for that, not for scrapes."""
+    async with asyncio.timeout(clients.CALL_TIMEOUT_S):
+        while True:
+            async with stage.http.get(f"http://{stage.server.rest}/debug/state") as answer:
+                [node] = orjson.loads(await answer.read())["machines"]
+            if node["state"]["replicas"] >= TOPICS:
+                return
+            await asyncio.sleep(0.1)
+
+
 async def scrapes(stage: Stage) -> Figures:
     """What scrapes of a thousand partitions cost those who produce meanwhile, and the node."""
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     figures: Figures = {}
     async with many_topics(stage):
+        await _logs_are_open(stage)
         await _scrape(stage)
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as producer:
             # Warm, and the process of the producer is there.

