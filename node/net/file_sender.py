@@ -19,9 +19,9 @@ Piece = Buffer | FileRecords
 CHUNK_BYTES = 1024 * 1024  # One system call; a cold one is read into memory.
 # Of one connection, before others get their turn: 4 MiB are about 1 ms.
 MAX_BYTES_PER_TURN = 4 * 1024 * 1024
-# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and with
-# Kafka's defaults (100 KiB, of which the kernel makes two) it takes a partition's answer of 1 MiB at once.
-SEND_BUFFERS = 6
+# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and the
+# loop is woken less often.
+SEND_BUFFERS = 3
 
 
 class FileSender:
@@ -93,14 +93,15 @@ class FileSender:
             while pieces and left_bytes > 0:
                 piece = pieces[0]
                 if isinstance(piece, FileRecords):
-                    chunk_bytes = min(piece.size, CHUNK_BYTES)
-                    if not piece.file.can_send(piece.position, chunk_bytes):
-                        self._read_cold(piece, chunk_bytes)
+                    asked = min(piece.size, CHUNK_BYTES)
+                    if not piece.file.can_send(piece.position, asked):
+                        self._read_cold(piece, asked)
                         return
-                    count = piece.file.send_to(self._socket.fileno(), piece.position, chunk_bytes)
+                    count = piece.file.send_to(self._socket.fileno(), piece.position, asked)
                     if count == 0:
                         raise OSError("its log was cut while it was sent")
                 else:
+                    asked = len(piece)
                     # More follows at once: a packet for the 60 bytes before the records would wake the peer.
                     count = self._socket.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
                 left_bytes -= count
@@ -110,6 +111,10 @@ class FileSender:
                     pieces[0] = piece.after(count)
                 else:
                     pieces[0] = memoryview(piece)[count:]
+                if count < asked:
+                    # To try again at once would send each bit that the peer has just made room for: it would
+                    # be woken for each, and read slower.
+                    break
         except BlockingIOError:
             pass
         if pieces:
