@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.compat.servers import Server, StartNode, start_ottla
 
@@ -37,6 +38,10 @@ MAX_RERUNS = 3
 # compiled, as in many a container, each compiles some 280 modules anew, which is half of its start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Whether an example takes longer than 200 ms says how busy the machine is, not whether it is right.
+settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ottla")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
