@@ -227,6 +227,19 @@ def non_empty() -> Validator:
     return Validator(allowed="non-empty", problem_of=problem_of)
 
 
+def entries(*, may_be_absent: bool = False) -> Validator:
+    """A list of at least one entry, none of them empty; with `may_be_absent` also no list at all."""
+
+    def problem_of(value: ConfigValue) -> str | None:
+        if value is None and may_be_absent:
+            return None
+        if not isinstance(value, tuple) or not value:
+            return "it must not be empty."
+        return None if all(value) else "no entry of it may be empty."
+
+    return Validator(allowed="non-empty", problem_of=problem_of)
+
+
 def value_to_text(value: ConfigValue) -> str | None:
     """A typed value as DescribeConfigs shows it: Java's text forms, lists joined by commas, null as None."""
     match value:

@@ -18,6 +18,7 @@ from logstore.config_def import (
     ConfigValue,
     Validator,
     at_least,
+    entries,
     one_of,
 )
 from logstore.log_config import BROKER_LOG_KEYS
@@ -183,9 +184,14 @@ _TOPICS = (
 
 _STORAGE = (
     setting(
-        "log.dirs", LIST, None, "The directories of the data; log.dir if none is given.", importance=HIGH
+        "log.dirs",
+        LIST,
+        None,
+        "The directories of the data; log.dir if none is given.",
+        entries(may_be_absent=True),
+        importance=HIGH,
     ),
-    setting("log.dir", LIST, ("/tmp/ottla-logs",), "The directory of the data.", importance=HIGH),
+    setting("log.dir", LIST, ("/tmp/ottla-logs",), "The directory of the data.", entries(), importance=HIGH),
     setting(
         "metadata.log.dir",
         STRING,

@@ -471,8 +471,6 @@ def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listene
 
 def _directories(names: Sequence[str]) -> tuple[Path, ...]:
     directories = tuple(Path(name) for name in names)
-    if not directories:
-        raise _invalid("log.dirs", "it must name a directory.")
     if len({directory.resolve() for directory in directories}) != len(directories):
         raise _invalid("log.dirs", "it names a directory twice.")
     return directories

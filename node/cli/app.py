@@ -29,8 +29,11 @@ from node.cli.group_app import group
 from node.cli.topic_app import topic
 from node.cli.txn_app import txn
 from node.client.refusal import Refused
+from node.tools.closed_pipe import end_quietly
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+MAX_TIMESTAMP_MS = 2**63 - 1  # what a record can carry
 
 app = typer.Typer(
     name="ottla",
@@ -140,7 +143,10 @@ def produce(
         int | None, typer.Option("--partition", "-p", min=0, help="instead of by key")
     ] = None,
     timestamp: Annotated[
-        int | None, typer.Option("--timestamp", metavar="MS", help="of every record, ms since 1970")
+        int | None,
+        typer.Option(
+            "--timestamp", metavar="MS", min=0, max=MAX_TIMESTAMP_MS, help="of every record, ms since 1970"
+        ),
     ] = None,
     empty_as_null: Annotated[
         bool, typer.Option("--empty-as-null", "-Z", help="an empty key or value becomes null")
@@ -317,9 +323,11 @@ def doctor(
 def main() -> int:
     """Run `ottla` with the process's arguments; the exit code."""
     try:
-        code = app(standalone_mode=False)
+        code = _invoke()
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except BrokenPipeError:  # whoever reads has seen enough
+        return end_quietly()
     except CommandError as error:
         return _complain(str(error), error.exit_code)
     except Refused as error:
@@ -336,6 +344,15 @@ def main() -> int:
             raise
         show()
         return int(getattr(error, "exit_code", EXIT_USAGE))
+
+
+def _invoke() -> object:
+    try:
+        return app(standalone_mode=False)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # the library ends with 1 then
+            raise end.__context__ from None
+        raise
 
 
 def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:

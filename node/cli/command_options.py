@@ -1,6 +1,5 @@
 """The words that several commands of `ottla` share, and how a command runs to its exit code."""
 
-import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Literal
@@ -8,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
+from node.tools.closed_pipe import end_quietly
 
 LOCAL = "localhost:9092"
 Override = Annotated[
@@ -57,10 +57,8 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
         sys.stdout.flush()
     except asyncio.CancelledError:
         code = EXIT_TERMINATED
-    except BrokenPipeError:
-        # Whoever read has seen enough. Python would complain when it flushes at exit: let it flush nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = 0
+    except BrokenPipeError:  # whoever reads has seen enough
+        code = end_quietly()
     if code:
         raise typer.Exit(code)
 

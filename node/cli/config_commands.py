@@ -9,10 +9,21 @@ from node.client.topic_admin import ConfigResource
 
 
 async def change_config(
-    client: Client, of: ConfigResource, settings: Mapping[str, str], resets: Sequence[str], dry_run: bool
+    client: Client,
+    of: ConfigResource,
+    settings: Mapping[str, str],
+    resets: Sequence[str],
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
     async with client:
         await topic_admin.alter_configs(client, of, settings=settings, resets=resets, only_check=dry_run)
+    if as_json:
+        values: dict[str, str | None] = {**settings, **dict.fromkeys(resets)}
+        changes = [{"name": key, "value": value, "changed": not dry_run} for key, value in values.items()]
+        print(json.dumps(changes))
+        return 0
     word = "would change" if dry_run else "changed"
     for key, value in settings.items():
         print(f"{word} {key} to {value}")

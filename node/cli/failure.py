@@ -14,6 +14,8 @@ _ADVICE: Final = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or use --if-not-exists.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: there are not so many nodes.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
+    ErrorCode.INVALID_TIMESTAMP: "Send another --timestamp, or raise the topic's"
+    " message.timestamp.before.max.ms or message.timestamp.after.max.ms.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
     ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not serve this; upgrade it.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "The log has no such offset; `ottla topic describe` shows first and last.",

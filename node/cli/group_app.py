@@ -258,7 +258,11 @@ def group_config(
     settings, of = pairs_of(change), config_of_group(name)
     client = client_of(bootstrap, timeout)
     if settings or reset:
-        run(lambda: commands.change_config(client, of, settings, reset or [], dry_run))
+        run(
+            lambda: commands.change_config(
+                client, of, settings, reset or [], dry_run=dry_run, as_json=output == "json"
+            )
+        )
     else:
         run(lambda: commands.show_config(client, of, everything, documentation, output == "json"))
 

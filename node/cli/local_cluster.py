@@ -21,6 +21,7 @@ from typing import Final
 
 from logstore.topic_partition import uuid_to_text
 from node.cli.failure import CommandError
+from node.cli.free_ports import refuse_taken_ports
 from node.properties_file import parse_properties
 from node.rest_settings import REST_LISTENERS
 
@@ -96,7 +97,7 @@ class NodeProcess:
     def failure(self) -> CommandError:
         """Why it did not start, in the last words of its log."""
         lines = self.home.log.read_text(errors="replace").strip().splitlines()
-        last_words = lines[-1] if lines else "it wrote nothing"
+        last_words = lines[-1].removeprefix("ottla: ") if lines else "it wrote nothing"
         return CommandError(f"Node {self.home.node_id} did not start: {last_words} ({self.home.log})")
 
 
@@ -106,6 +107,7 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
     A node that dies stays dead until it is started again; at the end those are stopped too.
     """
     homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides, rest=True)
+    refuse_taken_ports(HOST, range(base_port, base_port + 3 * nodes))
     with _stop_requests() as requested:
         started: list[NodeProcess] = []
         try:

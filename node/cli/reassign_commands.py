@@ -34,7 +34,9 @@ def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
     return moves
 
 
-async def reassign(client: Client, name: str, moves: Mapping[int, list[int]], wait: bool) -> int:
+async def reassign(
+    client: Client, name: str, moves: Mapping[int, list[int]], wait: bool, as_json: bool
+) -> int:
     async with client:
         [topic] = await topic_admin.describe_topics(client, [name])
         there = {one.partition_index for one in topic.partitions}
@@ -51,6 +53,13 @@ async def reassign(client: Client, name: str, moves: Mapping[int, list[int]], wa
         if wait:
             await until_moved(client, wanted)
             await _check_moved(client, name, wanted)
+    if as_json:
+        rows = [
+            {"partition": partition.partition, "replicas": replicas, "moved": wait}
+            for partition, replicas in wanted.items()
+        ]
+        print(json.dumps(rows))
+        return 0
     for partition, replicas in wanted.items():
         print(f"{partition} {'is' if wait else 'moves'} {'on' if wait else 'to'} {_brokers(replicas or ())}")
     return 0
@@ -89,13 +98,20 @@ async def until_moved(client: Client, partitions: Collection[TopicPartition]) ->
         await asyncio.sleep(POLL_S)
 
 
-async def cancel(client: Client, name: str) -> int:
+async def cancel(client: Client, name: str, as_json: bool) -> int:
     async with client:
         moving = await _moves_of(client, name)
         await cluster_admin.move_partitions(client, dict.fromkeys(moving))
-    for partition, move in moving.items():
-        stays = [one for one in move.replicas if one not in move.adding_replicas]
-        print(f"{partition} stays on {_brokers(stays)}")
+    stays = {
+        partition: [one for one in move.replicas if one not in move.adding_replicas]
+        for partition, move in moving.items()
+    }
+    if as_json:
+        rows = [{"partition": one.partition, "replicas": replicas} for one, replicas in stays.items()]
+        print(json.dumps(rows))
+        return 0
+    for partition, replicas in stays.items():
+        print(f"{partition} stays on {_brokers(replicas)}")
     if not moving:
         print(f"nothing of {name} moves")
     return 0

@@ -121,13 +121,23 @@ async def produce(client: Client, options: ProduceOptions) -> int:
         await producer.start()
         try:
             await _produce_lines(producer, options)
-        except (KafkaError, CommandError) as error:
+        except KafkaError:
             _report_part(producer.acknowledged)
-            raise error
+            raise
     return 0
 
 
 async def _produce_lines(producer: Producer, options: ProduceOptions) -> None:
+    """All of standard input; a line that is no record ends it, after those before it are sent."""
+    try:
+        await _read_and_send(producer, options)
+    except CommandError as error:
+        await producer.flush()
+        produced = f"{producer.acknowledged} records before it were produced"
+        raise CommandError(f"{error} {produced}; go on with that line.", error.exit_code) from None
+
+
+async def _read_and_send(producer: Producer, options: ProduceOptions) -> None:
     standard_input = _StandardInput()
     rest: list[bytes] = []
     rest_bytes = number = 0

@@ -71,9 +71,11 @@ def _pid_file(path: Path | None) -> Iterator[None]:
 def _reason(error: OSError, overrides: Sequence[str]) -> str:
     if isinstance(error, RestPortError):
         return str(error)
-    listeners = next((one for one in reversed(overrides) if one.startswith("listeners=")), "its address")
+    named = next((one for one in reversed(overrides) if one.startswith("listeners=")), None)
+    listeners = named or "an address of listeners"
     if error.errno == errno.EADDRINUSE:
-        return f"{listeners} cannot be opened: another process has that port; choose another with --port."
+        advice = "choose another with --port" if named else "name another there"
+        return f"{listeners} cannot be opened: another process has that port; {advice}."
     if error.errno == errno.EACCES and error.filename is None:
         return f"{listeners} cannot be opened: no permission; choose a port above 1023."
     place = f"{error.filename}: " if error.filename else ""

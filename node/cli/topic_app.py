@@ -136,9 +136,9 @@ def topic_reassign(
     moves = commands.parse_moves(replicas or [])
     client = client_of(bootstrap, timeout)
     if cancel:
-        run(lambda: commands.cancel(client, name))
+        run(lambda: commands.cancel(client, name, output == "json"))
     elif moves:
-        run(lambda: commands.reassign(client, name, moves, wait))
+        run(lambda: commands.reassign(client, name, moves, wait, output == "json"))
     else:
         run(lambda: commands.show(client, name, output == "json"))
 
@@ -184,6 +184,10 @@ def topic_config(
     settings, of = pairs_of(change), config_of_topic(name)
     client = client_of(bootstrap, timeout)
     if settings or reset:
-        run(lambda: commands.change_config(client, of, settings, reset or [], dry_run))
+        run(
+            lambda: commands.change_config(
+                client, of, settings, reset or [], dry_run=dry_run, as_json=output == "json"
+            )
+        )
     else:
         run(lambda: commands.show_config(client, of, everything, documentation, output == "json"))

@@ -232,7 +232,8 @@ class Producer:
                 self._acknowledge(encoded.pop(partition))
                 continue
             words = [one.batch_index_error_message for one in answer.record_errors]
-            message = answer.error_message or next(filter(None, words), None)
+            # What is wrong with one record says more than that something is with one of them.
+            message = next(filter(None, words), None) or answer.error_message
             try:
                 check(
                     answer.error_code,

@@ -6,7 +6,6 @@ can be read and says at which byte it is broken.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 from logstore import checkpoint
 from logstore.meta_properties import META_PROPERTIES
 from node.tools import log_files
+from node.tools.closed_pipe import end_quietly
 from node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value
 
 EXIT_BROKEN: Final = 1
@@ -52,8 +52,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "dump-log") -
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return end_quietly()
     except KeyboardInterrupt:
         return 130
 
@@ -111,6 +110,8 @@ def _dump_file(path: Path, reader: Callable[[], Found], as_json: bool, program: 
             print(_as_json(path, found) if as_json else _in_words(found))
     except FileNotFoundError:
         return _refuse(program, f"{path} does not exist.")
+    except BrokenPipeError:  # not of this file
+        raise
     except OSError as error:
         sys.stdout.flush()
         print(f"{program}: {path} cannot be read: {error.strerror or error}.", file=sys.stderr)

@@ -7,7 +7,6 @@ back into its core and says at which batch it goes wrong. All of them stop at an
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from groupcoord.shard import Shard as GroupShard
 from groupcoord.transactions.transaction_shard import Shard as TransactionShard
 from metadata_raft.image import METADATA_TOPIC, MetadataImage
 from metadata_raft.snapshot import image_records
+from node.tools.closed_pipe import end_quietly
 from node.tools.dump_log import EXIT_BROKEN, EXIT_USAGE
 from node.tools.internal_records import transaction_in_words
 from node.tools.replayed_log import EVERYTHING, Replayed, State, UnreadableError, kind_of, replayed
@@ -51,8 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return end_quietly()
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:

@@ -7,13 +7,13 @@ next. Requests name their API themselves, responses do not: for those the API an
 import argparse
 import base64
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from logstore.errors import KafkaError
 from logstore.schema import Buffer
+from node.tools.closed_pipe import end_quietly
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.describe import describe, describe_line
@@ -38,12 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             words, is_whole = _words(frame, answered, options.json)
             broken += not is_whole
             print(f"{place}: {words}")
+        sys.stdout.flush()
     except KafkaError as fault:
         print(f"the rest is not frames: {fault.detail}")
         return 1
     except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return end_quietly()
     except (OSError, ValueError, KeyError) as fault:
         print(f"dump-wire: {fault}", file=sys.stderr)
         return 2

@@ -24,13 +24,13 @@ def end_all() -> None:
         process.wait()
 
 
-def start(bootstrap: str, *arguments: str) -> "subprocess.Popen[str]":
+def start(bootstrap: str, *arguments: str, stdout: int = subprocess.PIPE) -> "subprocess.Popen[str]":
     process = subprocess.Popen(
         [sys.executable, "-m", "node", *arguments],
         cwd=ROOT,
         env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -1,6 +1,7 @@
 """The command line as a process, against a node: what it prints, and how it ends."""
 
 import json
+import os
 import signal
 import threading
 import time
@@ -134,6 +135,38 @@ def test_nobody_there_is_one_sentence_that_helps() -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [["--version"], ["--help"], ["topic", "--help"], ["topic", "list"], ["log", "dump", "--records"]],
+    ids=" ".join,
+)
+def test_a_reader_that_is_gone_is_no_error(node: Server, arguments: list[str]) -> None:
+    if arguments[0] == "log":
+        ottla(node.bootstrap, "produce", "cli-nobody-reads", given="y\n" * 100)
+        arguments = [*arguments, *map(str, node.data.rglob("cli-nobody-reads-0"))]
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    process = start(node.bootstrap, *arguments, stdout=writer)
+    os.close(writer)
+
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_changes_of_settings_are_told_to_programs(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-json")
+    change = ("topic", "config", "cli-json", "--set", "retention.ms=5", "--reset", "segment.ms", "--output")
+
+    told = [json.loads(ottla(node.bootstrap, *change, "json", *dry_run)) for dry_run in (("--dry-run",), ())]
+
+    for changes, is_made in zip(told, (False, True), strict=True):
+        assert changes == [
+            {"name": "retention.ms", "value": "5", "changed": is_made},
+            {"name": "segment.ms", "value": None, "changed": is_made},
+        ]
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["topic", "list", "--nonsense"], "No such option"),
@@ -142,6 +175,7 @@ def test_nobody_there_is_one_sentence_that_helps() -> None:
         (["consume", "t", "--format", "%z"], "is not one of"),
         (["consume", "t", "--group", "g", "--partition", "1"], "leave --partition out"),
         (["topic", "list", "--bootstrap", "a:b"], "is not an address"),
+        (["produce", "t", "--timestamp", str(2**63)], "'--timestamp'"),
     ],
 )
 def test_wrong_usage_ends_with_two(arguments: list[str], words: str) -> None:
@@ -152,6 +186,28 @@ def test_bad_input_names_its_line(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-bad")
 
     assert "Line 2" in ottla(node.bootstrap, "produce", "cli-bad", "-K", ":", given="a:b\nc\n", code=1)
+
+
+def test_what_stands_before_a_bad_line_is_sent(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-before")
+    good = "".join(f'{{"value":"{number}"}}\n' for number in range(5000))
+
+    words = ottla(
+        node.bootstrap, "produce", "cli-before", "--input", "json", given=f"{good}bad\n{good}", code=1
+    )
+
+    assert words.count("\n") == 1 and "Line 5001 cannot be sent: not JSON" in words
+    assert "5000 records before it were produced" in words
+    assert len(ottla(node.bootstrap, "consume", "cli-before", "--until-end").splitlines()) == 5000
+
+
+def test_a_timestamp_that_is_refused_is_named_with_its_limits(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-late")
+
+    words = ottla(node.bootstrap, "produce", "cli-late", "--timestamp", "99999999999999", given="x\n", code=1)
+
+    assert "Timestamp 99999999999999 is out of range: it must be within [" in words
+    assert "message.timestamp.after.max.ms" in words
 
 
 def test_start_needs_nothing(tmp_path: Path) -> None:

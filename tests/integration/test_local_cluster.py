@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -167,7 +168,17 @@ def test_a_cluster_that_cannot_start_says_why(up: Up, tmp_path: Path) -> None:
     _, errors = refused.communicate(timeout=TIMEOUT_S)
 
     assert refused.returncode == 1
-    assert re.match(r"ottla: Node \d did not start: ", errors) and "num.partitions" in errors
+    assert re.match(r"ottla: Node \d did not start: (?!ottla)", errors) and "num.partitions" in errors
+
+
+def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
+    base_port = free_ports(3 * NODES)
+    with socket.create_server(("127.0.0.1", base_port + 1)):
+        refused = ottla("cluster", "up", "--base-port", str(base_port), *at(tmp_path))
+        _, errors = refused.communicate(timeout=TIMEOUT_S)
+
+    assert refused.returncode == 1
+    assert errors == f"ottla: Port {base_port + 1} of 127.0.0.1 is taken: choose others with --base-port.\n"
 
 
 def test_another_number_of_nodes_is_another_cluster(up: Up, tmp_path: Path) -> None:

@@ -1,0 +1,23 @@
+"""Whether the ports of a local cluster are free, told before its nodes are started."""
+
+import errno
+import socket
+from collections.abc import Iterable
+
+from node.cli.failure import CommandError
+
+
+def refuse_taken_ports(host: str, ports: Iterable[int]) -> None:
+    """CommandError that names the first port that another process listens on."""
+    for port in ports:
+        with socket.socket() as probe:
+            # As a listener asks for it: connections of an earlier one that linger are no hindrance.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise CommandError(
+                        f"Port {port} of {host} is taken: choose others with --base-port."
+                    ) from None
+                raise CommandError(f"Port {port} of {host} cannot be opened: {error.strerror}.") from None
