@@ -2,8 +2,8 @@
 
 It fails where product code knows of nothing: around what the protocol asks of a cluster, and between two
 batches of rows. Options: `fault.point` (POINTS), `fault.flag`, a file that is there once it has happened,
-`fault.waits_for`, a file that it waits for then, and `fault.kills`: `nothing` (an exception), `nobody` (it
-goes on), `worker`, `executor`, or the id of the driver's process.
+`fault.waits_for`, files that it waits for then (`:` between them), and `fault.kills`: `nothing` (an
+exception), `nobody` (it goes on), `worker`, `executor`, or the id of the driver's process.
 """
 
 import os
@@ -29,7 +29,7 @@ from pipeline.spark import sink_task
 from pipeline.spark.stream_writer import StreamWriter
 
 AT_BATCH = 1
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 POINTS = (
     "older drivers are fenced",
     "slots are prepared",
@@ -68,10 +68,16 @@ class Fault:
         os._exit(1)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while self.waits_for and not Path(self.waits_for).exists():
-            assert time.monotonic() < deadline, f"{self.waits_for} does not come"
-            time.sleep(0.02)
+        for path in filter(None, self.waits_for.split(os.pathsep)):
+            wait_for_file(Path(path))
+
+
+def wait_for_file(path: Path) -> None:
+    """Until somebody has made it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not come"
+        time.sleep(0.02)
 
 
 def _parent_of(pid: int) -> int:

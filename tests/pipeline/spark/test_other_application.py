@@ -5,6 +5,7 @@ It goes through all that once, as it takes three processes of Java.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,12 @@ from tests.pipeline.topics import make_topic
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 400
-OF_THE_DRIVER = ("in the middle of a task", "in the middle of rolling forward")
+OF_THE_DRIVER = (
+    "in the middle of a task",
+    "before the decision",
+    "after the decision",
+    "in the middle of rolling forward",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +74,10 @@ def ended(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         return Query(folder=folder / name, options=options)
 
     tried_again = [query(kills, "in the middle of a task", kills) for kills in ("nothing", "executor")]
-    # Each of the two waits for the other one, so the driver dies with both in the middle of it.
-    flags = [str(folder / f"driver-{number}" / "flag") for number in (1, 0)]
+    # Each waits for all others, so the driver dies with every one of them at its point.
+    flags = os.pathsep.join(str(folder / f"driver-{number}" / "flag") for number in range(len(OF_THE_DRIVER)))
     killed = [
-        query(f"driver-{number}", point, "driver", **{"fault.waits_for": flags[number]})
+        query(f"driver-{number}", point, "driver", **{"fault.waits_for": flags})
         for number, point in enumerate(OF_THE_DRIVER)
     ]
     acts = [[one.told() for one in act] for act in (tried_again, killed)]

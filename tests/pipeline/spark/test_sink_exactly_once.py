@@ -1,6 +1,6 @@
 """Exactly once where nothing fails: streams, foreachBatch in update mode, and what is refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from pipeline.client.group_offsets import committed_offsets
 from pipeline.client.transactions import Transactions
 from pipeline.sink.commit_record import decode_record
 from pipeline.sink.sink_cluster import ANCHOR
+from pipeline.spark.session import activate
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.spark.file_streams import stream_of_files
 from tests.pipeline.spark.topic_rows import read_topic, values_of
@@ -168,10 +169,28 @@ def test_what_cannot_be_exactly_once_is_refused_by_name(
     )
     assert "_asyncProgressTrackingOverrideSinkSupportCheck: is not for this sink" in told
 
-    # What tasks are told of the session is what counts, not what its pages show.
-    spark.sparkContext.setLocalProperty("spark.speculation", "true")
-    told = refused(lambda: run(frame, checkpoint, options))
-    spark.sparkContext.setLocalProperty("spark.speculation", "false")
-    assert "spark.speculation: must be false" in told
+    assert values_of(read_topic(bootstrap, topic)) == {}
 
+
+@pytest.fixture
+def speculating(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session as it is begun where the application's configuration says so; sessions copy that."""
+    configuration = spark.sparkContext._jsc.sc().conf()
+    configuration.set("spark.speculation", "true")
+    session = spark.newSession()
+    yield session
+    assert session.conf.get("spark.speculation") == "true"
+    configuration.remove("spark.speculation")
+    activate(spark)
+
+
+def test_a_session_that_speculates_is_refused_by_name(
+    speculating: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
+) -> None:
+    topic = make_topic(bootstrap)
+    frame = stream_of_files(speculating, tmp_path, [["a"]])
+
+    told = refused(lambda: run(frame, checkpoint, once(bootstrap, f"T.{uuid4().hex}", topic=topic)))
+
+    assert "spark.speculation: must be false" in told
     assert values_of(read_topic(bootstrap, topic)) == {}

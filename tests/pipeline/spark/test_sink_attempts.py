@@ -1,0 +1,77 @@
+"""Two attempts of one task at work at once, as a speculative one, or a stage that is tried again beside tasks
+that nobody waits for any more. Spark starts no speculative task where the first one is, and there is one
+machine; so two tasks get the same rows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StringType, StructType
+
+from pipeline.client.client_settings import Role
+from pipeline.client.transactions import Transactions
+from pipeline.spark import sink_task
+from pipeline.spark.stream_writer import StreamWriter
+from tests.pipeline.conftest import MakeClient
+from tests.pipeline.spark.faulty_sink import wait_for_file
+from tests.pipeline.spark.topic_rows import read_topic, values_of
+from tests.pipeline.topics import make_topic
+
+pytestmark = pytest.mark.slow
+
+ATTEMPTS = 2
+ROWS = [str(number) for number in range(100)]
+
+
+def rows_of(attempt: int, folder: Path) -> Iterator[pa.RecordBatch]:
+    """All rows, and in their middle it waits until the other attempt is there as well."""
+    batch = pa.record_batch({"value": pa.array(ROWS)})
+    yield batch.slice(0, len(ROWS) // 2)
+    (folder / str(attempt)).touch()
+    for other in range(ATTEMPTS):
+        wait_for_file(folder / str(other))
+    yield batch.slice(len(ROWS) // 2)
+
+
+def write(writer: StreamWriter, attempt: int, folder: Path) -> WriterCommitMessage:
+    """What a task does with the writer that came to it."""
+    with mock.patch.object(sink_task, "gather", iter):  # else no row were on its way in the middle
+        return writer.write(rows_of(attempt, folder))
+
+
+@pytest.mark.parametrize("counted", range(ATTEMPTS))
+def test_of_two_attempts_of_a_task_at_once_one_is_there(
+    spark: SparkSession, bootstrap: str, client: MakeClient, tmp_path: Path, counted: int
+) -> None:
+    topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "topic": topic,
+        "delivery.guarantee": "exactly_once",
+        "transactional.id": name,
+    }
+    writer = StreamWriter(options, StructType().add("value", StringType()))
+    context = spark.sparkContext
+    of_a_query = {
+        sink_task.BATCH_ID: "0",
+        sink_task.QUERY_ID: str(uuid4()),
+        sink_task.JOB_GROUP: str(uuid4()),
+    }
+
+    for key, value in of_a_query.items():
+        context.setLocalProperty(key, value)
+    attempts = context.parallelize(range(ATTEMPTS), ATTEMPTS)
+    messages = attempts.map(lambda attempt: write(writer, attempt, tmp_path)).collect()
+    for key in of_a_query:
+        context.setLocalProperty(key, None)  # type: ignore[arg-type]
+    there_before = len(read_topic(bootstrap, topic, committed=False))
+    writer.commit([messages[counted]], 0)
+
+    assert there_before == len(ROWS) * ATTEMPTS
+    assert values_of(read_topic(bootstrap, topic)) == {row.encode(): 1 for row in ROWS}
+    assert Transactions(client(Role.SINK)).list_open(f"{name}-") == set()
