@@ -35,7 +35,10 @@ def txn_list(
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """List the transactional ids of all brokers."""
+    """List the transactional ids of all brokers, and of what is open its age and time-out.
+
+    A time-out of none is that of two-phase commit: only its producer ends it, or `ottla txn abort`.
+    """
     import node.cli.group_commands as words
     import node.cli.txn_commands as commands
 

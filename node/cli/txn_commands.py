@@ -38,10 +38,12 @@ async def list_all(client: Client, options: ListOptions) -> int:
             longer_than_ms=options.longer_than_ms,
             pattern=options.pattern,
         )
+        views = await txn_admin.describe_open(client, found)
+    now_ms = _now_ms()
     if options.as_json:
-        print(json.dumps(txn_as_json.transactions_as_json(found)))
+        print(json.dumps(txn_as_json.listed_as_json(found, views, now_ms)))
     else:
-        txn_tables.print_transactions(found)
+        txn_tables.print_transactions(found, views, now_ms)
     return 0
 
 

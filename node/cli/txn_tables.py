@@ -8,12 +8,29 @@ from node.cli.topic_commands import print_table, shown
 from node.client.hanging_transactions import OpenTransaction
 from node.client.moments import moment_text
 from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
-from node.client.txn_as_json import NO_TIMEOUT_MS, StartOffsets, open_for_ms
+from node.client.txn_as_json import StartOffsets, is_two_phase, open_for_ms
 
 
-def print_transactions(transactions: Sequence[ListedTransaction]) -> None:
+def print_transactions(
+    transactions: Sequence[ListedTransaction], views: Mapping[str, TransactionView], now_ms: int
+) -> None:
+    """Of those that have something open, `views`, also for how long and until when it may be."""
     if transactions:
-        print_table(("id", "state", "producer", "coordinator"), transactions)
+        print_table(
+            ("id", "state", "producer", "coordinator", "open for", "timeout"),
+            [(*one, *_openness(views.get(one.transactional_id), now_ms)) for one in transactions],
+        )
+
+
+def _openness(view: TransactionView | None, now_ms: int) -> tuple[str | None, str | None]:
+    age_ms = None if view is None else open_for_ms(view, now_ms)
+    if view is None or age_ms is None:
+        return None, None
+    return f"{seconds_text(age_ms)} s", _timeout(view)
+
+
+def _timeout(view: TransactionView) -> str:
+    return "none (two-phase)" if is_two_phase(view) else f"{view.timeout_ms / 1000:g} s"
 
 
 # ---- one transaction -----------------------------------------------------------------------------
@@ -21,12 +38,11 @@ def print_transactions(transactions: Sequence[ListedTransaction]) -> None:
 
 def print_transaction(view: TransactionView, starts: StartOffsets, now_ms: int) -> None:
     """The id in one line, then its partitions."""
-    timeout = "none" if view.timeout_ms == NO_TIMEOUT_MS else f"{view.timeout_ms / 1000:g} s"
     age_ms = open_for_ms(view, now_ms)
     age = "" if age_ms is None else f"  open for {seconds_text(age_ms)} s"
     print(
         f"id {shown(view.transactional_id)}  {view.state}  producer {view.producer_id}"
-        f"  epoch {view.producer_epoch}  timeout {timeout}{age}  coordinator {view.coordinator}"
+        f"  epoch {view.producer_epoch}  timeout {_timeout(view)}{age}  coordinator {view.coordinator}"
     )
     if view.partitions:
         print_table(

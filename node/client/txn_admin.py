@@ -1,6 +1,7 @@
 """Transactions, and the producers that a log knows: what `ottla txn` asks of a cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -16,6 +17,7 @@ from node.wire.messages.describe_producers import (
 from node.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    TransactionState,
 )
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from node.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -29,6 +31,7 @@ from node.wire.messages.write_txn_markers import (
 ONGOING: Final = "Ongoing"
 DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # markers are on their way
 PARTITIONS_OF_A_REQUEST: Final = 500
+IDS_OF_A_REQUEST: Final = 500
 # ListTransactions: since when it knows each filter. An older server would pass over it and list everything.
 _DURATION_VERSION, _PATTERN_VERSION = 1, 2
 # The coordinator makes nothing of it: who fences a producer begins no transaction.
@@ -114,19 +117,52 @@ async def describe_transaction(client: Client, transactional_id: str) -> Transac
         response = await connection.request(request, DescribeTransactionsResponse, timeout_s=client.timeout_s)
         one = only(response.transaction_states, f"transactional id {transactional_id}")
         check(one.error_code, None, f"transactional id {transactional_id}")
-        partitions = [TopicPartition(data.topic, number) for data in one.topics for number in data.partitions]
-        return TransactionView(
-            transactional_id,
-            one.transaction_state,
-            one.producer_id,
-            one.producer_epoch,
-            one.transaction_timeout_ms,
-            None if one.transaction_start_time_ms < 0 else one.transaction_start_time_ms,
-            sorted(partitions),
-            connection.peer,
-        )
+        return _view_of(one, connection.peer)
 
     return await client.retry(attempt)
+
+
+async def describe_open(client: Client, listed: Sequence[ListedTransaction]) -> dict[str, TransactionView]:
+    """Those of the ids that have something open, by id, as the brokers tell that listed them.
+
+    An id whose coordinator has changed since, or has forgotten it, is left out: it is an addition to a list.
+    """
+    by_broker: dict[int, list[str]] = {}
+    for one in listed:
+        if one.state in (ONGOING, *DECIDED):
+            by_broker.setdefault(one.coordinator_id, []).append(one.transactional_id)
+    found: dict[str, TransactionView] = {}
+    for broker_id, ids in by_broker.items():
+        for begin in range(0, len(ids), IDS_OF_A_REQUEST):
+            request = DescribeTransactionsRequest(transactional_ids=ids[begin : begin + IDS_OF_A_REQUEST])
+            found |= await client.retry(partial(_describe_known, client, broker_id, request))
+    return found
+
+
+async def _describe_known(
+    client: Client, broker_id: int, request: DescribeTransactionsRequest
+) -> dict[str, TransactionView]:
+    connection = await client.node(broker_id)
+    response = await connection.request(request, DescribeTransactionsResponse, timeout_s=client.timeout_s)
+    return {
+        one.transactional_id: _view_of(one, connection.peer)
+        for one in response.transaction_states
+        if not one.error_code
+    }
+
+
+def _view_of(state: TransactionState, peer: str) -> TransactionView:
+    partitions = [TopicPartition(data.topic, number) for data in state.topics for number in data.partitions]
+    return TransactionView(
+        state.transactional_id,
+        state.transaction_state,
+        state.producer_id,
+        state.producer_epoch,
+        state.transaction_timeout_ms,
+        None if state.transaction_start_time_ms < 0 else state.transaction_start_time_ms,
+        sorted(partitions),
+        peer,
+    )
 
 
 async def fence(client: Client, transactional_id: str) -> None:

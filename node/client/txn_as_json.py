@@ -19,6 +19,24 @@ def transactions_as_json(transactions: Sequence[ListedTransaction]) -> list[dict
     ]
 
 
+def listed_as_json(
+    transactions: Sequence[ListedTransaction], views: Mapping[str, TransactionView], now_ms: int
+) -> list[dict[str, Any]]:
+    """With what is told of those that have something open, null of all others."""
+    rows = transactions_as_json(transactions)
+    for row in rows:
+        view = views.get(row["id"])
+        row["open_for_ms"] = None if view is None else open_for_ms(view, now_ms)
+        row["timeout_ms"] = None if view is None or is_two_phase(view) else view.timeout_ms
+        row["two_phase"] = None if view is None else is_two_phase(view)
+    return rows
+
+
+def is_two_phase(view: TransactionView) -> bool:
+    """Whether no time-out ends it (KIP-939)."""
+    return view.timeout_ms == NO_TIMEOUT_MS
+
+
 def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int) -> dict[str, Any]:
     age_ms = open_for_ms(view, now_ms)
     return {
@@ -26,7 +44,7 @@ def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int
         "state": view.state,
         "producer": view.producer_id,
         "epoch": view.producer_epoch,
-        "timeout_ms": None if view.timeout_ms == NO_TIMEOUT_MS else view.timeout_ms,
+        "timeout_ms": None if is_two_phase(view) else view.timeout_ms,
         "began_ms": view.start_ms,
         "open_for_ms": age_ms,
         "coordinator": view.coordinator,

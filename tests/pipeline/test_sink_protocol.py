@@ -274,18 +274,24 @@ def test_what_others_left_open_is_ended_but_nothing_of_a_neighbour(
     assert committed(neighbour) == {b"theirs": 1}
 
 
-def test_what_is_open_is_seen_by_the_command_line(sink: Sink, bootstrap: str) -> None:
-    task = sink.task(sink.driver.begin(), 0).write("x")
+def open_rows(sink: Sink, bootstrap: str) -> list[str]:
+    """What `ottla txn list` shows of a sink, a line each."""
     command = [sys.executable, "-m", "node", "txn", "list", "--bootstrap", bootstrap, "--state", "ongoing"]
-
     told = subprocess.run(
         [*command, "--match", f"{re.escape(sink.options.transactional_id)}-.*"],
         capture_output=True,
         text=True,
     )
+    assert told.returncode == 0, told
+    return told.stdout.splitlines()[1:]
 
-    assert task.name in told.stdout, told
-    assert told.stdout.count(sink.options.transactional_id) == 1
+
+def test_what_is_open_is_seen_by_the_command_line(sink: Sink, bootstrap: str) -> None:
+    task = sink.task(sink.driver.begin(), 0).write("x")
+
+    [row] = open_rows(sink, bootstrap)
+
+    assert row.startswith(f"{task.name} ") and row.endswith(" s")  # for so long, with such a time-out
 
 
 def test_lives_come_again_after_sixty_four(sink: Sink) -> None:
@@ -404,6 +410,7 @@ def test_with_two_phases_a_decided_batch_outlives_any_pause(
     wait_until_expired(other, expiring)  # long enough for one, so for those that have no time
 
     assert sink.open_ids() == {task.name for task in tasks}
+    assert [row.split()[-2:] for row in open_rows(sink, bootstrap)] == [["none", "(two-phase)"]] * len(tasks)
     begun = sink.new_driver().begin()
     assert begun.two_phase
     assert committed(sink) == {b"a": 1, b"b": 1}

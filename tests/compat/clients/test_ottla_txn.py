@@ -69,13 +69,18 @@ def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) ->
     assert produce_transactional(wire, topic, t.id, **t.pair) == 0
 
     ids = ["--match", f"{t.id[:-1]}."]
-    listed = told(run, "list", *ids, "--state", "ongoing", "--longer-than", "PT0S")
+    [listed] = told(run, "list", *ids, "--state", "ongoing", "--longer-than", "PT0S")
+    [by_producer] = told(run, "list", "--producer-id", str(t.pair["producer_id"]))
+    [_, row] = run("list", *ids).splitlines()
     described = told(run, "describe", t.id)
     [known] = told(run, "producers", f"{topic}:0")
     shown = run("describe", t.id).splitlines()
 
-    assert [(one["id"], one["state"]) for one in listed] == [(t.id, "Ongoing")]
-    assert listed == told(run, "list", "--producer-id", str(t.pair["producer_id"]))
+    assert (listed["id"], listed["state"]) == (t.id, "Ongoing")
+    assert min(listed.pop("open_for_ms"), by_producer.pop("open_for_ms")) >= 0
+    assert listed == by_producer
+    assert (listed["timeout_ms"], listed["two_phase"]) == (LONG_MS, False)
+    assert row.startswith(t.id) and row.split()[-3:] == ["s", "60", "s"]
     assert told(run, "list", *ids, "--longer-than", "P1D") == []
     assert [(one["state"], one["timeout_ms"], one["epoch"]) for one in described] == [("Ongoing", LONG_MS, 0)]
     assert [(one["partition"], one["open_from"]) for one in described[0]["partitions"]] == [(0, 0), (1, None)]
@@ -89,6 +94,7 @@ def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) ->
     assert run("abort", t.id).startswith(f"aborted the transaction of {t.id}")
     assert last_stable_offset(wire, topic) == 2
     assert told(run, "describe", t.id)[0]["partitions"] == []
+    assert told(run, "list", *ids)[0]["open_for_ms"] is None
     assert [one["open_from"] for one in told(run, "producers", topic)] == [None] * 2
     assert t.end(committed=True) in (47, 90)  # it is fenced
     assert "has no transaction open" in run("abort", t.id, code=1, errors=True)

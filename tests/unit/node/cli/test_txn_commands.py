@@ -96,19 +96,25 @@ def test_one_at_rest_and_one_without_a_timeout(capsys: pytest.CaptureFixture[str
 
 def test_lists_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [ListedTransaction("t", "Ongoing", 7, 1)]
-    txn_tables.print_transactions(listed)
+    two_phase = VIEW._replace(timeout_ms=2**31 - 1)
+    txn_tables.print_transactions(listed, {"t": VIEW}, NOW_MS)
     txn_tables.print_producers({A0: [OPEN, OPEN._replace(last_timestamp_ms=-1, start_offset=None)]})
     txn_tables.print_hanging([OpenTransaction(A0, OPEN)], NOW_MS)
-    txn_tables.print_transactions([])
+    txn_tables.print_transactions([], {}, NOW_MS)
     txn_tables.print_producers({A0: []})
     txn_tables.print_hanging([], NOW_MS)
 
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[1] == ["t", "Ongoing", "7", "1"]
+    assert lines[0] == ["id", "state", "producer", "coordinator", "open", "for", "timeout"]
+    assert lines[1] == ["t", "Ongoing", "7", "1", "12.3", "s", "60", "s"]
     assert lines[3] == ["a", "0", "7", "3", "12", "1970-01-01T00:01:39.999Z", "5", "40"]
     assert lines[4][5:] == ["-", "5", "-"]
     assert lines[6] == ["a", "0", "7", "3", "40", "1970-01-01T00:01:39.999Z", "900.0"]
     assert len(lines) == 7
-    assert txn_as_json.transactions_as_json(listed)[0]["coordinator"] == 1
+    [told] = txn_as_json.listed_as_json(listed, {"t": two_phase}, NOW_MS)
+    assert told["coordinator"] == 1
+    assert (told["open_for_ms"], told["timeout_ms"], told["two_phase"]) == (12_300, None, True)
+    [told] = txn_as_json.listed_as_json(listed, {}, NOW_MS)
+    assert (told["open_for_ms"], told["timeout_ms"], told["two_phase"]) == (None, None, None)
     assert txn_as_json.hanging_as_json([OpenTransaction(A0, OPEN)], NOW_MS)[0]["silent_for_ms"] == LONG_MS + 1
     assert txn_as_json.producers_as_json({A0: [OPEN]})[0]["open_from"] == 40
