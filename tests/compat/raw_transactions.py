@@ -47,12 +47,14 @@ class Transaction:
         return int(self.wire.call("end_txn", 3, **asked).error_code)
 
 
-def produce_transactional(wire: WireClient, topic: str, transactional_id: str | None, **fields: Any) -> int:
+def produce_transactional(
+    wire: WireClient, topic: str, transactional_id: str | None, *, version: int = 9, **fields: Any
+) -> int:
     """One transactional record to partition 0; the error code."""
-    records = batch(base_sequence=0, attributes=TRANSACTIONAL, **fields)
+    records = batch(**{"base_sequence": 0, "attributes": TRANSACTIONAL, **fields})
     data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
     answer = wire.call(
-        "produce", 9, transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=data
+        "produce", version, transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=data
     )
     return int(only(only(answer.responses).partition_responses).error_code)
 

@@ -16,9 +16,9 @@ SOFTWARE = {"client_software_name": "trap", "client_software_version": "1.0"}
 
 
 def test_trap_01_trailing_bytes_in_a_request_are_accepted(client: WireClient, topic: str) -> None:
-    client.send_bytes(client.frame("metadata", 12, tail=b"\0\0\0", topics=[{"name": topic}]))
+    client.send_bytes(client.frame("metadata", 13, tail=b"\0\0\0", topics=[{"name": topic}]))
 
-    answer = client.receive("metadata", 12, client.correlation_id)
+    answer = client.receive("metadata", 13, client.correlation_id)
 
     assert only(answer.topics).error_code == 0
 
@@ -36,19 +36,22 @@ def test_trap_02_produce_is_advertised_from_0_and_closed_on_versions_0_to_2(conn
 def test_trap_03_an_unknown_version_of_api_versions_is_answered_in_version_0_with_error_35(
     client: WireClient,
 ) -> None:
+    newest = {one.api_key: one.max_version for one in client.call("api_versions", 0).api_keys}[API_VERSIONS]
     client.send_bytes(client.frame_of(API_VERSIONS, 99, b"\0\0\0\0"))
 
     answer = client.receive("api_versions", 0, client.correlation_id)
 
     assert answer.error_code == 35
-    assert [(one.api_key, one.min_version) for one in answer.api_keys] == [(API_VERSIONS, 0)]
+    shown = [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys]
+    assert shown == [(API_VERSIONS, 0, newest)]
     assert client.call("api_versions", 0).error_code == 0, "the connection goes on"
 
 
 def test_trap_03_api_versions_answers_have_no_tagged_response_header_in_any_version(
     client: WireClient,
 ) -> None:
-    for version in range(5):
+    newest = {one.api_key: one.max_version for one in client.call("api_versions", 0).api_keys}[API_VERSIONS]
+    for version in range(newest + 1):
         fields = SOFTWARE if version >= 3 else {}
         answer = client.call("api_versions", version, **fields)
 
@@ -205,9 +208,14 @@ def test_trap_08_error_answers_echo_topic_and_partition(client: WireClient) -> N
         ).topics
     )
 
+    client.send_bytes(produce(client, missing, 1, batch(), partition=7))
+    produced = only(client.receive("produce", 9, client.correlation_id).responses)
+
+    assert (produced.name, only(produced.partition_responses).index) == (missing, 7)
     assert (fetched.topic, only(fetched.partitions).partition_index) == (missing, 7)
     assert (listed.name, only(listed.partitions).partition_index) == (missing, 7)
     assert only(fetched.partitions).error_code == only(listed.partitions).error_code == 3
+    assert only(produced.partition_responses).error_code == 3
 
 
 def test_trap_31_nothing_is_throttled_and_throttle_time_is_0(client: WireClient, topic: str) -> None:

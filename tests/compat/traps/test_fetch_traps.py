@@ -144,7 +144,7 @@ def test_trap_15_sessions_remember_partitions_and_leave_out_what_did_not_change(
     name = create_topic(client, partitions=3)
     wanted = [partition_of(partition=index) for index in range(3)]
 
-    first = fetch_all(client, name, wanted, session_id=0, session_epoch=0)
+    first = fetch_all(client, name, wanted, session_id=NEW_SESSION[0], session_epoch=NEW_SESSION[1])
     quiet = client.call(
         "fetch", 11, max_wait_ms=0, min_bytes=0, session_id=first.session_id, session_epoch=1, topics=[]
     )
@@ -153,6 +153,9 @@ def test_trap_15_sessions_remember_partitions_and_leave_out_what_did_not_change(
         "fetch", 11, max_wait_ms=1000, min_bytes=1, session_id=first.session_id, session_epoch=2, topics=[]
     )
 
+    sessionless = fetch_all(client, name, wanted, session_id=SESSIONLESS[0], session_epoch=SESSIONLESS[1])
+
+    assert (sessionless.error_code, sessionless.session_id) == (0, 0)
     assert first.error_code == 0
     if first.session_id == 0:
         pytest.skip("the server declined the session, which is legal")

@@ -121,6 +121,20 @@ def test_trap_21_version_4_asks_for_the_member_id_that_it_made(client: WireClien
     assert second.leader == first.member_id
 
 
+def test_trap_21_a_member_id_is_given_once(client: WireClient, group: str) -> None:
+    given = []
+    for _ in range(2):
+        joined = stable(client, group)
+        given.append(joined.member_id)
+        left = client.call("leave_group", 3, group_id=group, members=[{"member_id": joined.member_id}])
+        assert only(left.members).error_code == 0
+
+    again = client.call("join_group", 7, **request(group, given[0]))
+
+    assert len(set(given)) == 2
+    assert again.error_code == 25
+
+
 def test_trap_21_version_3_joins_directly(client: WireClient, group: str) -> None:
     answer = client.call("join_group", 3, **request(group))
 
@@ -288,6 +302,17 @@ def test_trap_24_committed_offsets_come_back(client: WireClient, group: str, top
         assert (answer.error_code, found.committed_offset, found.metadata) == (0, 42, "note"), version
 
 
+def test_trap_18_a_commit_comes_back_with_its_own_epoch_or_none(
+    client: WireClient, group: str, topic: str
+) -> None:
+    wanted = [{"name": topic, "partition_indexes": [0]}]
+
+    for epoch in (7, -1):
+        assert commit(client, group, topic, committed_leader_epoch=epoch) == 0
+        answer = client.call("offset_fetch", 7, group_id=group, topics=wanted)
+        assert only(only(answer.topics).partitions).committed_leader_epoch == epoch
+
+
 def test_trap_25_groups_that_are_deleted_and_described(client: WireClient, group: str, topic: str) -> None:
     unknown = f"{group}-unknown"
 
@@ -385,32 +410,67 @@ def test_trap_38_duplicate_groups_and_partitions_do_not_harm(
     assert {one.committed_offset for one in only(answer.topics).partitions} == {5}
 
 
+def heartbeat_of_consumer(client: WireClient, group: str, member_id: str, epoch: int, **fields: Any) -> Any:
+    """ConsumerGroupHeartbeat, in version 1 unless another is given."""
+    version = fields.pop("version", 1)
+    asked = {"group_id": group, "member_id": member_id, "member_epoch": epoch, **fields}
+    return client.call("consumer_group_heartbeat", version, **asked)
+
+
+def joining(topic: str) -> dict[str, Any]:
+    return {"rebalance_timeout_ms": 10_000, "subscribed_topic_names": [topic], "topic_partitions": []}
+
+
 def test_trap_27_members_of_consumer_groups_have_epochs_and_null_means_unchanged(
     client: WireClient, group: str, topic: str
 ) -> None:
     """KIP-848: who joins brings its id since version 1; the interval of heartbeats comes with the answers."""
 
-    def beat(version: int, member_id: str, epoch: int, **fields: Any) -> Any:
-        return client.call(
-            "consumer_group_heartbeat",
-            version,
-            group_id=group,
-            member_id=member_id,
-            member_epoch=epoch,
-            **fields,
-        )
+    def beat(member_id: str, epoch: int, **fields: Any) -> Any:
+        return heartbeat_of_consumer(client, group, member_id, epoch, **fields)
 
-    joining = {"rebalance_timeout_ms": 10_000, "subscribed_topic_names": [topic], "topic_partitions": []}
-    assert beat(1, "", 0, **joining).error_code == 42
-    named = beat(0, "", 0, **joining)
+    assert beat("", 0, **joining(topic)).error_code == 42
+    named = beat("", 0, version=0, **joining(topic))
     epoch = named.member_epoch
     assert (named.error_code, epoch) == (0, 2) and named.heartbeat_interval_ms > 0  # groups begin at 1
     assert named.member_id and [list(one.partitions) for one in named.assignment.topic_partitions] == [[0]]
 
-    assert beat(1, named.member_id, epoch).assignment is None
-    assert beat(1, named.member_id, epoch, **joining).assignment is not None
-    assert beat(1, named.member_id, epoch + 4).error_code == 110
-    assert beat(1, "nobody", epoch).error_code == 25
-    left = beat(1, named.member_id, -1)
+    assert beat(named.member_id, epoch).assignment is None
+    assert beat(named.member_id, epoch, **joining(topic)).assignment is not None
+    assert beat(named.member_id, epoch + 4).error_code == 110
+    assert beat("nobody", epoch).error_code == 25
+    left = beat(named.member_id, -1)
     assert (left.error_code, left.member_epoch) == (0, -1)
-    assert beat(1, named.member_id, -1).error_code == 25
+    assert beat(named.member_id, -1).error_code == 25
+
+
+def test_trap_27_a_static_member_that_leaves_for_a_while_keeps_its_place(
+    client: WireClient, group: str, topic: str
+) -> None:
+    def beat(member_id: str, epoch: int, **fields: Any) -> Any:
+        return heartbeat_of_consumer(client, group, member_id, epoch, instance_id="i", **fields)
+
+    first = beat("before", 0, **joining(topic))
+    double = beat("double", 0, **joining(topic))
+    away = beat("before", -2)
+    after = beat("after", 0, **joining(topic))
+
+    assert (first.error_code, double.error_code) == (0, 111), "UNRELEASED_INSTANCE_ID"
+    assert (away.error_code, away.member_epoch) == (0, -2)
+    assert (after.error_code, after.member_epoch) == (0, first.member_epoch), "no rebalance"
+    assert [list(one.partitions) for one in after.assignment.topic_partitions] == [[0]]
+    assert beat("before", first.member_epoch).error_code == 82, "FENCED_INSTANCE_ID"
+
+
+def test_trap_27_a_classic_member_joins_a_consumer_group(
+    client: WireClient, connect: Connect, group: str, topic: str
+) -> None:
+    assert heartbeat_of_consumer(client, group, "modern", 0, **joining(topic)).error_code == 0
+    reads = b"\0\0\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode() + b"\xff\xff\xff\xff"
+    classic, asked = connect(), request(group, protocols=[{"name": "range", "metadata": reads}])
+
+    first = classic.call("join_group", 7, **asked)
+    second = classic.call("join_group", 7, **{**asked, "member_id": first.member_id})
+
+    assert (first.error_code, second.error_code) == (79, 0)
+    assert (second.member_id, second.protocol_name) == (first.member_id, "range")

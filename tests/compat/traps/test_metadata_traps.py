@@ -13,7 +13,7 @@ from tests.compat.wire_client import WireClient, eventually, only
 
 Connect = Callable[..., WireClient]
 NOT_ASKED = -(2**31)
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -24,6 +24,10 @@ def test_trap_09_features_are_advertised_only_as_they_are_honoured(
     finalized = {one.name: one.max_version_level for one in answer.finalized_features}
     keys = {one.api_key for one in answer.api_keys}
 
+    newest = {one.api_key: one.max_version for one in answer.api_keys}
+
+    # Who writes with version 12 relies on its partitions being added, and that is level 2.
+    assert (newest[0] >= 12, newest[26] >= 5) == (finalized["transaction.version"] >= 2,) * 2
     if not is_reference:
         # Clients switch on implicit transaction adds and the new group protocol by these two.
         assert finalized.get("transaction.version", 0) == 0 or {24, 25, 26, 28} <= keys
@@ -131,52 +135,15 @@ def test_trap_11_a_topic_is_found_by_its_id(client: WireClient, topic: str) -> N
     assert (found.error_code, found.name) == (0, topic)
 
 
-def test_trap_28_producer_ids_are_new_each_time_and_the_empty_transactional_id_is_invalid(
-    client: WireClient,
-) -> None:
-    def ask(transactional_id: str | None) -> Any:
-        return client.call(
-            "init_producer_id", 4, transactional_id=transactional_id, transaction_timeout_ms=60000
-        )
+def test_trap_28_ids_without_a_name_are_new_each_time(client: WireClient) -> None:
+    def ask() -> Any:
+        return client.call("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=60000)
 
-    first = eventually(lambda: ask(None), lambda found: found.error_code == 0)
-    second = ask(None)
+    first = eventually(ask, lambda found: found.error_code == 0)
+    second = ask()
 
     assert (first.error_code, first.producer_epoch) == (0, 0)
     assert second.producer_id > first.producer_id
-    assert ask("").error_code == 42
-
-
-def test_trap_29_a_partition_that_there_is_not_keeps_all_out_of_a_transaction(
-    client: WireClient, topic: str
-) -> None:
-    name = f"trap-29-{topic}"
-    eventually(
-        lambda: client.call("find_coordinator", 3, key=name, key_type=1), lambda found: found.error_code == 0
-    )
-    producer = eventually(
-        lambda: client.call("init_producer_id", 4, transactional_id=name, transaction_timeout_ms=60000),
-        lambda found: found.error_code == 0,
-    )
-
-    def add(*topics: dict[str, Any]) -> list[int]:
-        answer = client.call(
-            "add_partitions_to_txn",
-            3,
-            v3_and_below_transactional_id=name,
-            v3_and_below_producer_id=producer.producer_id,
-            v3_and_below_producer_epoch=producer.producer_epoch,
-            v3_and_below_topics=list(topics),
-        )
-        return [
-            one.partition_error_code
-            for each in answer.results_by_topic_v3_and_below
-            for one in each.results_by_partition
-        ]
-
-    there, nowhere = {"name": topic, "partitions": [0]}, {"name": "nowhere", "partitions": [0, 1]}
-    assert sorted(add(there, nowhere)) == [3, 3, 55]
-    assert add(there) == [0]
 
 
 def describe(client: WireClient, kind: int, name: str, **fields: Any) -> Any:
@@ -225,6 +192,14 @@ def test_trap_32_the_broker_configs_that_clients_read(client: WireClient) -> Non
     assert configs["log.cleaner.threads"].config_source == 5
 
 
+def test_trap_30_producer_ids_are_kept_for_a_day(client: WireClient) -> None:
+    broker = only(client.call("metadata", 12, topics=[]).brokers).node_id
+    configs = {one.name: one for one in describe(client, BROKER, str(broker)).configs}
+
+    kept = configs["producer.id.expiration.ms"]
+    assert (kept.value, kept.config_source) == ("86400000", 5)
+
+
 def alter(
     client: WireClient, topic: str, *changes: tuple[str, int, str | None], validate_only: bool = False
 ) -> Any:
@@ -267,6 +242,15 @@ def test_trap_33_what_may_not_be_altered(client: WireClient, topic: str, is_refe
     assert alter(client, topic, ("retention.ms", 9, "1")).error_code == (-1 if is_reference else 42)
     assert alter(client, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2")).error_code == 42
     assert alter(client, "no-such-topic", ("retention.ms", SET, "1")).error_code == 3
+
+
+def test_trap_33_groups_and_client_metrics_have_configs(client: WireClient) -> None:
+    name = f"trap-33-{uuid4().hex[:8]}"
+
+    group, metrics = describe(client, GROUP, name), describe(client, CLIENT_METRICS, name)
+
+    assert (group.error_code, metrics.error_code) == (0, 0)
+    assert "consumer.session.timeout.ms" in {one.name for one in group.configs}
 
 
 def test_trap_33_alter_configs_replaces_the_whole_set(client: WireClient) -> None:

@@ -179,11 +179,14 @@ def open_log_unchecked(disk: MemoryDisk, *, recovery_point: int) -> PartitionLog
     )
 
 
-def test_producers_are_known_again_after_a_crash() -> None:
+@pytest.mark.parametrize("clean_shutdown", [False, True])
+def test_trap_30_producers_are_known_again_after_a_crash_and_a_restart(clean_shutdown: bool) -> None:
     disk = MemoryDisk()
-    filled(disk)
+    log = filled(disk)
+    if clean_shutdown:
+        log.close(now_ms=NOW_MS)
 
-    log = open_log(disk, config=CONFIG)
+    log = open_log(disk, config=CONFIG, clean_shutdown=clean_shutdown)
 
     assert send(log, 1, 9).duplicate
     assert not send(log, 1, 10).duplicate

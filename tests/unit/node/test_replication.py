@@ -472,7 +472,7 @@ def test_followers_serve_consumers_what_is_committed() -> None:
     tell_story(story)
 
 
-def test_a_leader_names_a_replica_in_the_readers_rack() -> None:
+def test_trap_16_a_leader_that_names_a_replica_in_the_readers_rack_sends_no_records() -> None:
     async def story(cluster: Cluster) -> None:
         assert await cluster.nodes[1].acknowledged() is OK
         await cluster.settled()

@@ -445,7 +445,7 @@ def test_very_many_filters_are_answered_beside_the_loop() -> None:
     serving(story)
 
 
-def test_what_is_asked_of_another_node_or_too_early_is_told_so() -> None:
+def test_trap_12_what_is_asked_of_another_node_or_too_early_is_told_so() -> None:
     async def story(node: TxnNode) -> None:
         await producer(node)
         node.host(leader_epoch=1, leader=2)
