@@ -149,7 +149,10 @@ class LateRequests:
 
     def write_the_marker(self) -> None:
         assert self.marker_epoch is not None
-        self.mark(self.marker_epoch)
+        try:
+            self.mark(self.marker_epoch)
+        except KafkaError as refusal:
+            raise AssertionError(f"the log refuses its coordinator's marker: {refusal}") from refusal
         self.last_marker_epoch, self.marker_epoch = self.marker_epoch, None
 
     def write_it_again(self) -> None:

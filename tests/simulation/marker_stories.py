@@ -65,7 +65,9 @@ async def a_copy_reaches_the_leader_that_had_the_marker(simulation: Simulation) 
 
     await _as_client(simulation, producer.end(committed=False))
     await _complete(simulation, producer)
-    assert copies and await _as_client(simulation, committed(simulation, FIRST)) == [b"one"]
+    assert copies, "no request was copied"
+    found = await _as_client(simulation, committed(simulation, FIRST))
+    assert found == [b"one"], f"a copy of a marker has committed {found}"
 
 
 async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> None:
@@ -88,7 +90,8 @@ async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> No
 
     await _as_client(simulation, producer.end(committed=False))
     await _complete(simulation, producer)
-    assert await _as_client(simulation, committed(simulation, FIRST)) == [b"one"]
+    found = await _as_client(simulation, committed(simulation, FIRST))
+    assert found == [b"one"], f"a copy of a marker has committed {found}"
 
 
 async def a_copy_of_offsets_comes_late(simulation: Simulation) -> None:
@@ -121,7 +124,8 @@ async def a_copy_of_offsets_comes_late(simulation: Simulation) -> None:
     with requests.tapped():
         old = await _as_client(simulation, first())
     copies = list(requests.copies)
-    assert await _as_client(simulation, second(old)) == 20
+    offset = await _as_client(simulation, second(old))
+    assert offset == 20, f"the copy of an earlier commit has set the offset to {offset}"
 
 
 STORIES: Final[list[Story]] = [

@@ -328,8 +328,8 @@ def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
     """What the old process had may be lost with the power (KIP-966)."""
     after_fence = partition_control.leaders_after_fence
 
-    def stays(*args: Any, for_good: bool = False) -> Iterable[PartitionChangeRecord]:
-        return () if for_good else after_fence(*args)
+    def stays(*args: Any, for_good: bool = False, **options: bool) -> Iterable[PartitionChangeRecord]:
+        return () if for_good else after_fence(*args, **options)
 
     patch.setattr(cluster_control, "leaders_after_fence", stays)
     patch.setattr(isr_control, "_is_eligible", lambda *_: True)

@@ -15,7 +15,7 @@ from tests.simulation import admin_requests
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
 from tests.simulation.virtual_loop import SimulationError
-from tests.simulation.world import VirtualNode
+from tests.simulation.world import VirtualNode, context_of
 
 FIRST: Final = TopicPartition("a", 0)
 Story = Callable[[Simulation], Coroutine[Any, Any, None]]
@@ -343,8 +343,9 @@ class _HeldNews:
     """Metadata that a node has, and that its replicas are not told of yet."""
 
     def __init__(self, node: VirtualNode) -> None:
-        assert node.broker is not None
+        assert node.broker is not None and node.process is not None
         self._manager = node.broker.replica_manager
+        self._context = context_of(node.process)
         self._held: list[tuple[MetadataImage, MetadataChanges]] = []
         self._manager.apply = lambda image, changes: self._held.append((image, changes))  # type: ignore[method-assign]
 
@@ -352,7 +353,7 @@ class _HeldNews:
         """Up to the first state of the first partition for which this holds."""
         while self._held:
             image, changes = self._held.pop(0)
-            ReplicaManager.apply(self._manager, image, changes)
+            self._context.run(ReplicaManager.apply, self._manager, image, changes)
             found = image.topics.partition(FIRST)
             if found is not None and holds(found):
                 return

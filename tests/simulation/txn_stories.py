@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, TransactionRecord
+from groupcoord.transactions.transaction_state import TransactionState
 from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
 from node.runtime.txn_shard import TxnShard, _row
@@ -27,7 +28,8 @@ async def a_coordinator_dies_with_a_decision_that_nobody_else_has(simulation: Si
     await _as_client(simulation, producer.produce(FIRST, [b"one"]))
     await _nobody_copies_from(simulation, coordinator)
     ending = _as_client(simulation, producer.end(committed=True))
-    await until(lambda: bool(_shard_of(coordinator, producer).markers_left))
+    decided = _shard_of(coordinator, producer).transactions
+    await until(lambda: decided[producer.transactional_id].state is not TransactionState.ONGOING)
     await asyncio.sleep(0.2)
 
     ending.cancel()
@@ -158,7 +160,8 @@ async def _is_read(simulation: Simulation, values: list[bytes]) -> None:
         if is_stable and len(found) >= len(values):
             break
         await asyncio.sleep(0.05)
-    assert is_stable and found == values, (is_stable, found)
+    assert is_stable, "a transaction stays open"
+    assert found == values, f"read is {found}, and committed was {values}"
 
 
 async def _read_committed(simulation: Simulation) -> tuple[bool, list[bytes | None]]:

@@ -143,10 +143,8 @@ class TxnParty:
 
     def fail(self, error: KafkaError) -> None:
         """No fault explains this answer."""
-        raise SimulationError(
-            f"{self.name} ({self.producer.transactional_id} {self.producer.producer}) was told {error}\n"
-            f"{self.workload.world.last_exception}"
-        ) from error
+        who = f"{self.name} ({self.producer.transactional_id} {self.producer.producer})"
+        raise self.workload.world.unexplained(error, who) from error
 
     def values(self, count: int, what: Callable[[int], bytes]) -> list[bytes]:
         """Records that begin with who sent them, as its how manieth."""

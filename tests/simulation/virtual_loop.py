@@ -25,6 +25,10 @@ class SimulationError(AssertionError):
     """What must hold does not; the text says what."""
 
 
+class Bug(SimulationError):
+    """An exception that no fault explains: something broke before any rule that is checked was."""
+
+
 class Process:
     """One life of a program on a host: from its start until it ends or is killed."""
 
@@ -67,7 +71,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.now_s = 0.0
         self.network: Any = None  # a virtual_network.Network
         self.after_turn: Callable[[set[Process]], None] = lambda touched: None
-        self.failures: list[str] = []
+        self.failures: list[SimulationError] = []
         self.turns = 0
         self.callbacks = 0
         self._ready: deque[events.Handle] = deque()
@@ -91,7 +95,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     raise SimulationError(f"the run does not end: it is {self.now_s:.3f} s")
                 self._run_one_time()
                 if self.failures:
-                    raise SimulationError(self.failures[0])
+                    raise self.failures[0]
             return task.result()
         finally:
             events._set_running_loop(previous)
@@ -284,9 +288,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if process is None and "never retrieved" in str(context.get("message")):
             return  # of a process that died while somebody waited
         if isinstance(error, SimulationError):
-            self.failures.append(str(error))
+            self.failures.append(error)
             return
-        self.failures.append(f"{process}: {context.get('message')}: {error!r}\n{_story(error)}")
+        kind = SimulationError if isinstance(error, AssertionError) else Bug
+        self.failures.append(kind(f"{process}: {context.get('message')}: {error!r}\n{_story(error)}"))
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         return await self.network.getaddrinfo(host, port)

@@ -65,7 +65,7 @@ class Workload:
     def judge(self, error: KafkaError) -> None:
         """Errors that no fault explains end the run."""
         if error.code in UNEXPECTED or (error.code in LOST and not self.may_lose):
-            raise SimulationError(f"a client was told {error}\n{self.world.last_exception}")
+            raise self.world.unexplained(error, "a client")
 
     # ---- producers ---------------------------------------------------------------------------------
 

@@ -4,13 +4,14 @@ import asyncio
 import random
 import zlib
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any, Final
 
+from logstore.errors import ErrorCode, KafkaError
 from node.broker import Broker
 from node.config import parse_config
 from tests.simulation.virtual_disk import VirtualDisk, VirtualStorage
-from tests.simulation.virtual_loop import PROCESS, Process, SimulationError, VirtualLoop
+from tests.simulation.virtual_loop import PROCESS, Bug, Process, SimulationError, VirtualLoop
 from tests.simulation.virtual_network import Host, Network
 
 START_MS: Final = 1_700_000_000_000
@@ -92,6 +93,8 @@ class VirtualNode:
             raise SimulationError(f"{process!r} {type(error).__name__}: {error}") from error
         except Exception as error:
             # A node may end when its disk fails, and says so.
+            if not _is_of_a_disk(error):
+                self.world.loop.call_exception_handler({"message": "it has ended", "exception": error})
             if not process.is_dead:
                 self.exits.append(f"{error!r}")
                 self.world.trace("exit", f"{process!r} {error!r}")
@@ -169,9 +172,12 @@ class World:
 
     def spawn(self, process: Process, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """A task of a process."""
-        context = copy_context()
-        context.run(PROCESS.set, process)
-        return self.loop.create_task(work, context=context)
+        return self.loop.create_task(work, context=context_of(process))
+
+    def unexplained(self, error: KafkaError, who: str) -> SimulationError:
+        """What a client was told that no fault explains."""
+        kind = Bug if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else SimulationError
+        return kind(f"{who} was told {error}\n{self.last_exception}")
 
     def add_client(self, name: str) -> Process:
         """A host with a program that is no broker."""
@@ -188,3 +194,17 @@ class World:
         for process in processes:
             self.loop.kill(process)
         self.loop.close()
+
+
+def context_of(process: Process) -> Context:
+    """What runs in it is the process's own: its tasks, and its sockets."""
+    context = copy_context()
+    context.run(PROCESS.set, process)
+    return context
+
+
+def _is_of_a_disk(error: BaseException) -> bool:
+    """Whether a node may end with it."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_of_a_disk, error.exceptions))
+    return isinstance(error, OSError | KafkaError)

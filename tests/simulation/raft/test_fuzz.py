@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from logstore.errors import KafkaError
 from metadata_raft.raft_member import RaftMember
 from tests.simulation.raft import fuzz, mutants
 
@@ -37,14 +36,14 @@ def test_the_same_seed_goes_the_same_way() -> None:
     [
         (mutants.acks_before_it_syncs, 6),
         (mutants.commits_what_it_was_not_shown, 20),
-        (mutants.cuts_off_what_agrees, 1),
+        (mutants.cuts_off_what_agrees, 8),
     ],
 )
 def test_a_voter_without_a_protection_is_found_out(mutant: Callable[..., RaftMember], first: int) -> None:
     def fails(seed: int) -> bool:
         try:
             fuzz.run(seed, make_member=mutant)
-        except (AssertionError, IndexError, KafkaError):
+        except AssertionError:
             return True
         return False
 
