@@ -26,6 +26,7 @@ from pipeline.mirror.mirror_options import MirrorOptions
 from pipeline.mirror.sync_reader import SyncReader
 from pipeline.mirror.topic_changes import TopicChanges
 from pipeline.mirror.topic_follower import TopicFollower
+from tests.compat.wire_client import eventually
 from tests.pipeline.test_group_admin import member
 from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
 
@@ -67,14 +68,20 @@ class Mirrored:
             configs={key.replace("_", "."): text for key, text in configs.items()},
         )
         assert create_topics(self.cluster, [topic]) == {topic.name: None}
+        # Apache Kafka answers before its nodes know, here and below.
+        assert eventually(lambda: self.cluster.topics([topic.name]), bool)
         return topic.name
 
     def remote(self, topic: str) -> str:
         return self.options.policy.remote_topic(topic)
 
     def own_configs(self, topic: str) -> dict[str, str | None]:
-        configs = describe_configs(self.cluster, [topic])[topic]
+        configs = describe_configs(self.cluster, [topic]).get(topic, {})
         return {name: one.value for name, one in configs.items() if one.source is ConfigSource.TOPIC}
+
+    def wait_for_configs(self, topic: str, configs: dict[str, str | None]) -> None:
+        """Until nodes tell that the topic has these of its own."""
+        assert eventually(lambda: self.own_configs(topic), lambda found: found == configs) == configs
 
     def write_syncs(self, *syncs: OffsetSync, junk: bool = False, topic: str = "") -> None:
         topic = topic or self.options.policy.offset_syncs_topic()
@@ -105,7 +112,7 @@ def test_a_new_topic_is_made_with_its_partitions_and_settings(mirrored: Mirrored
 
     assert [one.name for one in changes.created] == [mirrored.remote(topic)]
     assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 3
-    assert mirrored.own_configs(mirrored.remote(topic)) == {"cleanup.policy": "compact"}
+    mirrored.wait_for_configs(mirrored.remote(topic), {"cleanup.policy": "compact"})
     assert follower.follow() == TopicChanges()
     assert follower.follow(anew=True) == TopicChanges()
 
@@ -116,8 +123,7 @@ def test_more_partitions_are_followed(mirrored: Mirrored) -> None:
     follower.follow()
 
     create_partitions(mirrored.cluster, {topic: 5})
-    while len(mirrored.cluster.topics([topic])[topic].leaders) < 5:
-        pass  # Apache Kafka answers before its nodes know
+    eventually(lambda: mirrored.cluster.topics([topic])[topic].leaders, lambda leaders: len(leaders) == 5)
     changes = follower.follow()
 
     assert changes.grown == {mirrored.remote(topic): 5}
@@ -128,17 +134,19 @@ def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
     topic = mirrored.make("orders", retention_ms="90000", segment_ms="70000")
     follower = mirrored.topic_follower()
     follower.follow()
+    remote = mirrored.remote(topic)
 
     alter_configs(mirrored.cluster, {topic: {"retention.ms": "80000", "segment.ms": None}})
-    alter_configs(mirrored.cluster, {mirrored.remote(topic): {"min.insync.replicas": "1"}})
+    alter_configs(mirrored.cluster, {remote: {"min.insync.replicas": "1"}})
+    mirrored.wait_for_configs(topic, {"retention.ms": "80000"})
+    mirrored.wait_for_configs(
+        remote, {"retention.ms": "90000", "segment.ms": "70000", "min.insync.replicas": "1"}
+    )
     changes = follower.sync_configs()
 
-    assert changes.altered == {mirrored.remote(topic): {"retention.ms": "80000", "segment.ms": None}}
+    assert changes.altered == {remote: {"retention.ms": "80000", "segment.ms": None}}
     # What is excluded is the target's own matter.
-    assert mirrored.own_configs(mirrored.remote(topic)) == {
-        "retention.ms": "80000",
-        "min.insync.replicas": "1",
-    }
+    mirrored.wait_for_configs(remote, {"retention.ms": "80000", "min.insync.replicas": "1"})
     assert follower.sync_configs() == TopicChanges()
 
 
@@ -156,7 +164,7 @@ def test_the_topic_for_the_map_is_made_once(mirrored: Mirrored) -> None:
         mirrored.topic_follower().prepare()
 
     name = mirrored.options.policy.offset_syncs_topic()
-    assert mirrored.own_configs(name)["cleanup.policy"] == "compact"
+    assert eventually(lambda: mirrored.own_configs(name), bool)["cleanup.policy"] == "compact"
     assert len(mirrored.cluster.topic(name).leaders) == 1
 
 

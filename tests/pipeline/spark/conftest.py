@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.spark.java import NoJavaError, find_java
 from pipeline.spark.session import start_session
-from tests.compat.java.jars import spark_connector_jars, why_no_java
+from tests.compat.java.jars import kafka_classpath, spark_connector_jars, why_no_java
+from tests.compat.servers import start_kafka
 from tests.pipeline.spark.either_format import FORMATS, Either
 from tests.pipeline.spark.other_application import JAVA_OPTIONS
 from tests.ports import free_port
@@ -24,6 +25,12 @@ CONFIGURATION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
 }
+OF_KAFKA = (
+    "group.initial.rebalance.delay.ms=0",
+    "offsets.topic.num.partitions=4",
+    "transaction.state.log.num.partitions=4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
+)
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +64,19 @@ def no_query_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]
         session: SparkSession = request.getfixturevalue("spark")
         for query in session.streams.active:
             query.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where Apache Kafka 4.3.1 serves; skipped where it cannot be had."""
+    reason = why_no_java()
+    if reason is None and kafka_classpath() is None:
+        reason = "Maven does not resolve Apache Kafka 4.3.1"
+    if reason is not None:
+        pytest.skip(reason)
+    server = start_kafka(tmp_path_factory.mktemp("kafka"), *OF_KAFKA)
+    yield server.bootstrap
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 from pipeline.jobs.job import JobFile
 from pipeline.jobs.job_reader import read_job_file
 from pipeline.sink.sink_cluster import KafkaSinkCluster
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.servers import start_kafka
 from tests.pipeline.spark.job_runs import run_jobs
 from tests.pipeline.spark.mirroring import (
     QUERY_TIMEOUT_S,
@@ -30,20 +28,6 @@ from tests.pipeline.spark.topic_rows import read_topic
 from tests.pipeline.topics import make_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where it serves; skipped where it cannot be had."""
-    reason = why_no_java()
-    if reason is None and kafka_classpath() is None:
-        reason = "Maven does not resolve Apache Kafka 4.3.1"
-    if reason is not None:
-        pytest.skip(reason)
-    overrides = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4")
-    server = start_kafka(tmp_path_factory.mktemp("kafka"), *overrides)
-    yield server.bootstrap
-    server.stop()
 
 
 @pytest.fixture

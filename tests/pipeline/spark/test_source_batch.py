@@ -66,8 +66,8 @@ def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
     fill(bootstrap, topic, TEN, partition=0)
     fill(bootstrap, topic, TEN, partition=1)
     spark.sql(
-        f"CREATE TEMPORARY VIEW flights USING ottla OPTIONS (kafka.bootstrap.servers '{bootstrap}',"
-        f" subscribe '{topic}', minPartitions '6',"
+        "CREATE OR REPLACE TEMPORARY VIEW flights USING ottla OPTIONS"
+        f" (kafka.bootstrap.servers '{bootstrap}', subscribe '{topic}', minPartitions '6',"
         f""" startingOffsets '{{"{topic}": {{"0": 4, "1": -2}}}}')"""
     )
 
