@@ -61,6 +61,7 @@ from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import controller_config, log_config_of
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
+from node.runtime.stop_signals import stop_signals
 from node.runtime.topic_creation import offsets_topic, transactions_topic
 from node.runtime.txn_gate import TxnGate
 from node.runtime.txn_runtime import TxnRuntime
@@ -521,7 +522,7 @@ def raise_open_file_limit() -> None:
 
 
 def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) -> None:
-    """Run a node until SIGTERM or SIGINT; `ready` is called when it serves. Blocks.
+    """Run a node until SIGTERM, SIGINT or SIGHUP; `ready` is called when it serves. Blocks.
 
     It hands over what it leads before it ends; a second signal has it end without. SIGUSR1 has it hand over
     and serve on, for who wants to stop it a little later.
@@ -559,7 +560,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
             broker.start_task(broker.hand_over())
 
     is_up = False
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, stop_asked)
     loop.add_signal_handler(signal.SIGUSR1, hand_over_asked)
     await broker.start(when_loaded=_freeze)

@@ -8,7 +8,6 @@ confluent-kafka, unmodified. What each part does is told there: `demo_flights`, 
 """
 
 import argparse
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -16,21 +15,25 @@ from pathlib import Path
 import demo_chart
 import demo_pipeline
 from confluent_kafka import KafkaException
-from demo_cluster import NODES, OTTLA, create_topic, make_failure, start_cluster, stop_cluster
+from demo_cluster import NODES, OTTLA, create_topic, make_failure, own_directory, start_cluster, stop_cluster
 from demo_error import DemoError
 from demo_failure import Failure
-from demo_flights import TOPIC, data_folder, read_flights
+from demo_flights import FLIGHTS, TOPIC, data_folder, read_flights
 from demo_proof import show_failure, show_figures, show_proof
 from demo_stream import check_commits, fill, stream
+from ending import children_end_too
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
+
+LEAST_FLIGHTS = 1_000  # of fewer there is no middle in which something can happen
 
 console = Console()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
+    parser.add_argument("--flights", type=number_of_flights, default=FLIGHTS, help="only the first so many")
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="lz4")
     parser.add_argument(
@@ -51,12 +54,22 @@ def main() -> int:
         return 130
 
 
+def number_of_flights(text: str) -> int:
+    number = int(text)
+    if not LEAST_FLIGHTS <= number <= FLIGHTS:
+        raise argparse.ArgumentTypeError(f"it must be between {LEAST_FLIGHTS} and {FLIGHTS}")
+    return number
+
+
 def run(arguments: argparse.Namespace) -> int:
     data: Path = arguments.data.resolve()
-    out: Path = arguments.out.resolve()
-    clear(data)
+    with own_directory(data):
+        return run_in(data, arguments)
+
+
+def run_in(data: Path, arguments: argparse.Namespace) -> int:
     with console.status("Reading the flights of 2013"):
-        flights = read_flights()
+        flights = read_flights(arguments.flights)
     started_s = time.monotonic()
     cluster, bootstrap = start_cluster(data)
     try:
@@ -72,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             is_proven = stream_and_prove(bootstrap, data, flights, arguments)
         if not arguments.no_spark:
-            is_proven = show_pipeline(bootstrap, data, out, is_needed=arguments.only_spark) and is_proven
+            is_proven = show_pipeline(bootstrap, data, arguments) and is_proven
     finally:
         exit_code = stop_cluster(cluster)
     console.print(f"The cluster stopped with exit code {exit_code}.")
@@ -90,25 +103,26 @@ def stream_and_prove(
     failure.wait_until_in_sync()
     if failure.problem:
         raise DemoError(failure.problem)
-    is_proven = show_proof(sent, received, committed, console)
+    is_proven = show_proof(sent, received, committed, arguments.flights, console)
     show_failure(failure, failure.leaders(), console)
     show_figures(sent, seconds, console)
     return is_proven
 
 
-def show_pipeline(bootstrap: str, data: Path, out: Path, *, is_needed: bool) -> bool:
+def show_pipeline(bootstrap: str, data: Path, arguments: argparse.Namespace) -> bool:
     """The Spark job and its proof; whether its result is right. Without Spark, whether that is no matter."""
     problem = demo_pipeline.missing()
     if problem:
         console.print(f"[yellow]The Spark job is left out:[/] {problem}")
-        return not is_needed
+        return not arguments.only_spark
+    out: Path = arguments.out.resolve()
     folder = data / "spark"
     folder.mkdir()
 
     def failure_of(topic: str) -> Failure:
         return make_failure(data, bootstrap, topic)
 
-    outcome = demo_pipeline.run(bootstrap, data_folder(), folder, failure_of, console)
+    outcome = demo_pipeline.run(bootstrap, data_folder(), arguments.flights, folder, failure_of, console)
     names = demo_pipeline.carriers_of(data_folder())
     demo_chart.show(outcome.found, names, console)
     departures = int(outcome.found["count"].sum())
@@ -117,16 +131,6 @@ def show_pipeline(bootstrap: str, data: Path, out: Path, *, is_needed: bool) -> 
     demo_pipeline.show(outcome, console)
     console.print(f"The chart lies in [bold]{shown(out / 'delays.png')}[/].")
     return outcome.is_same
-
-
-def clear(data: Path) -> None:
-    """Remove what an earlier demo left; nothing that another program wrote."""
-    marker = data / ".demo"
-    if data.exists() and any(data.iterdir()) and not marker.exists():
-        raise DemoError(f"{data} is not empty and not from a demo; name another directory with --data.")
-    shutil.rmtree(data, ignore_errors=True)
-    data.mkdir(parents=True)
-    marker.touch()
 
 
 def show_files(data: Path, arguments: argparse.Namespace) -> None:
@@ -156,4 +160,5 @@ def shown(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with children_end_too():
+        sys.exit(main())

@@ -1,25 +1,79 @@
 """The cluster of the demo: three nodes in three processes, and the topic with a replica in each."""
 
+import ctypes
+import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from demo_error import DemoError
 from demo_failure import Failure
 from demo_flights import TOPIC
+from ending import PATIENCE_S
+
+from node.cli.local_cluster import NodeHome
 
 OTTLA = Path(sys.executable).with_name("ottla")
 NODES = 3
 MIN_IN_SYNC = 2
 FIRST_PORT, LAST_PORT = 20_000, 30_000  # below the ports that the system gives to clients
 START_TIMEOUT_S = 30
+MARKER = ".demo"  # in a directory that is ours; locked while a demo uses it
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 # What librdkafka says of a node that was killed is no news here; it would go through the progress bars.
 QUIET = {"log_level": 2}
+
+
+@contextmanager
+def own_directory(data: Path) -> Iterator[None]:
+    """Have `data` for this demo alone, without what an earlier one left; nothing of another program goes.
+
+    DemoError while another demo is at work there, or nodes run there, be it those that somebody serves again.
+    """
+    if data.exists() and any(data.iterdir()) and not (data / MARKER).exists():
+        raise DemoError(f"{data} is not empty and not from a demo; name another directory with --data.")
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / MARKER).open("w") as marker:
+        try:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DemoError(
+                f"another demo is at work in {data}; wait for it, or name another directory with --data."
+            ) from None
+        if running := running_nodes(data):
+            raise DemoError(
+                f"nodes run in {data}; stop them (kill {' '.join(map(str, running))}),"
+                " or name another directory with --data."
+            )
+        for path in data.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != MARKER:
+                path.unlink()
+        yield
+
+
+def running_nodes(data: Path) -> list[int]:
+    """The processes of the nodes that run on these data."""
+    homes = [
+        NodeHome(node_id=int(path.name.removeprefix("node-")), directory=path)
+        for path in (data / "cluster").glob("node-*")
+    ]
+    return [pid for home in homes if (pid := home.running_pid()) is not None]
+
+
+def end_with_parent() -> None:
+    """In the child: a demo that is killed, and can stop nothing any more, has its cluster stopped too."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def start_cluster(data: Path) -> "tuple[subprocess.Popen[str], str]":
@@ -28,17 +82,28 @@ def start_cluster(data: Path) -> "tuple[subprocess.Popen[str], str]":
     options = ["--nodes", str(NODES), "--base-port", str(free_ports(2 * NODES)), "--data", data / "cluster"]
     command = [OTTLA, "cluster", "up", *options, "--override", override]
     log_file = (data / "cluster.log").open("w")
+    # A session of its own: Ctrl-C reaches the demo alone, which then stops the cluster.
     cluster = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=log_file, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=log_file,
+        text=True,
+        start_new_session=True,
+        preexec_fn=end_with_parent,
     )
     assert cluster.stdout is not None
-    timer = threading.Timer(START_TIMEOUT_S, cluster.kill)
+    timer = threading.Timer(START_TIMEOUT_S, cluster.terminate)
     timer.start()
-    for line in cluster.stdout:
-        if line.startswith("READY "):
-            timer.cancel()
-            return cluster, line.split("bootstrap=")[1].split()[0]
-    timer.cancel()
+    try:
+        for line in cluster.stdout:
+            if line.startswith("READY "):
+                return cluster, line.split("bootstrap=")[1].split()[0]
+    except BaseException:  # somebody asked the demo to stop
+        stop_cluster(cluster)
+        raise
+    finally:
+        timer.cancel()
+    stop_cluster(cluster)
     raise DemoError(f"the cluster did not start; {data / 'cluster.log'} says why.")
 
 
@@ -46,7 +111,7 @@ def stop_cluster(cluster: "subprocess.Popen[str]") -> int:
     """Stop it as Kubernetes would; returns its exit code."""
     cluster.send_signal(signal.SIGTERM)
     try:
-        return cluster.wait(START_TIMEOUT_S)
+        return cluster.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
         cluster.kill()
         return cluster.wait()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 FLIGHTS, RESULT = "flights", "delays"
 PARTITIONS = 3
 ROWS_IN_BATCH = 50_000
+LEAST_BATCHES = 6
 KILL_AFTER_BATCHES = 2
 TIMEOUT_S = 60
 STALL_TIMEOUT_S = 300  # without one more batch the demo gives up
@@ -85,11 +86,14 @@ def missing() -> str:
 def run(
     bootstrap: str,
     source: Path,
+    count: int,
     folder: Path,
     make_failure: Callable[[str], Failure],
     console: Console,
 ) -> Outcome:
-    """The job over all flights in the cluster; `source` has the package's files, `folder` its progress."""
+    """The job over all flights in the cluster: the first `count` of the package's files, which lie in
+    `source`; `folder` has its progress.
+    """
     load_tables(bootstrap, source)
     flights = count_of(bootstrap, FLIGHTS)
     failure = make_failure(RESULT)
@@ -100,16 +104,17 @@ def run(
         console.print(f"Spark {spark.version} was there after {time.monotonic() - begun_s:.1f} s.")
         try:
             begun_s = time.monotonic()
-            batches = follow(start_query(spark, bootstrap, folder), flights, failure, console)
+            query = start_query(spark, bootstrap, folder, rows_in_batch(flights))
+            batches = follow(query, flights, failure, console)
             seconds = time.monotonic() - begun_s
         finally:
+            failure.wait()
             spark.stop()
-    failure.wait()
     if failure.problem:
         raise DemoError(failure.problem)
     with console.status("Reading the result, and asking pandas"):
         found, records, repeated = read_result(bootstrap)
-        expected = ask_pandas(source)
+        expected = ask_pandas(source, count)
     return Outcome(
         found=found,
         expected=expected,
@@ -192,7 +197,12 @@ def start(folder: Path) -> "SparkSession":
 # ---- the job ---------------------------------------------------------------------------------------
 
 
-def start_query(spark: "SparkSession", bootstrap: str, folder: Path) -> "StreamingQuery":
+def rows_in_batch(flights: int) -> int:
+    """As many as make some batches before the kill and some after it."""
+    return min(ROWS_IN_BATCH, flights // LEAST_BATCHES)
+
+
+def start_query(spark: "SparkSession", bootstrap: str, folder: Path, rows_in_batch: int) -> "StreamingQuery":
     from pipeline.query import AvailableNow, QuerySettings
     from pipeline.streams import table
     from pipeline.streams.flights import delays_by_hour
@@ -202,7 +212,7 @@ def start_query(spark: "SparkSession", bootstrap: str, folder: Path) -> "Streami
     flights = {
         "subscribe": FLIGHTS,
         "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": str(ROWS_IN_BATCH),
+        "maxOffsetsPerTrigger": str(rows_in_batch),
     }
     sink = {"topic": RESULT, "delivery.guarantee": "exactly_once", "transactional.id": "demo-delays"}
     rows = delays_by_hour(
@@ -233,7 +243,7 @@ def follow(query: "StreamingQuery", flights: int, failure: Failure, console: Con
                     seen[one.batchId] = one.numInputRows
                     last_s = time.monotonic()
             progress.update(task, completed=sum(seen.values()))
-            if len(seen) == KILL_AFTER_BATCHES:
+            if len(seen) >= KILL_AFTER_BATCHES:
                 failure.strike(0)
             if time.monotonic() - last_s > STALL_TIMEOUT_S:
                 query.stop()
@@ -244,6 +254,7 @@ def follow(query: "StreamingQuery", flights: int, failure: Failure, console: Con
             if one.numInputRows:
                 seen[one.batchId] = one.numInputRows
         progress.update(task, completed=sum(seen.values()))
+    failure.wait()
     if failure.victim < 0 and not failure.problem:
         raise DemoError("the job was over before a node could be killed")
     return len(seen)
@@ -300,11 +311,12 @@ def in_order(rows: Any) -> "pd.DataFrame":
     return frame.sort_values(KEY).reset_index(drop=True)
 
 
-def ask_pandas(source: Path) -> "pd.DataFrame":
-    """The same from the package's own files."""
+def ask_pandas(source: Path, count: int) -> "pd.DataFrame":
+    """The same from the package's own files: of the first `count` flights, in the order of their days."""
     import pandas as pd
 
-    flights = pd.read_csv(source / "flights.csv.zip").dropna(subset=["dep_delay"])
+    flights = pd.read_csv(source / "flights.csv.zip").sort_values(["month", "day"], kind="stable")
+    flights = flights.head(count).dropna(subset=["dep_delay"])
     airports = pd.read_csv(source / "airports.csv")[["faa", "tzone"]]
     joined = flights.merge(airports, how="left", left_on="dest", right_on="faa")
     joined["dest_tzone"] = joined["tzone"].fillna("")

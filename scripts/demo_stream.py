@@ -43,9 +43,7 @@ class Ledger:
         return sum(self.counts.values())
 
 
-Show = Callable[
-    [str, Ledger, int], None
-]  # a side, what it saw, how many records are done  # a side, what it saw, how many records are done
+Show = Callable[[str, Ledger, int], None]  # a side, what it saw, how many records are done
 
 
 def stream(
@@ -77,10 +75,12 @@ def stream(
             target=consume, args=(bootstrap, len(flights), received, show, problems), daemon=True
         )
         consumer.start()
-        produce(bootstrap, flights, compression, sent, show, problems, failure)
-        consumer.join()
-        seconds = time.monotonic() - started_s
-        failure.wait()
+        try:
+            produce(bootstrap, flights, compression, sent, show, problems, failure)
+            consumer.join()
+            seconds = time.monotonic() - started_s
+        finally:
+            failure.wait()  # whoever stops the cluster stops the node too that it has just started again
     if problems:
         raise DemoError("; ".join(problems[:3]))
     return sent, received, seconds

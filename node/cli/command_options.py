@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
+from node.runtime.stop_signals import stop_signals
 from node.tools.closed_pipe import end_quietly
 
 LOCAL = "localhost:9092"
@@ -49,7 +50,9 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
         task = asyncio.current_task()
         assert task is not None
         # As after Ctrl-C: what was done is committed, and the group is left.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in stop_signals():
+            if number is not signal.SIGINT:
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await command()
 
     try:

@@ -24,6 +24,7 @@ from node.cli.failure import CommandError
 from node.cli.free_ports import refuse_taken_ports
 from node.properties_file import parse_properties
 from node.rest_settings import REST_LISTENERS
+from node.runtime.stop_signals import stop_signals
 
 HOST: Final = "127.0.0.1"
 PROPERTIES: Final = "server.properties"
@@ -102,7 +103,7 @@ class NodeProcess:
 
 
 def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[str]) -> None:
-    """Run a cluster until SIGTERM or Ctrl-C; prints one line READY when every node serves.
+    """Run a cluster until SIGTERM, SIGHUP or Ctrl-C; prints one line READY when every node serves.
 
     A node that dies stays dead until it is started again; at the end those are stopped too.
     """
@@ -133,8 +134,12 @@ def start_node(data: Path, node_id: int) -> None:
     pid = home.running_pid()
     if pid is not None:
         raise CommandError(f"Node {node_id} runs already, as process {pid}.")
-    node = NodeProcess(home)
-    wait_until_ready([node], [])
+    with _stop_requests() as requested:
+        node = NodeProcess(home)
+        wait_until_ready([node], requested)
+        if requested:
+            stop_all([node])
+            raise CommandError(f"Node {node_id} was stopped again.", 128 + requested[0])
     print(
         f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap} rest={node.rest}", flush=True
     )
@@ -164,7 +169,9 @@ def write_homes(
     voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
     for home in homes:
         if (pid := home.running_pid()) is not None:
-            raise CommandError(f"Node {home.node_id} of {data} runs already, as process {pid}.")
+            raise CommandError(
+                f"Node {home.node_id} of {data} runs already, as process {pid}; `kill {pid}` stops it."
+            )
         home.directory.mkdir(parents=True, exist_ok=True)
         is_voter = home.node_id < _voters(nodes)
         lines = [
@@ -225,7 +232,7 @@ def _stop_requests() -> Iterator[list[int]]:
     def note(number: int, _: FrameType | None) -> None:
         requested.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in stop_signals()}
     try:
         yield requested
     finally:

@@ -13,6 +13,7 @@ from node.cli import log_output
 from node.cli.failure import CommandError
 from node.config import load_config
 from node.rest_api.server_thread import RestPortError
+from node.tools.closed_pipe import end_quietly
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_DATA: Final = Path("ottla-data")
@@ -38,7 +39,10 @@ def start(
 
     def ready(node: broker.Broker) -> None:
         directories = ",".join(str(path) for path in node.config.log_dirs)
-        print(f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}", flush=True)
+        try:
+            print(f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}", flush=True)
+        except BrokenPipeError:  # who started it does not care, and clients do not see this line
+            end_quietly()
 
     _run([*texts, *overrides], config_file, ready)
 

@@ -320,7 +320,7 @@ def main(arguments: Namespace, console: Console) -> int:
             console.print(one.name, markup=False)
         return 0
     seconds = 1.0 if arguments.quick else 3.0
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         server = servers.start("ottla", Path(folder) / "ottla", ["ottla.rest.listeners=http://127.0.0.1:0"])
         try:
             found = asyncio.run(_measure(server, chosen, arguments.runs, seconds, console))

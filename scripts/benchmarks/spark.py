@@ -123,7 +123,7 @@ def main(arguments: Namespace, console: Console) -> int:
     brokers = ["ottla", *([arguments.against] if arguments.against else [])]
     found: dict[str, dict[str, Samples]] = {}
     with (
-        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder,
         spark_client(Path(folder) / "spark") as client,
     ):
         for broker in brokers:

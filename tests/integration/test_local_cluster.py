@@ -153,12 +153,15 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=TIMEOUT_S)
     left = [path.name for path in tmp_path.glob("node-*/pid")]
-    read = ottla("consume", "kept", "--until-end", "--bootstrap", wait_until_ready(up()))
+    second = up()
+    read = ottla("consume", "kept", "--until-end", "--bootstrap", wait_until_ready(second))
     out, _ = read.communicate(timeout=TIMEOUT_S)
+    second.send_signal(signal.SIGHUP)  # its terminal is closed
+    second.communicate(timeout=TIMEOUT_S)
 
     assert wrote.returncode == 0, errors
     assert out == "kept\n"
-    assert first.returncode == 0 and left == [] and not any(map(is_running, pids))
+    assert (first.returncode, second.returncode) == (0, 0) and left == [] and not any(map(is_running, pids))
     assert (tmp_path / "node-0" / "data" / "meta.properties").read_text() == before
 
 
