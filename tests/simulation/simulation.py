@@ -30,7 +30,7 @@ from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.txn_history import TxnHistory
 from tests.simulation.virtual_loop import PROCESS, SimulationError
 from tests.simulation.workload import Workload
-from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World
+from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World, is_of_a_disk
 
 LIMIT_S: Final = 3_600.0
 RECOVERY_S: Final = 20.0  # within which a cluster without faults must be whole again: less than a time-out
@@ -441,7 +441,10 @@ class Simulation:
 
 
 class _LogListener(logging.Handler):
-    """Hears what the nodes log: shown with the trace, and the last exception is kept for who asks why."""
+    """Hears what the nodes log: shown with the trace, and the last exception is kept for who asks why.
+
+    A node that serves on after an exception of its own fails the run as one that ends with it.
+    """
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -451,8 +454,10 @@ class _LogListener(logging.Handler):
         process = PROCESS.get()
         if process is None or process.is_dead:
             return
-        if record.exc_info:
+        if record.exc_info and (error := record.exc_info[1]) is not None:
             self._world.last_exception = f"{process!r} {self.format(record)}"
+            if not is_of_a_disk(error):
+                self._world.loop.call_exception_handler({"message": record.getMessage(), "exception": error})
         if self._world.show:
             print(f"{self._world.loop.now_s:12.6f} log {process!r} {record.getMessage()}")
 

@@ -93,7 +93,7 @@ class VirtualNode:
             raise SimulationError(f"{process!r} {type(error).__name__}: {error}") from error
         except Exception as error:
             # A node may end when its disk fails, and says so.
-            if not _is_of_a_disk(error):
+            if not is_of_a_disk(error):
                 self.world.loop.call_exception_handler({"message": "it has ended", "exception": error})
             if not process.is_dead:
                 self.exits.append(f"{error!r}")
@@ -203,8 +203,8 @@ def context_of(process: Process) -> Context:
     return context
 
 
-def _is_of_a_disk(error: BaseException) -> bool:
-    """Whether a node may end with it."""
+def is_of_a_disk(error: BaseException) -> bool:
+    """Whether a node may fail, or even end, with it."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_of_a_disk, error.exceptions))
+        return all(map(is_of_a_disk, error.exceptions))
     return isinstance(error, OSError | KafkaError)
