@@ -28,6 +28,8 @@ PROGRAMS = {
         "chromedriver": "chromium-driver",
     },
 }
+# The oldest PySpark that is promised, beside the newest one, for one test (pipeline/DESIGN.md, P105).
+EARLIER_PYSPARK = {"demo": None, "test": "4.2.1"}
 # Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
 GO_PROGRAMS = {"demo": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
 
@@ -46,6 +48,7 @@ def main() -> int:
         return 1
     install_programs(kind)
     install_go_programs(kind)
+    install_earlier_pyspark(kind)
     stamp.write_text(wanted)
     return 0
 
@@ -108,6 +111,19 @@ def install_go_programs(kind: str) -> None:
         environment = {**os.environ, "GOBIN": str(VENV / "bin")}
         if subprocess.run(["go", "install", module], env=environment, check=False).returncode:
             complain(f"{module} could not be built: tests that need it will be skipped")
+
+
+def install_earlier_pyspark(kind: str) -> None:
+    """Into a folder of its own, which tests put first on the path; all that it needs is in .venv."""
+    version = EARLIER_PYSPARK[kind]
+    folder = VENV / "pyspark-4.2"
+    if version is None or (folder / f"pyspark-{version}.dist-info").exists():
+        return
+    say(f"installing PySpark {version}, 450 MB, beside the newest one (a minute or two)")
+    pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
+    wanted = ["--no-deps", "--no-compile", "--target", str(folder), f"pyspark=={version}"]
+    if subprocess.run([*pip, *wanted], check=False).returncode:
+        complain(f"PySpark {version} could not be installed: the test that needs it will be skipped")
 
 
 def apt_install(packages: list[str]) -> bool:

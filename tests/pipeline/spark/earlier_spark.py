@@ -1,0 +1,31 @@
+"""A Spark application on the PySpark that is first on the path: `python -m tests.pipeline.spark.earlier_spark
+CLUSTER JSON`.
+
+It writes and reads a topic in batches and copies files by an exactly-once stream, and tells of it in lines of
+JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pyspark
+
+from pipeline.spark.java import bundled_java, find_java
+from pipeline.spark.session import start_session
+from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
+from tests.pipeline.spark.other_application import CONFIGURATION, round_trip, tell
+
+
+def main(bootstrap: str, told: str) -> None:
+    asked = json.loads(told)
+    spark = start_session("earlier", CONFIGURATION, master="local[2]", java=bundled_java() or find_java())
+    spark.sparkContext.setLogLevel("ERROR")
+    tell(pyspark=pyspark.__version__, spark=spark.version, **round_trip(spark, bootstrap, asked["topic"]))
+    failures = run_to_the_end(copy_of(spark, Path(asked["folder"]), **asked["options"]))
+    tell(failures=failures)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

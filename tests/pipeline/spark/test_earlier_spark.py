@@ -1,0 +1,54 @@
+"""The oldest Spark that is promised: an application on it writes, reads and copies a topic, exactly once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from pipeline.spark.java import NoJavaError, find_java
+from tests.pipeline.spark.crash_queries import BATCHES, check_rows
+from tests.pipeline.topics import make_topic
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+# `scripts/setup` puts it there, beside the packages of .venv, which has the newest one.
+PYSPARK = ROOT / ".venv" / "pyspark-4.2"
+TIMEOUT_S = 400
+
+
+def test_an_application_on_the_oldest_spark_writes_reads_and_copies_exactly_once(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    if not (PYSPARK / "pyspark").is_dir():
+        pytest.skip("scripts/setup could not install PySpark 4.2 into .venv/pyspark-4.2")
+    try:
+        find_java()
+    except NoJavaError as error:
+        pytest.skip(str(error))
+    topic, copied = make_topic(bootstrap), make_topic(bootstrap, partitions=3)
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "topic": copied,
+        "transactional.id": f"T.{uuid4().hex}",
+    }
+
+    asked = json.dumps({"topic": topic, "folder": str(tmp_path), "options": options})
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.spark.earlier_spark", bootstrap, asked],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PYSPARK), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    begun, ended = (json.loads(line) for line in ran.stdout.splitlines())
+    assert begun["pyspark"].startswith("4.2.") and begun["spark"].startswith("4.2.")
+    assert begun["values"] == ["0", "1", "2"]
+    assert ended == {"failures": []}
+    check_rows(bootstrap, copied, BATCHES)
