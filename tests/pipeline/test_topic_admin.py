@@ -9,6 +9,7 @@ from logstore.errors import ErrorCode, KafkaError
 from node.wire.api_keys import ApiKey
 from pipeline.client.client_settings import Role
 from pipeline.client.connection import Connection, Ticket
+from pipeline.client.metadata import Cluster
 from pipeline.client.topic_admin import (
     ConfigSource,
     NewTopic,
@@ -17,6 +18,7 @@ from pipeline.client.topic_admin import (
     create_topics,
     describe_configs,
 )
+from tests.compat.wire_client import eventually
 from tests.pipeline.conftest import MakeClient
 
 pytestmark = pytest.mark.slow
@@ -24,6 +26,11 @@ pytestmark = pytest.mark.slow
 
 def new_name() -> str:
     return f"t-{uuid4().hex}"
+
+
+def own_configs(cluster: Cluster, name: str) -> dict[str, str | None]:
+    configs = describe_configs(cluster, [name])[name]
+    return {key: one.value for key, one in configs.items() if one.source is ConfigSource.TOPIC}
 
 
 def code_of(error: KafkaError | None) -> ErrorCode | None:
@@ -74,7 +81,8 @@ def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
 
     assert create_partitions(cluster, {name: 4}) == {name: None}
 
-    assert len(cluster.topic(name).leaders) == 4
+    # Apache Kafka answers before its nodes know, here and below.
+    assert len(eventually(lambda: cluster.topic(name).leaders, lambda leaders: len(leaders) == 4)) == 4
     refused = create_partitions(cluster, {name: 3, "nowhere": 2})
     assert [*map(code_of, refused.values())] == [
         ErrorCode.INVALID_PARTITIONS,
@@ -85,6 +93,7 @@ def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
 def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
     cluster, name = client(Role.SINK), new_name()
     create_topics(cluster, [NewTopic(name=name, configs={"segment.ms": "70000"})])
+    cluster.topic(name)  # waits until it is known
 
     changed = alter_configs(
         cluster,
@@ -95,10 +104,9 @@ def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
     )
 
     assert [*map(code_of, changed.values())] == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    configs = describe_configs(cluster, [name, "nowhere"])
-    assert [*configs] == [name]
-    own = {key: one.value for key, one in configs[name].items() if one.source is ConfigSource.TOPIC}
-    assert own == {"retention.ms": "90000"}
+    assert [*describe_configs(cluster, [name, "nowhere"])] == [name]
+    wanted = {"retention.ms": "90000"}
+    assert eventually(lambda: own_configs(cluster, name), lambda own: own == wanted) == wanted
 
 
 def test_more_topics_than_a_request_takes_are_asked_in_parts(
