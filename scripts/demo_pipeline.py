@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FLIGHTS, RESULT = "flights", "delays"
 PARTITIONS = 3
 ROWS_IN_BATCH = 50_000
-LEAST_BATCHES = 6
+LEAST_BATCHES = 4
 KILL_AFTER_BATCHES = 2
 TIMEOUT_S = 60
 STALL_TIMEOUT_S = 300  # without one more batch the demo gives up
@@ -104,14 +104,16 @@ def run(
         console.print(f"Spark {spark.version} was there after {time.monotonic() - begun_s:.1f} s.")
         try:
             begun_s = time.monotonic()
-            query = start_query(spark, bootstrap, folder, rows_in_batch(flights))
-            batches = follow(query, flights, failure, console)
+            query = start_query(spark, bootstrap, folder, rows_in_batch(flights), failure)
+            batches = follow(query, flights, console)
             seconds = time.monotonic() - begun_s
         finally:
             failure.wait()
             spark.stop()
     if failure.problem:
         raise DemoError(failure.problem)
+    if failure.victim < 0:
+        raise DemoError("the job was over before a node could be killed")
     with console.status("Reading the result, and asking pandas"):
         found, records, repeated = read_result(bootstrap)
         expected = ask_pandas(source, count)
@@ -202,7 +204,10 @@ def rows_in_batch(flights: int) -> int:
     return min(ROWS_IN_BATCH, flights // LEAST_BATCHES)
 
 
-def start_query(spark: "SparkSession", bootstrap: str, folder: Path, rows_in_batch: int) -> "StreamingQuery":
+def start_query(
+    spark: "SparkSession", bootstrap: str, folder: Path, rows_in_batch: int, failure: Failure
+) -> "StreamingQuery":
+    """The job; in the midst of one of its batches the failure strikes."""
     from pipeline.query import AvailableNow, QuerySettings
     from pipeline.streams import table
     from pipeline.streams.flights import delays_by_hour
@@ -220,7 +225,9 @@ def start_query(spark: "SparkSession", bootstrap: str, folder: Path, rows_in_bat
         table.records(spark, {**cluster, "subscribe": "airports"}),
     )
 
-    def write(batch: "DataFrame", _batch_id: int) -> None:
+    def write(batch: "DataFrame", batch_id: int) -> None:
+        if batch_id == KILL_AFTER_BATCHES:  # they are counted from 0
+            failure.strike(0)
         batch.write.format("ottla").mode("append").options(**cluster, **sink).save()
 
     query = QuerySettings(
@@ -229,8 +236,8 @@ def start_query(spark: "SparkSession", bootstrap: str, folder: Path, rows_in_bat
     return query.start(to_records(rows, key=", ".join(KEY)).writeStream.foreachBatch(write))
 
 
-def follow(query: "StreamingQuery", flights: int, failure: Failure, console: Console) -> int:
-    """Show how far it is until it has all flights, and strike in the middle; how many batches it took."""
+def follow(query: "StreamingQuery", flights: int, console: Console) -> int:
+    """Show how far it is until it has all flights; how many batches it took."""
     seen: dict[int, int] = {}  # rows by batch
     columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -243,8 +250,6 @@ def follow(query: "StreamingQuery", flights: int, failure: Failure, console: Con
                     seen[one.batchId] = one.numInputRows
                     last_s = time.monotonic()
             progress.update(task, completed=sum(seen.values()))
-            if len(seen) >= KILL_AFTER_BATCHES:
-                failure.strike(0)
             if time.monotonic() - last_s > STALL_TIMEOUT_S:
                 query.stop()
                 raise DemoError(f"Spark made no batch for {STALL_TIMEOUT_S} s")
@@ -254,9 +259,6 @@ def follow(query: "StreamingQuery", flights: int, failure: Failure, console: Con
             if one.numInputRows:
                 seen[one.batchId] = one.numInputRows
         progress.update(task, completed=sum(seen.values()))
-    failure.wait()
-    if failure.victim < 0 and not failure.problem:
-        raise DemoError("the job was over before a node could be killed")
     return len(seen)
 
 
