@@ -122,6 +122,11 @@ class BatchSender:
             node_id = self._cluster.leader(batch.partition).node_id
         try:
             connection = self._cluster.connections.to(node_id, Purpose.PRODUCE)
+            before = self._in_flight.get(node_id)
+            if before and before[0].connection is not connection:
+                # Nothing may overtake what was lost with the one before: a leader of Apache Kafka takes any
+                # sequence as the first of a producer that it does not know.
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {node_id} was lost")
             ticket = connection.send(self._request(batch), most=FIRST_TRANSACTIONS)
         except KafkaError as error:
             self._note_failure(batch, error)
