@@ -13,6 +13,7 @@ class FlushTarget:
     """
 
     offset: int
+    cuts: int  # how often its log had been truncated when this was found out
     disk: Disk
     directory: Path
     files: tuple[DiskFile, ...]

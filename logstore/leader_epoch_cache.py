@@ -37,13 +37,14 @@ class EpochEndOffset(NamedTuple):
 class LeaderEpochCache:
     """The epochs of one log in memory, and their file."""
 
-    __slots__ = ("_disk", "_entries", "latest_epoch", "path")
+    __slots__ = ("_disk", "_entries", "_is_written", "latest_epoch", "path")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._disk = disk
         self.path = directory / LEADER_EPOCH_CHECKPOINT
         self._entries: list[EpochEntry] = []
         self.latest_epoch = UNDEFINED_EPOCH
+        self._is_written = False  # the file says what is in memory
 
     def load(self) -> None:
         """Read the file, if there is one; KAFKA_STORAGE_ERROR when it is not what this class writes."""
@@ -53,10 +54,17 @@ class LeaderEpochCache:
             return
         for epoch, start_offset in decode_epochs(content, self.path):
             self._assign(epoch, start_offset)
+        self._is_written = True
 
     def write(self, *, sync: bool = False) -> None:
         """Replace the file by what is in memory."""
         self._disk.write_file(self.path, encode_epochs(self._entries), sync=sync)
+        self._is_written = True
+
+    def write_changes(self) -> None:
+        """The same where the file says something else."""
+        if not self._is_written:
+            self.write()
 
     def move_to(self, directory: Path) -> None:
         """The directory of the log was renamed."""
@@ -82,6 +90,7 @@ class LeaderEpochCache:
         entries = self._entries
         if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
             return False
+        self._is_written = False
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
@@ -114,6 +123,7 @@ class LeaderEpochCache:
         if keep == len(self._entries):
             return False
         del self._entries[keep:]
+        self._is_written = False
         self.latest_epoch = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
         self.write()
         return True
@@ -124,6 +134,7 @@ class LeaderEpochCache:
         if not below or self._entries[0].start_offset == start_offset:
             return False
         self._entries[:below] = [EpochEntry(self._entries[below - 1].epoch, start_offset)]
+        self._is_written = False
         self.write()
         return True
 
@@ -131,6 +142,7 @@ class LeaderEpochCache:
         """Forget all epochs."""
         if self._entries:
             self._entries.clear()
+            self._is_written = False
             self.latest_epoch = UNDEFINED_EPOCH
             self.write()
 

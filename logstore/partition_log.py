@@ -116,6 +116,7 @@ class PartitionLog:
 
     __slots__ = (
         "_base_offsets",
+        "_cuts",
         "_disk",
         "_epochs",
         "_failure",
@@ -127,6 +128,7 @@ class PartitionLog:
         "_verifications",
         "config",
         "directory",
+        "flush_due_from",
         "high_watermark",
         "last_flush_ms",
         "log_end_offset",
@@ -169,6 +171,10 @@ class PartitionLog:
         self.high_watermark = loaded.log_start_offset
         self.notes = loaded.notes  # what was odd when the log was opened
         self.last_flush_ms = now_ms
+        # What was appended from this offset on (the border of a batch) is neither acknowledged nor committed
+        # before a flush: `flush.messages`. None: nothing waits for the disk.
+        self.flush_due_from: int | None = None
+        self._cuts = 0
         self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
         self._failure: OSError | None = None
         self._room: Room | None = None
@@ -344,9 +350,8 @@ class PartitionLog:
             producers.map_end_offset = next_offset
         except OSError as error:
             raise self._fail(error) from error
-        # As Kafka: who asks for flush.messages gets no acknowledgement before the fsync.
-        if next_offset - self.recovery_point >= config.flush_messages:
-            self.flush(now_ms=now_ms)
+        if next_offset - self.recovery_point >= config.flush_messages and self.flush_due_from is None:
+            self.flush_due_from = offset
         log_append_time_ms = now_ms if is_client and config.log_append_time else NO_TIMESTAMP
         # Without the detour over its keywords.
         return tuple.__new__(
@@ -425,8 +430,7 @@ class PartitionLog:
             raise self._fail(error) from error
         self._verifications.marker_appended(producer_id, producer_epoch)
         self._update_first_unstable()
-        if offset + 1 - self.recovery_point >= self.config.flush_messages:
-            self.flush(now_ms=now_ms)
+        self._find_flush_due(offset)
         return AppendResult(offset, offset, NO_TIMESTAMP, self.log_start_offset)
 
     def append_run(
@@ -489,8 +493,7 @@ class PartitionLog:
         if segment.is_full(config):
             self._room = None
         self.log_end_offset = producers.map_end_offset = offset
-        if offset - self.recovery_point >= config.flush_messages:
-            self.flush(now_ms=now_ms)
+        self._find_flush_due(places[0][0])
         return places
 
     def append_as_follower(self, records: ByteSource, *, now_ms: int = -1) -> AppendResult:
@@ -513,8 +516,7 @@ class PartitionLog:
                 done += self._append_placed(view, headers, done, now_ms)
         except OSError as error:
             raise self._fail(error) from error
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush(now_ms=now_ms)
+        self._find_flush_due(first)
         return AppendResult(first, last, NO_TIMESTAMP, self.log_start_offset)
 
     def _append_placed(
@@ -824,7 +826,7 @@ class PartitionLog:
     def _after_truncation(self, now_ms: int) -> None:
         end = self.log_end_offset
         self.log_start_offset = min(self.log_start_offset, end)
-        self.recovery_point = min(self.recovery_point, end)
+        self._cut_at(end)
         self._epochs.truncate_from_end(end)
         self._snapshots.remove_above(end)
         self.notes += self._snapshots.load_latest(self._producers, self._base_offsets[0], end, now_ms)
@@ -853,7 +855,7 @@ class PartitionLog:
         self._verifications.clear()
         self._files.begin(offset, self.config, now_ms=now_ms)
         self.log_start_offset = self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self._cut_at(offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.update_high_watermark(self.high_watermark)
         self._update_first_unstable()
@@ -900,16 +902,30 @@ class PartitionLog:
 
     # Durability.
 
+    def _find_flush_due(self, appended_from: int) -> None:
+        """Have it said where a flush is due, now that there is more from this offset on."""
+        is_due = self.log_end_offset - self.recovery_point >= self.config.flush_messages
+        if is_due and self.flush_due_from is None:
+            self.flush_due_from = appended_from
+
+    def _cut_at(self, end_offset: int) -> None:
+        """Nothing from this offset on is on the disk, nor will be by a flush that is under way."""
+        self._cuts += 1
+        self.recovery_point = min(self.recovery_point, end_offset)
+        if self.flush_due_from is not None and self.flush_due_from >= end_offset:
+            self.flush_due_from = None
+
     def flush_target(self) -> FlushTarget:
         """What to fsync, now, to move the recovery point to the log end; give it to `flushed` when it has
         run.
         """
         try:
-            self._epochs.write()
+            self._epochs.write_changes()
         except OSError as error:
             raise self._fail(error) from error
         return FlushTarget(
             offset=self.log_end_offset,
+            cuts=self._cuts,
             disk=self._disk,
             directory=self.directory,
             files=(self.active_segment.file,),
@@ -917,9 +933,14 @@ class PartitionLog:
         )
 
     def flushed(self, target: FlushTarget, now_ms: int) -> None:
-        """`target` has run: everything below its offset is durable."""
-        self.recovery_point = max(self.recovery_point, min(target.offset, self.log_end_offset))
+        """`target` has run: everything below its offset is durable, unless the log was cut meanwhile."""
+        if target.cuts != self._cuts:
+            return  # Other records may stand there by now.
+        self.recovery_point = max(self.recovery_point, target.offset)
         self.last_flush_ms = now_ms
+        if self.flush_due_from is not None:
+            is_due = self.log_end_offset - self.recovery_point >= self.config.flush_messages
+            self.flush_due_from = max(self.flush_due_from, self.recovery_point) if is_due else None
 
     def flush_failed(self, error: OSError) -> KafkaError:
         """`target` raised: the log is not to be trusted any more (fsync says only once that it lost data)."""
@@ -985,6 +1006,7 @@ class PartitionLog:
         assert self._base_offsets[0] <= self.log_start_offset or len(self.segments) == 1
         assert self.log_start_offset <= self.last_stable_offset <= self.high_watermark <= self.log_end_offset
         assert self.recovery_point <= self.log_end_offset
+        assert self.flush_due_from is None or self.flush_due_from <= self.log_end_offset
         assert self._producers.map_end_offset == self.log_end_offset
         for segment, upper in zip(self.segments, [*self._base_offsets[1:], self.log_end_offset], strict=True):
             if upper <= self.log_start_offset and not segment.is_active:

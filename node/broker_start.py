@@ -287,6 +287,7 @@ def _make_runtimes(broker: "Broker") -> None:
             now_ms=broker.clock.now_ms,
             chance=broker.chance,
             start_task=broker.start_task,
+            until_safe=lambda partition: broker.maintenance.flusher.until_safe(partition),
             keep_log_starts=lambda: broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT),
         ),
         num_fetchers=lambda: broker.config.num_replica_fetchers,
@@ -297,9 +298,10 @@ def _make_runtimes(broker: "Broker") -> None:
         config=lambda: broker.config,
         clock=broker.clock,
         on_moved=broker.replica_manager.replace_log,
+        on_flushed=broker.replica_manager.log_flushed,
         on_notes=broker.log_notes,
     )
-    broker.replica_manager.context.flush_soon = broker.maintenance.flush_soon
+    broker.replica_manager.context.flush_soon = broker.maintenance.flusher.flush_soon
 
 
 def _make_transactions(broker: "Broker") -> None:

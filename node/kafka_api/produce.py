@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 NO_OFFSET = -1
+# How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
+# disk Apache Kafka waits without a bound.
+FLUSH_TIMEOUT_MS = 30_000
 ATTRIBUTES_LOW_BYTE = 22
 _ZERO_RESPONSE = PartitionProduceResponse()
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -113,7 +116,7 @@ class Append:
         self.now_ms = broker.clock.now_ms()
         self._first_error: KafkaError | None = None
         self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
-        self._places: dict[Partition, Place] = {}  # where acks=all has to wait
+        self._places: dict[Partition, Place] = {}  # where it has to wait for replicas, or a flush
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
 
     def name_of(self, topic: TopicProduceData) -> str | None:
@@ -166,8 +169,9 @@ class Append:
             log_append_time_ms=log_append_time_ms,
             log_start_offset=log_start_offset,
         )
-        if self._acks == -1 and partition.log.high_watermark <= last_offset:
-            place = Place(last_offset + 1, partition.leader_epoch)
+        log, needs_all = partition.log, self._acks == -1
+        if log.high_watermark <= last_offset if needs_all else log.flush_due_from is not None:
+            place = Place(last_offset + 1, partition.leader_epoch, needs_all)
             self._places[partition] = later_of(self._places.get(partition), place)
             self._located.append((partition, response))
         return response
@@ -180,7 +184,8 @@ class Append:
             return None
         response = ProduceResponse(responses=responses, node_endpoints=[*(self._endpoints or {}).values()])
         if self._places:
-            future = self._broker.replica_manager.delay_produce(self._places, self._timeout_ms)
+            timeout_ms = self._timeout_ms if self._acks == -1 else FLUSH_TIMEOUT_MS
+            future = self._broker.replica_manager.delay_produce(self._places, timeout_ms)
             return Delayed(future, lambda codes: _with_codes(response, self._located, codes), True)
         return response
 

@@ -17,7 +17,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import TRANSACTIONAL_BIT
 from node.clock import monotonic_s
 from node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
-from node.kafka_api.produce import ATTRIBUTES_LOW_BYTE, Append
+from node.kafka_api.produce import ATTRIBUTES_LOW_BYTE, FLUSH_TIMEOUT_MS, Append
 from node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
 from node.kafka_api.transactional_produce import PRODUCER_AT
@@ -68,7 +68,8 @@ class RepeatedProduces:
             topic, index = known.topic_partition
             return _in_words(append, known, append.failed(topic, index, error, len(batch)))
         base_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
-        if acks == -1 and partition.log.high_watermark <= last_offset:
+        log = partition.log
+        if log.flush_due_from is not None or (acks == -1 and log.high_watermark <= last_offset):
             append = self._general_append(known, correlation_id, connection)
             index = known.topic_partition.partition
             return _in_words(append, known, append.done(partition, index, result))
@@ -98,13 +99,15 @@ class RepeatedProduces:
             return None
         taken, next_offset = len(places), places[-1][1]
         counters.requests += taken
-        answers = known.answers(correlation_ids, places, partition.log.log_start_offset)
-        if acks != -1 or partition.log.high_watermark >= next_offset:
+        log, needs_all = partition.log, acks == -1
+        answers = known.answers(correlation_ids, places, log.log_start_offset)
+        if log.high_watermark >= next_offset if needs_all else log.flush_due_from is None:
             if began_s:
                 counters.latency.observe(monotonic_s() - began_s, taken * SAMPLE_EVERY)
             return Run(stops[taken - 1], taken, [answers])
-        place = Place(next_offset, partition.leader_epoch)
-        future = broker.replica_manager.delay_produce({partition: place}, known.request.timeout_ms)
+        place = Place(next_offset, partition.leader_epoch, needs_all)
+        timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
+        future = broker.replica_manager.delay_produce({partition: place}, timeout_ms)
         del correlation_ids[taken:]
         began_s = began_s or monotonic_s()
 

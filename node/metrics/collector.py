@@ -209,7 +209,7 @@ class NodeCollector:
         yield from replica_manager_families(node, partitions)
         yield from partition_families(shown)
         yield from log_dir_families(node.log_dirs, partitions, volumes)
-        yield from flush_families(broker.maintenance.flush_times, recent[_FLUSHES])
+        yield from flush_families(broker.maintenance.flusher.times, recent[_FLUSHES])
         yield from controller_families(
             image, self._count(image), broker.elections, is_controller=is_controller
         )
@@ -263,7 +263,7 @@ class NodeCollector:
         requests = list(broker.dispatcher.counters.by_version.values())
         latencies = latencies_of(requests)
         counts = {name: list(one.counts) for name, one in latencies.items()}
-        counts[_FLUSHES] = list(broker.maintenance.flush_times.counts)
+        counts[_FLUSHES] = list(broker.maintenance.flusher.times.counts)
         counts[_COMMITS] = list(broker.metadata.commit_times.counts)
         before = self._counts.oldest(now_s)
         self._counts.add(now_s, counts)

@@ -1,6 +1,7 @@
-"""A produce with acks=all, at rest until all in-sync replicas have its records (or its time is over).
+"""A produce at rest until its records are as safe as it asks for (or its time is over).
 
-Each partition that was appended to waits for its high watermark on its own. One that loses its leadership
+With acks=all that is when all in-sync replicas have them; with acks=1 when a flush has ended that
+`flush.messages` asks for. Each partition that was appended to waits on its own. One that loses its leadership
 meanwhile fails alone.
 """
 
@@ -15,8 +16,8 @@ class ReplicatedPartition(Protocol):
 
     delayed_produces: "dict[DelayedProduce, None]"  # in the order in which they came
 
-    def acknowledgement_of(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """NONE once all in-sync replicas are at the offset, an error that will not go away, None: wait."""
+    def acknowledgement_of(self, place: "Place") -> ErrorCode | None:
+        """NONE once what is before the place is safe, an error that will not go away, None: wait."""
         ...
 
 
@@ -25,13 +26,14 @@ class Place(NamedTuple):
 
     required_offset: int  # the one behind its last record
     leader_epoch: int
+    needs_all: bool = True  # acks=all: every replica in sync must have it
 
 
 def later_of(first: Place | None, last: Place) -> Place:
     """Where a request ends that wrote to a partition twice; both must have been in the first one's reign."""
     if first is None:
         return last
-    return Place(max(first.required_offset, last.required_offset), first.leader_epoch)
+    return first._replace(required_offset=max(first.required_offset, last.required_offset))
 
 
 class DelayedProduce(DelayedOperation[ReplicatedPartition, Place, ErrorCode]):
@@ -40,14 +42,14 @@ class DelayedProduce(DelayedOperation[ReplicatedPartition, Place, ErrorCode]):
     __slots__ = ()
 
     def watch(self, partition: ReplicatedPartition, goal: Place) -> None:
-        """Wait until the high watermark of `partition` is at `goal` or beyond."""
+        """Wait until what `partition` has before `goal` is safe."""
         super().watch(partition, later_of(self._goals.get(partition), goal))
 
     def _waiting(self, partition: ReplicatedPartition) -> "dict[DelayedProduce, None]":
         return partition.delayed_produces
 
     def _result(self, partition: ReplicatedPartition, goal: Place) -> ErrorCode | None:
-        return partition.acknowledgement_of(*goal)
+        return partition.acknowledgement_of(goal)
 
     def _late(self, partition: ReplicatedPartition) -> ErrorCode:
         return ErrorCode.REQUEST_TIMED_OUT

@@ -78,6 +78,7 @@ class FetcherWorld:
     now_ms: Callable[[], int]  # the wall clock, for the log
     chance: random.Random
     start_task: Callable[[Coroutine[Any, Any, None]], object]
+    until_safe: Callable[[Partition], Awaitable[None]]  # until nothing in its log waits for a flush
     keep_log_starts: Callable[[], Awaitable[None]]  # have them written where a kill does not undo it
 
 
@@ -97,6 +98,7 @@ class FollowerFetcher:
         self._is_waiting = False  # a fetch of ours is at the leader
         self._is_waking = False
         self._retry: asyncio.TimerHandle | None = None
+        self._unsafe: dict[Partition, None] = {}  # wait for a flush: a fetch would acknowledge what they have
         self._moved_starts: dict[FollowedPartition, None] = {}  # not on the disk yet
         self._is_keeping = False
         self._is_lost = False  # told once, not with each attempt
@@ -112,6 +114,8 @@ class FollowerFetcher:
         if log_.latest_epoch < 0 and log_.log_end_offset > log_.high_watermark:
             # Nothing tells in which reign this was written, so only what is committed can stay.
             partition.truncate_to(log_.high_watermark, now_ms=self._world.now_ms())
+        if log_.flush_due_from is not None:
+            self._unsafe[partition] = None
         if self._fetches.add(partition):
             self._tell()
 
@@ -153,6 +157,7 @@ class FollowerFetcher:
         """One fetch, or a wait until there is something to fetch."""
         world, fetches = self._world, self._fetches
         settings = world.settings()
+        await self._until_safe()
         self._has_news.clear()
         now_ms = self._monotonic_ms()
         request = fetches.next_request(
@@ -185,6 +190,13 @@ class FollowerFetcher:
                 log.warning("Node %d cannot be fetched from: %s", self.leader_id, error)
             fetches.restart()
             await asyncio.sleep(LOST_PAUSE_S * (0.5 + world.chance.random() / 2))
+
+    async def _until_safe(self) -> None:
+        """Have made durable what the next fetch says is here, as `flush.messages` asks."""
+        while self._unsafe:
+            partition = next(iter(self._unsafe))
+            await self._world.until_safe(partition)
+            self._unsafe.pop(partition, None)
 
     async def _wait_for_news(self, timeout_s: float | None) -> None:
         try:
@@ -265,6 +277,8 @@ class FollowerFetcher:
         )
         followed.failures = 0
         log_ = partition.log
+        if log_.flush_due_from is not None:
+            self._unsafe[partition] = None
         followed.is_in_sync = log_.log_end_offset >= data.high_watermark
         if partition.kept_log_start < log_.log_start_offset:
             self._keep_log_start(followed)

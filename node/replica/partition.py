@@ -29,7 +29,7 @@ from node.counters.topic_counters import TopicCounters
 from node.replica.delayed_delete import DelayedDelete
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_operation import check_all
-from node.replica.delayed_produce import DelayedProduce
+from node.replica.delayed_produce import DelayedProduce, Place
 from node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
 from node.replica.replica_context import ReplicaContext, lone_context
 
@@ -152,7 +152,8 @@ class Partition:
             self._advance_high_watermark()
             # A smaller ISR may be too small for those who wait.
             check_all(self.delayed_produces, self)
-            if (is_new or assignment.in_sync_replicas != known_isr) and self._is_on_its_own():
+            is_other = is_new or assignment.in_sync_replicas != known_isr
+            if is_other and (self._is_on_its_own() or self.log.flush_due_from is not None):
                 context.flush_soon(self.log)
         return is_new
 
@@ -314,6 +315,8 @@ class Partition:
         counters.messages_in += result[1] - result[0] + 1
         if self.watchers:
             self._tell_watchers()
+        if self.log.flush_due_from is not None:
+            self._context.flush_soon(self.log)
         if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
             self._advance_high_watermark()
         return result
@@ -353,6 +356,8 @@ class Partition:
         )
         if self.watchers:
             self._tell_watchers()
+        if self.log.flush_due_from is not None:
+            self._context.flush_soon(self.log)
         if len(isr.maximal) == 1:
             self._advance_high_watermark()
         return result
@@ -379,6 +384,8 @@ class Partition:
             counters.messages_in += places[-1][1] - places[0][0]
             if self.watchers:
                 self._tell_watchers()
+            if self.log.flush_due_from is not None:
+                self._context.flush_soon(self.log)
             if len(isr.maximal) == 1:
                 self._advance_high_watermark()
         return places
@@ -413,11 +420,17 @@ class Partition:
             return log_start_offset
         return self.isr.low_watermark(log_start_offset, self._context.is_alive)
 
-    def acknowledgement_of(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """What a produce that waits for `required_offset` is told; None: wait on."""
-        isr = self.isr
-        if isr is None or self.leader_epoch != leader_epoch:
+    def acknowledgement_of(self, place: Place) -> ErrorCode | None:
+        """What a produce that waits at `place` is told; None: wait on."""
+        isr, required_offset = self.isr, place.required_offset
+        if self.log.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if isr is None or self.leader_epoch != place.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not place.needs_all:
+            flush_due_from = self.log.flush_due_from
+            is_safe = flush_due_from is None or flush_due_from >= required_offset
+            return ErrorCode.NONE if is_safe else None
         if self.log.high_watermark >= required_offset:
             enough = self.has_enough_replicas()
             return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -446,9 +459,23 @@ class Partition:
                 max_lag_ms=context.max_lag_ms(),
                 is_eligible=context.is_eligible,
             )
+        if log.flush_due_from is not None:
+            high_watermark = min(high_watermark, log.flush_due_from)
         if high_watermark > log.high_watermark:
             log.update_high_watermark(high_watermark)
             self._high_watermark_moved()
+
+    def replace_log(self, log: PartitionLog) -> None:
+        """The log lies in another log directory from now on."""
+        self.log = log
+        if log.flush_due_from is not None:
+            self._context.flush_soon(log)
+        self.log_flushed()
+
+    def log_flushed(self) -> None:
+        """More of the log is on the disk: what waited for that goes on."""
+        self._advance_high_watermark()
+        check_all(self.delayed_produces, self)
 
     def _high_watermark_moved(self) -> None:
         if self.delayed_produces:

@@ -198,8 +198,14 @@ class ReplicaManager:
         """The partition's log lies in another log directory from now on."""
         partition = self._partitions.get(topic_partition)
         if partition is not None:
-            partition.log = partition_log
+            partition.replace_log(partition_log)
             self._on_placed(topic_partition, partition_log)
+
+    def log_flushed(self, partition_log: PartitionLog) -> None:
+        """More of this log is on the disk."""
+        partition = self._partitions.get(partition_log.topic_partition)
+        if partition is not None and partition.log is partition_log:
+            partition.log_flushed()
 
     def update_config(self, image: MetadataImage, topic: str) -> None:
         """The settings of a topic (or of the broker below it) have changed."""
@@ -338,7 +344,7 @@ class ReplicaManager:
     def delay_produce(
         self, places: Mapping[Partition, Place], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, ErrorCode]]":
-        """Wait until every partition's high watermark is at its place, or `timeout_ms` are over."""
+        """Wait until what each partition has before its place is safe, or `timeout_ms` are over."""
         return self._delay(DelayedProduce, places, timeout_ms)
 
     def delay_fetch(self, min_bytes: int, max_wait_ms: int) -> "tuple[DelayedFetch, asyncio.Future[None]]":

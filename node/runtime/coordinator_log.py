@@ -282,7 +282,7 @@ class CoordinatorLog(Generic[A]):
                 self._late.append(each)
             else:
                 each.tell(error)
-        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
             self._failed(KafkaError(code))
         elif self._late and self._looking is None:
             self._looking = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look_again)

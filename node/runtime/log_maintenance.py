@@ -6,7 +6,6 @@ and the task goes on to the next log; when the last directory is gone, the node 
 """
 
 import asyncio
-import dataclasses
 import sys
 import threading
 import time
@@ -21,16 +20,16 @@ from logstore.checkpoint import (
 from logstore.cleaner import CleaningAborted, CleaningJob, clean_group, groups_to_clean, index_dirty
 from logstore.cleaner_manager import CleanerManager
 from logstore.errors import ErrorCode, KafkaError
-from logstore.latency import LatencyHistogram
 from logstore.log_manager import LogManager
 from logstore.log_mover import is_durable, next_step
 from logstore.offset_map import OffsetMap
-from logstore.partition_log import FlushTarget, PartitionLog
+from logstore.partition_log import PartitionLog
 from logstore.retention import SegmentSpan, is_flush_due, retention_plan
 from logstore.segment import Segment
 from logstore.topic_partition import TopicPartition
-from node.clock import Clock, monotonic_s
+from node.clock import Clock
 from node.config import BrokerConfig
+from node.runtime.log_flusher import LogFlusher
 
 UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
 MAX_PACE_S: Final = 1.0
@@ -94,9 +93,12 @@ class LogMaintenance:
         config: Callable[[], BrokerConfig],
         clock: Clock,
         on_moved: Callable[[TopicPartition, PartitionLog], None],
+        on_flushed: Callable[[PartitionLog], None],
         on_notes: Callable[[], None],
     ) -> None:
-        """`on_moved` is told of a log that takes another's place, `on_notes` that there may be notes."""
+        """`on_moved` is told of a log that takes another's place, `on_flushed` of one of which more is on the
+        disk, `on_notes` that there may be notes.
+        """
         self.cleaner = CleanerManager(log_manager)
         self._log_manager = log_manager
         self._config = config
@@ -104,9 +106,7 @@ class LogMaintenance:
         self._on_moved = on_moved
         self._on_notes = on_notes
         self.cleaners: set[int] = set()  # by number, those that run
-        self.flush_times = LatencyHistogram()
-        self._wanted: dict[PartitionLog, None] = {}  # to be flushed, in this order
-        self._has_wanted = asyncio.Event()
+        self.flusher = LogFlusher(is_current=self._is_current, clock=clock, on_flushed=on_flushed)
         self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class LogMaintenance:
                     )
                 )
                 tasks.create_task(self._every(_flush_interval_ms, self.flush_due_logs))
-                tasks.create_task(self._flush_wanted_logs())
+                tasks.create_task(self.flusher.run())
                 tasks.create_task(
                     self._every(
                         lambda config: config.replica_high_watermark_checkpoint_interval_ms,
@@ -233,41 +233,7 @@ class LogMaintenance:
                 last_flush_ms=log.last_flush_ms,
                 now_ms=now_ms,
             ):
-                await self._flush(log, rolled_only=False)
-
-    def flush_soon(self, log: PartitionLog) -> None:
-        """Make durable what is in a log, before anything that waits for a timer."""
-        self._wanted[log] = None
-        self._has_wanted.set()
-
-    async def _flush_wanted_logs(self) -> None:
-        while True:
-            await self._has_wanted.wait()
-            self._has_wanted.clear()
-            while self._wanted:
-                log = next(iter(self._wanted))
-                del self._wanted[log]
-                if log.recovery_point < log.log_end_offset:
-                    await self._flush(log, rolled_only=False)
-
-    async def _flush(self, log: PartitionLog, *, rolled_only: bool) -> None:
-        if log.failure is not None or not self._is_current(log):
-            return
-        try:
-            target = log.flush_target()
-        except KafkaError:
-            return
-        if rolled_only:
-            target = _without_active(target, log)
-        try:
-            took_s = await asyncio.to_thread(_timed, target.run)
-        except OSError as error:
-            # The directory may have been renamed under the thread, because its topic was deleted.
-            if self._is_current(log) and log.directory == target.directory:
-                log.flush_failed(error)
-            return
-        self.flush_times.observe(took_s)
-        log.flushed(target, self._clock.now_ms())
+                await self.flusher.flush(log)
 
     async def checkpoint(self, *names: str) -> None:
         """Write the offset checkpoints of these names, where they have changed."""
@@ -280,7 +246,7 @@ class LogMaintenance:
         """Flush segments that were rolled, so that recovery need not read them, and remove old files."""
         for log in self._logs():
             if log.recovery_point < log.active_segment.base_offset:
-                await self._flush(log, rolled_only=True)
+                await self.flusher.flush(log, rolled_only=True)
         self._log_manager.collect_deleted_files()
         due = self._log_manager.removals.take_due()
         if due:
@@ -386,7 +352,7 @@ class LogMaintenance:
                 try:
                     step = next_step(log, future, now_ms=self._clock.now_ms())
                     if step is None and not is_durable(log, future):
-                        await self._flush(future, rolled_only=False)
+                        await self.flusher.flush(future)
                         if future.failure is not None:
                             break
                         continue
@@ -419,13 +385,6 @@ class LogMaintenance:
             await asyncio.sleep(min(wait_s, MAX_PACE_S))
 
 
-def _timed(work: Callable[[], None]) -> float:
-    """How long it took, in seconds."""
-    began_s = monotonic_s()
-    work()
-    return monotonic_s() - began_s
-
-
 def _flush_interval_ms(config: BrokerConfig) -> int:
     interval_ms = config.values["log.flush.scheduler.interval.ms"]
     assert isinstance(interval_ms, int)
@@ -442,8 +401,3 @@ def _measured(segments: Sequence[Segment]) -> list[SegmentSpan] | None:
         return [SegmentSpan(one.base_offset, one.size_bytes, one.largest_timestamp) for one in segments]
     except (OSError, KafkaError):
         return None
-
-
-def _without_active(target: FlushTarget, log: PartitionLog) -> FlushTarget:
-    """The target without the segment that still grows: its turn comes when it is rolled."""
-    return dataclasses.replace(target, files=(), offset=log.active_segment.base_offset)

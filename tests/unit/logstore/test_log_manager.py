@@ -269,20 +269,52 @@ def test_too_many_open_files_are_no_failure_of_the_disk(world: World) -> None:
     assert manager.offline_dirs == []
 
 
-def test_flush_messages_forces_batches_to_disk_before_they_are_acknowledged(world: World) -> None:
+def test_flush_messages_says_from_where_on_nothing_is_acknowledged_before_a_flush(world: World) -> None:
     manager = world.started(A)
     config = LogConfig(flush_messages=2)
     log, copy = (manager.get_or_create(name, TOPIC_ID, config) for name in (T0, T1))
 
     append(log, b"1")
-    assert log.recovery_point == 0
+    assert log.flush_due_from is None
     append(log, b"2")
+    append(log, b"3")
     copy.append_as_follower(all_bytes(log))
-    assert log.recovery_point == copy.recovery_point == 2
+    assert (log.flush_due_from, copy.flush_due_from) == (1, 0), "from the batch on with which it was due"
+    for each in (log, copy):
+        target = each.flush_target()
+        target.run()
+        each.flushed(target, world.now_ms)
+        assert each.recovery_point == 3 and each.flush_due_from is None
     world.disk.lose_power()
 
     again = world.started(A)
-    assert again.logs[T0].log_end_offset == again.logs[T1].log_end_offset == 2
+    assert again.logs[T0].log_end_offset == again.logs[T1].log_end_offset == 3
+
+
+def test_what_came_while_a_flush_ran_waits_for_the_next_one(world: World) -> None:
+    log = world.started(A).get_or_create(T0, TOPIC_ID, LogConfig(flush_messages=1))
+    append(log, b"1")
+    target = log.flush_target()
+    append(log, b"2")
+
+    target.run()
+    log.flushed(target, world.now_ms)
+
+    assert (log.recovery_point, log.flush_due_from) == (1, 1)
+
+
+def test_a_flush_makes_nothing_durable_that_was_written_after_a_cut(world: World) -> None:
+    log = world.started(A).get_or_create(T0, TOPIC_ID, LogConfig(flush_messages=1))
+    append(log, b"1", b"2")
+    target = log.flush_target()
+    target.run()
+    log.truncate_to(0, now_ms=world.now_ms)
+    assert log.flush_due_from is None
+    append(log, b"3", b"4")
+
+    log.flushed(target, world.now_ms)
+
+    assert (log.recovery_point, log.flush_due_from) == (0, 0)
 
 
 def test_a_failed_flush_takes_all_logs_of_the_disk(world: World) -> None:

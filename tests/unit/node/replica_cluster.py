@@ -74,6 +74,7 @@ class Node:
                 now_ms=self.world.clock.now_ms,
                 chance=random.Random(node_id),
                 start_task=self.start_task,
+                until_safe=self.world.flusher.until_safe,
                 keep_log_starts=lambda: asyncio.sleep(self.sync_s),
             ),
             num_fetchers=lambda: 1,

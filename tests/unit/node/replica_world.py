@@ -25,6 +25,7 @@ from node.kafka_api.request_context import ConnectionInfo, RequestContext
 from node.kafka_api.served_apis import SERVED
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.log_flusher import LogFlusher
 
 NODE_ID = 1
 OTHER_ID = 2
@@ -116,6 +117,10 @@ class ReplicaWorld:
             log_config=lambda image, topic: self.configs.get(topic, LogConfig()),
             monotonic_ms=monotonic_ms or self.clock.now_ms,
         )
+        self.flusher = LogFlusher(  # flushes what is asked for while its `run` is awaited
+            is_current=lambda _: True, clock=self.clock, on_flushed=self.replica_manager.log_flushed
+        )
+        self.replica_manager.context.flush_soon = self.flusher.flush_soon
 
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
         broker = self.metadata.image.brokers.get(broker_id)

@@ -51,6 +51,7 @@ class World:
             config=lambda: self.config,
             clock=self.clock,
             on_moved=lambda _name, log: self.moved.append(log),
+            on_flushed=lambda _: None,
             on_notes=lambda: None,
         )
 

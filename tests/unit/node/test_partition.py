@@ -5,6 +5,7 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation
+from node.replica.delayed_produce import Place
 from node.replica.isr import IsrProposal
 from node.replica.replica_manager import DEFAULT_LAG_MS
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
@@ -116,11 +117,11 @@ def test_an_acknowledgement_says_when_too_few_replicas_are_left(world: ReplicaWo
     world.append()
     partition = world.partition()
 
-    assert partition.acknowledgement_of(1, 0) is None
+    assert partition.acknowledgement_of(Place(1, 0)) is None
     world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,), config=config)
-    assert partition.acknowledgement_of(1, 0) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert partition.acknowledgement_of(Place(1, 0)) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     world.create_topic(replicas=(NODE_ID, OTHER_ID), config=config, leader=OTHER_ID, leader_epoch=1)
-    assert partition.acknowledgement_of(1, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.acknowledgement_of(Place(1, 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_records_are_deleted_up_to_the_high_watermark(world: ReplicaWorld) -> None:

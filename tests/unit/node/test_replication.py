@@ -506,3 +506,31 @@ def test_a_lone_leader_of_two_replicas_goes_on_alone() -> None:
         assert await cluster.nodes[1].acknowledged() is OK
 
     tell_story(story, count=2, config=LogConfig(min_insync_replicas=1))
+
+
+def test_a_follower_acknowledges_with_flush_messages_what_is_on_its_disk() -> None:
+    async def story(cluster: Cluster) -> None:
+        for node in cluster.nodes.values():
+            node.start_task(node.world.flusher.run())
+        for count in range(1, 11):
+            assert await cluster.nodes[1].acknowledged() is OK
+            assert [node.partition.log.recovery_point for node in cluster.nodes.values()] == [count] * 3
+
+    tell_story(story, config=LogConfig(min_insync_replicas=3, flush_messages=1))
+
+
+def test_a_leader_that_followed_acknowledges_what_it_has_to_flush_first() -> None:
+    async def story(cluster: Cluster) -> None:
+        one, two = cluster.nodes[1], cluster.nodes[2]
+        one.start_task(one.world.flusher.run())
+        two.world.flusher.flush = lambda log: asyncio.sleep(3_600)  # type: ignore[assignment,method-assign]
+        offset = one.produce()
+        await cluster.until(lambda: two.partition.log.flush_due_from is not None)
+        cluster.change(leader=2, isr=(2,))
+        assert two.partition.log.high_watermark == 0, "it is on no disk of those in sync"
+        del two.world.flusher.flush
+        two.start_task(two.world.flusher.run())
+        await cluster.until(lambda: two.partition.log.high_watermark == offset)
+        assert two.partition.log.recovery_point == offset
+
+    tell_story(story, count=2, config=LogConfig(min_insync_replicas=1, flush_messages=1))
