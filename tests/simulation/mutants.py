@@ -4,6 +4,7 @@ A mutant is planted with pytest's monkeypatch and nowhere else: there is no swit
 the runs in which it is looked for; the same runs pass without it.
 """
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from logstore.errors import ErrorCode
+from logstore.partition_log import PartitionLog
 from logstore.schema import schema_of
 from metadata_raft import (
     cluster_control,
@@ -100,19 +102,21 @@ def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]],
     return enter
 
 
-def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def story_mutant(
+    story: Story, options: Options = Options()
+) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
     """The same, looked for in one story."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        run = partial(_play, story)
+        run = partial(_play, story, options)
         MUTANTS.append(Mutant(plant=plant, run=run, seeds=range(MAX_SEEDS)))
         return plant
 
     return enter
 
 
-def _play(story: Story, seed: int) -> object:
-    return Simulation(seed, Options()).play(story)
+def _play(story: Story, options: Options, seed: int) -> object:
+    return Simulation(seed, options).play(story)
 
 
 def quorum_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
@@ -382,6 +386,16 @@ def a_broker_is_believed_to_remember(patch: Patch) -> None:
 @story_mutant(stories.the_last_in_sync_loses_its_power)
 def a_leader_that_is_left_alone_does_not_sync(patch: Patch) -> None:
     patch.setattr(Partition, "_is_on_its_own", lambda _: False)
+
+
+@story_mutant(stories.the_power_of_all_fails, Options(nodes=1, settings=stories.DURABLE))
+def a_leader_acknowledges_before_the_flush(patch: Patch) -> None:
+    patch.setattr(PartitionLog, "flush_due_from", property(lambda _: None, lambda _, __: None))
+
+
+@story_mutant(stories.the_power_of_all_fails, Options(settings=stories.DURABLE))
+def a_follower_acknowledges_before_the_flush(patch: Patch) -> None:
+    patch.setattr(FollowerFetcher, "_until_safe", lambda _: asyncio.sleep(0))
 
 
 @mutant(GROUPS, 6)

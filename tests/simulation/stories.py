@@ -123,6 +123,24 @@ async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
     await the_end(simulation)
 
 
+# Of a cluster that is to outlive the power of all its hosts.
+DURABLE: Final = {"log.flush.interval.messages": "1"}
+
+
+async def the_power_of_all_fails(simulation: Simulation) -> None:
+    """Again and again: with `flush.messages` nothing that was acknowledged hangs on it."""
+    world = simulation.world
+    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    for _ in range(3):
+        await asyncio.sleep(1 + world.chance.random())
+        for node in world.nodes:
+            node.lose_power()
+        for node in world.nodes:
+            node.start()
+        await simulation.wait_until_whole()
+    await the_end(simulation)
+
+
 async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> None:
     """It was decided long ago; meanwhile the replica that it let in has been put out again."""
     world = simulation.world

@@ -28,6 +28,13 @@ def test_three_nodes(story: stories.Story) -> None:
         Simulation(seed, Options()).play(story)
 
 
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_cluster_that_flushes_each_record_outlives_the_power_of_all(nodes: int) -> None:
+    for seed in range(4 - nodes):
+        options = Options(nodes=nodes, settings=stories.DURABLE)
+        Simulation(seed, options).play(stories.the_power_of_all_fails)
+
+
 def test_a_follower_dies_when_its_leader_has_lost_its_power() -> None:
     for seed in SEEDS:
         Simulation(seed, Options(replicas=2)).play(stories.a_follower_dies_when_its_leader_has_lost_its_power)

@@ -383,7 +383,6 @@ def test_a_run_may_fill_a_segment_and_its_indexes() -> None:
         {"cleanup_policy": "compact"},
         {"compression_type": "lz4"},
         {"message_timestamp_type": "LogAppendTime"},
-        {"flush_messages": 3},
         {"segment_ms": 1},
     ]
     for setting in settings:
