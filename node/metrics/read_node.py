@@ -5,6 +5,8 @@ have thousands.
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from logstore.cleaner_manager import CleanerManager
+from logstore.log_manager import LogManager
 from metadata_raft.image import MetadataImage
 from metadata_raft.quorum import Quorum
 from metadata_raft.quorum_raft import RaftQuorum
@@ -80,9 +82,7 @@ def read_node(broker: "Broker") -> Steps[NodeReading]:
     updates = broker.replication.isr_updates
     return NodeReading(
         listeners=listeners,
-        log_dirs=[
-            LogDirReading(path=str(one.path), is_online=one.is_online) for one in broker.log_manager.dirs
-        ],
+        log_dirs=read_log_dirs(broker.log_manager, broker.maintenance.cleaner),
         quorum=_read_quorum(broker),
         is_controller=broker.metadata.is_controller,
         offline_replicas=broker.replica_manager.offline_count,
@@ -96,6 +96,19 @@ def read_node(broker: "Broker") -> Steps[NodeReading]:
         isr_shrinks=updates.shrinks,
         isr_update_failures=updates.failures,
     )
+
+
+def read_log_dirs(log_manager: LogManager, cleaner: CleanerManager) -> list[LogDirReading]:
+    """The log directories, with what the cleaner has set apart in each."""
+    uncleanable = [log for name in cleaner.uncleanable if (log := log_manager.logs.get(name)) is not None]
+    return [
+        LogDirReading(
+            path=str(one.path),
+            is_online=one.is_online,
+            uncleanable_sizes=[log.size_bytes for log in uncleanable if log.directory.parent == one.path],
+        )
+        for one in log_manager.dirs
+    ]
 
 
 def _read_listener(listener: Listener) -> Steps[ListenerReading]:

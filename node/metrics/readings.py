@@ -44,6 +44,7 @@ class LogDirReading:
 
     path: str
     is_online: bool
+    uncleanable_sizes: Sequence[int]  # bytes of each log in it that the cleaner has set apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

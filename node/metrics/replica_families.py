@@ -93,7 +93,7 @@ def log_dir_families(
     partitions: Sequence[PartitionReading],
     volumes: Mapping[str, VolumeBytes],
 ) -> list[Family]:
-    """kafka_log_logmanager_*, and what is left on the disks."""
+    """kafka_log_logmanager_*, kafka_log_logcleanermanager_*, and what is left on the disks."""
     known = {path: one for path, one in volumes.items() if one.total >= 0}
     return [
         gauge(
@@ -105,6 +105,16 @@ def log_dir_families(
             "kafka_log_logmanager_logdirectoryoffline",
             "1 if this log directory has failed.",
             [(labels(logDirectory=one.path), not one.is_online) for one in directories],
+        ),
+        gauge(
+            "kafka_log_logcleanermanager_uncleanable_partitions_count",
+            "Compacted logs of this directory that cannot be cleaned, and grow.",
+            [(labels(logDirectory=one.path), len(one.uncleanable_sizes)) for one in directories],
+        ),
+        gauge(
+            "kafka_log_logcleanermanager_uncleanable_bytes",
+            "Bytes of the logs that cannot be cleaned.",
+            [(labels(logDirectory=one.path), sum(one.uncleanable_sizes)) for one in directories],
         ),
         gauge(
             "ottla_log_bytes", "Bytes of all logs of this node.", sum(one.size_bytes for one in partitions)

@@ -21,6 +21,7 @@ from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.clock import ManualClock
 from node.config import parse_config
+from node.metrics.read_node import read_log_dirs
 from node.runtime.log_maintenance import MAX_CLEANERS, LogMaintenance, Throttle
 from tests.unit.logstore.log_maker import epochs_of
 
@@ -156,6 +157,8 @@ def test_a_log_that_cannot_be_read_is_set_apart_and_others_are_cleaned(world: Wo
 
     assert list(world.maintenance.cleaner.uncleanable) == [T0]
     assert len(world.manager.warnings) == 1 and "t-0 cannot be cleaned" in world.manager.warnings[0]
+    told = read_log_dirs(world.manager, world.maintenance.cleaner)
+    assert {one.path: one.uncleanable_sizes for one in told}[str(A)] == [broken.size_bytes]
     assert len(values(sane)) < 10 and broken.failure is None
 
 

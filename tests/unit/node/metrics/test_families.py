@@ -19,8 +19,8 @@ from node.metrics.family import NO_LABELS, Family, gauge, histogram, labels, sum
 from node.metrics.group_families import consumer_group_families, kminion_group_families
 from node.metrics.node_families import ProcessFamilies
 from node.metrics.pace import Pace
-from node.metrics.readings import CommittedReading, GroupReading, PartitionReading
-from node.metrics.replica_families import partition_families
+from node.metrics.readings import CommittedReading, GroupReading, LogDirReading, PartitionReading
+from node.metrics.replica_families import log_dir_families, partition_families
 from node.metrics.request_families import request_families, topic_families
 
 
@@ -48,6 +48,22 @@ def partition(index: int = 0, *, is_leader: bool = True, **fields: int) -> Parti
         "t", index, is_leader, 1, 3, 3, True, False, False, False, False, 2, 9, 8, 7, 100, 1, 0
     )
     return usual._replace(**fields)
+
+
+def test_a_log_directory_tells_what_is_not_cleaned_in_it() -> None:
+    """Under the names of Kafka's LogCleanerManager, one gauge a directory."""
+    directories = [
+        LogDirReading(path="/a", is_online=True, uncleanable_sizes=[100, 20]),
+        LogDirReading(path="/b", is_online=False, uncleanable_sizes=[]),
+    ]
+
+    read = samples(log_dir_families(directories, [], {}))
+
+    cleaner = "kafka_log_logcleanermanager_uncleanable"
+    assert read[f"{cleaner}_partitions_count{{logDirectory=/a}}"] == 2
+    assert read[f"{cleaner}_bytes{{logDirectory=/a}}"] == 120
+    assert read[f"{cleaner}_partitions_count{{logDirectory=/b}}"] == 0
+    assert read["kafka_log_logmanager_offlinelogdirectorycount{}"] == 1
 
 
 def image(*partitions: PartitionImage) -> MetadataImage:
