@@ -22,21 +22,26 @@ def children_end_too() -> Iterator[None]:
 
     What the caller's own `finally` did not stop is stopped then: processes may be started where none watches.
     """
-    stopped = False
+    code: int | None = None
 
     def stop(number: int, _: FrameType | None) -> None:
-        nonlocal stopped
-        stopped = True
+        nonlocal code
+        code = 128 + number
         for one in stop_signals():
             signal.signal(one, signal.SIG_IGN)
-        raise SystemExit(128 + number)
+        raise SystemExit(code)
 
     for number in stop_signals():
         signal.signal(number, stop)
     try:
         yield
+    except BaseException:
+        if code is None:
+            raise
+        # Whatever it is: what a handler raises in the midst of a library in C may come out as another error.
+        raise SystemExit(code) from None
     finally:
-        if stopped:
+        if code is not None:
             end_children()
 
 

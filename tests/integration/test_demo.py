@@ -122,9 +122,9 @@ def test_a_directory_in_use_is_refused(demo: Demo, tmp_path: Path) -> None:
     third, _ = demo("--no-spark").communicate(timeout=TIMEOUT_S)
     first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGHUP)
-    first.communicate(timeout=TIMEOUT_S)
+    rest, _ = first.communicate(timeout=TIMEOUT_S)
 
     assert "another demo is at work in" in second
     assert re.search(r"nodes run in .*; stop them \(kill \d+( \d+)*\)", third), third
-    assert first.returncode == 128 + signal.SIGHUP
+    assert first.returncode == 128 + signal.SIGHUP, rest
     eventually(lambda: pids_of_nodes(tmp_path / "data") == [], "no process of the cluster is left")
