@@ -10,6 +10,7 @@ make anybody late. The summary names such tests, and more than `MAX_RERUNS` of t
 decided by seeds, bytes or a judge of histories gets no second chance.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -40,7 +41,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # Whether an example takes longer than 200 ms says how busy the machine is, not whether it is right.
-settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ottla", QUICK)
+settings.register_profile("thorough", QUICK, max_examples=2_000)  # with --hypothesis-profile=thorough
 settings.load_profile("ottla")
 
 
@@ -50,6 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(RUN_ONCE_MORE):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives as long as this process: no collector walks through it again."""
+    gc.freeze()
 
 
 def rank(nodeid: str) -> int:

@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import KafkaError
@@ -52,7 +52,6 @@ def test_a_message_of_defaults_comes_back_in_every_version(cls: type[Any]) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_message_comes_back_and_its_prefixes_are_refused(data: st.DataObject) -> None:
     cls, version = data.draw(st.sampled_from(class_versions()))
@@ -67,7 +66,6 @@ def test_any_message_comes_back_and_its_prefixes_are_refused(data: st.DataObject
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_bytes_are_a_message_or_a_kafka_error(data: st.DataObject) -> None:
     cls, version = data.draw(st.sampled_from(class_versions()))
@@ -82,7 +80,6 @@ def test_any_bytes_are_a_message_or_a_kafka_error(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=100))
 def test_any_bytes_are_a_request_header_or_a_kafka_error(received: bytes) -> None:
     try:

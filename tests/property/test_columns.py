@@ -30,7 +30,7 @@ BATCHES = st.lists(st.tuples(ROWS, st.sampled_from(Compression)), min_size=1, ma
 SHAPES = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 20_000)), min_size=1, max_size=70)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(BATCHES)
 def test_columns_read_what_the_log_reads(batches: Sequence[tuple[list[NewRecord], Compression]]) -> None:
     built: list[bytes] = []
@@ -45,7 +45,7 @@ def test_columns_read_what_the_log_reads(batches: Sequence[tuple[list[NewRecord]
     assert fetched.next_offset == base_offset
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(
     st.lists(st.tuples(st.integers(1, 200), st.integers(0, 20_000)), min_size=1, max_size=70),
     st.integers(1, 90),
@@ -69,7 +69,6 @@ def test_batches_in_lock_step_are_walked_as_one_by_one(
     assert len(together.starts) == sum(count for count, _ in shapes)
 
 
-@settings(max_examples=400, deadline=None)
 @given(ROWS, st.sampled_from(Compression), CHANGES, st.floats(0, 1), st.integers(1, 60))
 def test_records_that_were_tampered_with_are_read_as_the_log_reads_them_or_refused(
     rows: list[NewRecord],
@@ -102,7 +101,6 @@ def test_records_that_were_tampered_with_are_read_as_the_log_reads_them_or_refus
         assert [row[:4] for row in seen[: len(expected)]] == [row[:4] for row in expected]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 70_000), max_size=50))
 def test_varints_of_many_numbers(numbers: list[int]) -> None:
     expected = []

@@ -3,7 +3,7 @@
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ErrorCode, KafkaError
@@ -16,7 +16,6 @@ REPLIES = st.sampled_from(get_args(Reply)).flatmap(lambda cls: messages(cls, 0))
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(COMMANDS, REPLIES)
 def test_commands_and_replies_survive_their_bytes(command: Any, reply: Any) -> None:
     assert decode_command(encode_command(command)) == command
@@ -24,7 +23,6 @@ def test_commands_and_replies_survive_their_bytes(command: Any, reply: Any) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(COMMANDS, st.data())
 def test_bytes_that_were_damaged_are_refused_or_mean_something_else(command: Any, data: Any) -> None:
     content = bytearray(encode_command(command))

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ErrorCode, KafkaError
@@ -245,7 +245,6 @@ def check_step(old: PartitionImage, new: PartitionImage, *, by_the_leader: bool)
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_whatever_happens_the_model_has_nothing_to_say_against_it(steps: list[tuple[Any, ...]]) -> None:
     model = Model()

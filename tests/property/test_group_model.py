@@ -642,6 +642,6 @@ def durable(shard: Shard, group_id: str) -> tuple[object, ...]:
 
 
 Model.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, database=None
+    max_examples=settings().max_examples // 2, stateful_step_count=40, derandomize=True, database=None
 )
 test_the_coordinator_does_as_the_model_says = Model.TestCase

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.batch_validator import validate_batch
@@ -28,7 +28,6 @@ def changed(content: bytes, changes: list[tuple[float, int]], keep: float) -> by
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(Compression), CHANGES, st.floats(0, 1))
 def test_records_that_were_tampered_with(
     compression: Compression, changes: list[tuple[float, int]], keep: float
@@ -49,7 +48,6 @@ def test_records_that_were_tampered_with(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(
     st.binary(max_size=200) | st.builds(changed, st.just(bytes(build_batch(ROWS))), CHANGES, st.floats(0, 1))
 )
@@ -69,7 +67,6 @@ def test_bytes_instead_of_a_batch(content: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
 @given(
     st.sampled_from([Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]),
     st.binary(max_size=60),

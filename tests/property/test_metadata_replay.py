@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ErrorCode, KafkaError
@@ -97,7 +97,6 @@ def check_changes(before: MetadataImage, after: MetadataImage) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_replay_and_snapshot_give_the_image_that_was_live(steps: list[tuple[Any, ...]]) -> None:
     world = MetadataWorld(brokers=2)
@@ -128,7 +127,6 @@ def test_replay_and_snapshot_give_the_image_that_was_live(steps: list[tuple[Any,
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=80))
 def test_hostile_records_are_refused_and_nothing_else(content: bytes) -> None:
     for hostile in (content, b"\x01" + content, b"\x01\x03\x01" + content):
@@ -139,7 +137,6 @@ def test_hostile_records_are_refused_and_nothing_else(content: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_records_in_any_order_never_break_the_delta(data: st.DataObject) -> None:
     """A log that nobody of ours wrote: each record is taken or refused, and what is taken adds up."""

@@ -1,8 +1,8 @@
 """One group that random members of both protocols join and leave: up, down, and up again.
 
 The model is what the members believe to own; no partition is believed to be two members'. The log is replayed
-with its first part compacted, cut at every record, with tombstones and without: the group is always the same.
-In the end, when nobody disturbs them, the members share all partitions.
+with its first part compacted, cut at every record, by turns with tombstones and without: the group is always
+the same. In the end, when nobody disturbs them, the members share all partitions.
 """
 
 from collections.abc import Iterator
@@ -28,6 +28,7 @@ AnyClient: TypeAlias = ClassicClient | ConsumerClient
 
 class Run:
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         policy = self.random.choices(list(MigrationPolicy)[:3], [4, 1, 1])[0]
         self.world = ConsumerWorld(
@@ -151,9 +152,9 @@ class Run:
         if isinstance(live, ConsumerGroup):
             assert durable(live) == whole
         for cut in range(len(log) + 1):
-            for with_tombstones in (True, False):
-                first = compacted(log[:cut], with_tombstones=with_tombstones)
-                assert durable(replayed([*first, *log[cut:]])) == whole, (cut, with_tombstones)
+            with_tombstones = (cut + self.seed) % 2 == 0
+            first = compacted(log[:cut], with_tombstones=with_tombstones)
+            assert durable(replayed([*first, *log[cut:]])) == whole, (cut, with_tombstones)
 
 
 def compacted(log: list[GroupRecord], *, with_tombstones: bool) -> Iterator[GroupRecord]:
@@ -194,14 +195,15 @@ def durable(group: Group | None) -> object:
 
 
 def test_runs_go_both_ways() -> None:
-    ways = set()
-    for seed in range(12):
+    both = {(ClassicGroup, ConsumerGroup), (ConsumerGroup, ClassicGroup)}
+
+    def ways(seed: int) -> set[tuple[type[Group], type[Group]]]:
         run = Run(seed)
         for _ in range(STEPS):
             run.step()
-        ways |= {(one, other) for one, other in zip(run.kinds, run.kinds[1:], strict=False)}
+        return {(one, other) for one, other in zip(run.kinds, run.kinds[1:], strict=False)}
 
-    assert ways == {(ClassicGroup, ConsumerGroup), (ConsumerGroup, ClassicGroup)}
+    assert any(ways(seed) == both for seed in range(12))
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcoord.group_records import GroupMetadataRecord, OffsetCommitValue, OffsetRecord
@@ -170,7 +170,6 @@ def scan(log: bytes, pieces: int = 1) -> ScannedLog:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(LOGS, st.integers(1, 5))
 def test_a_scan_finds_what_replaying_every_record_finds(log: list[Write | Marker], pieces: int) -> None:
     model, content, offset = Model(), b"", 0
@@ -265,7 +264,6 @@ def scanned(log: list[Write | Marker]) -> ScannedLog:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(LOGS, st.floats(0, 1))
 def test_compaction_changes_nothing_that_is_found(log: list[Write | Marker], share: float) -> None:
     log = [as_coordinators_write(batch) for batch in log]
@@ -283,7 +281,6 @@ def test_compaction_changes_nothing_that_is_found(log: list[Write | Marker], sha
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
 @given(
     LOGS,
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4),
@@ -310,7 +307,6 @@ def test_bytes_that_were_tampered_with_are_refused_or_read(
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=60) | OFFSET_VALUES, st.integers(0, 30), st.integers(0, 255))
 def test_a_value_that_counts_as_readable_is_readable(content: bytes, place: int, byte: int) -> None:
     changed = bytearray(content)

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ErrorCode, KafkaError
@@ -25,7 +25,6 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.just("x" * 200)
 METADATA: tuple[tuple[str | None, ...], ...] = (("",), (None,), ("", None), ("", None, "note", "n" * 300))
 COUNTS = st.integers(0, 30) | st.integers(125, 135)  # a flexible count takes a second byte from 127 on
 # Values are drawn from one number: hypothesis would take its time over some hundred of each.
-bounded = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -92,7 +91,6 @@ def packed(version: int, content: bytes) -> OffsetCommitRequest | PackedCommit:
     return request
 
 
-@bounded
 @given(data=st.data(), version=VERSIONS)
 def test_both_read_the_same(data: st.DataObject, version: int) -> None:
     content = encode(data.draw(requests(version)), version)
@@ -103,7 +101,6 @@ def test_both_read_the_same(data: st.DataObject, version: int) -> None:
     assert said(opened) == said(decode(OffsetCommitRequest, version, content))
 
 
-@bounded
 @given(data=st.data(), version=st.integers(6, 10), error=st.sampled_from(ErrorCode))
 def test_both_answer_the_same(data: st.DataObject, version: int, error: ErrorCode) -> None:
     read = packed(version, encode(data.draw(requests(version)), version))
@@ -138,7 +135,6 @@ def what_is_read(way: Any, content: bytes) -> Any:
     return said(request.opened() if isinstance(request, PackedCommit) else request), end
 
 
-@bounded
 @given(data=st.data(), version=st.integers(6, 10))
 def test_of_damaged_requests_both_say_the_same(data: st.DataObject, version: int) -> None:
     content = bytearray(encode(data.draw(requests(version)), version))

@@ -366,5 +366,5 @@ def contents(disk: MemoryDisk) -> dict[Path, bytes]:
     return {path: bytes(inode.content) for path, inode in disk.files.items()}
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+LogAgainstList.TestCase.settings = settings(max_examples=settings().max_examples // 3, stateful_step_count=30)
 TestLogAgainstList = pytest.mark.slow(LogAgainstList.TestCase)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,8 @@ def names_in(folder: str) -> dict[str, Path]:
     return found | {path.parent.name: path.parent for path in (ROOT / folder).glob("*/__init__.py")}
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     names: set[str] = set()
     for entry in ast.walk(ast.parse(path.read_text())):
         if isinstance(entry, ast.Import):
@@ -136,7 +138,7 @@ def imported(path: Path) -> set[str]:
         elif isinstance(entry, ast.ImportFrom):
             assert entry.level == 0, f"{path}: imports are absolute"
             names |= {f"{entry.module}.{alias.name}" for alias in entry.names} | {entry.module or ""}
-    return names
+    return frozenset(names)
 
 
 def map_of(package: str) -> list[str]:

@@ -13,10 +13,11 @@ from pipeline.spark import worker_process
 
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if nothing were done in it; the tests' own process stays as it was."""
+    """As if nothing were done in it; the tests' own process stays as it was (tests/conftest.py)."""
     monkeypatch.setattr(worker_process, "_modules", 0)
-    yield
     gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 @pytest.mark.usefixtures("new_process")
@@ -40,10 +41,10 @@ def test_what_tasks_have_imported_is_collected_no_more_and_what_they_left_is(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the rules of glibc")
 def test_memory_that_a_worker_has_freed_is_there_when_it_is_asked_for_again() -> None:
-    code = """
-import resource
-from pipeline.spark.worker_process import settle
-settle()
+    # The file alone: the package around it brings Spark.
+    code = f"""
+import resource, runpy
+runpy.run_path({worker_process.__file__!r})["settle"]()
 for _ in range(2):
     bytes(8 << 20), [bytes(1 << 20) for _ in range(16)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
