@@ -151,6 +151,18 @@ def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> Non
     assert console.cells_of("origin") == ["origin", "by hand"]
 
 
+def test_a_record_that_was_not_stored_is_told_so(console: ConsolePage, cluster: Cluster) -> None:
+    topic = make_topic(cluster, "refused")
+    console.open(f"#/topics/{topic}/produce")
+
+    console.fill("Partition", "7")
+    console.fill("Value", "nowhere")
+    console.click("Produce")
+
+    console.sees("Partition not found.")
+    assert "it is in the log" not in console.text()
+
+
 def test_bytes_are_made_from_base64_and_nothing_from_null(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "binary")
     console.open(f"#/topics/{topic}/produce")

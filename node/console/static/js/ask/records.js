@@ -1,6 +1,6 @@
 // Records of a topic: some of them, those that come, one that goes.
 
-import { get, path, post, query } from "../api.js";
+import { Refused, get, path, post, query } from "../api.js";
 import { follow } from "../event_stream.js";
 import { fromBase64 } from "../record_bytes.js";
 import { cluster } from "./cluster.js";
@@ -61,12 +61,15 @@ function record(one) {
   };
 }
 
-/** `key` and `value`: {type, data} or null; headers: [{name, value in base64}]. Where it went. */
+/** `key` and `value`: {type, data} or null; headers: [{name, value in base64}]. Where it went, or why it did not. */
 export async function produce(topic, { partition, key, value, headers }) {
-  return post(await where(topic, null), {
+  const report = await post(await where(topic, null), {
     partition_id: partition ?? undefined,
     headers: headers.length ? headers : undefined,
     key: key ?? undefined,
     value: value ?? undefined,
   });
+  // The status is that of the stream; what became of the record stands in its report.
+  if (report.error_code !== 200) throw new Refused(report.message, 200, report.error_code);
+  return report;
 }
