@@ -16,12 +16,13 @@ from node.client.group_offsets import Change, PartitionFacts, Target, ToFile, To
 from node.client.refusal import Refused
 
 Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
+MAX_TIMESTAMP_MS: Final = 2**63 - 1
 _NAMED_MEMBERS: Final = 5  # of those that are in the way; who knows these finds the others
 
 
 def at_time(timestamp_ms: int) -> ToTime:
     """A time to reset to. Below zero ListOffsets has places with names: -1 would be the end."""
-    return ToTime(max(0, timestamp_ms))
+    return ToTime(min(max(0, timestamp_ms), MAX_TIMESTAMP_MS))
 
 
 def before_now(duration_ms: int) -> ToTime:

@@ -40,6 +40,9 @@ def parse_duration(text: str) -> int:
 
 
 def moment_text(moment_ms: int) -> str:
-    """A moment as `2026-01-31T12:00:00.000Z`."""
-    moment = _EPOCH + timedelta(milliseconds=moment_ms)
+    """A moment as `2026-01-31T12:00:00.000Z`; a number where no calendar has it, as of a clock in us."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=moment_ms)
+    except OverflowError:
+        return f"{moment_ms} ms"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -25,6 +25,12 @@ def test_every_millisecond_comes_back() -> None:
         assert parse_moment(moment_text(ms)) == ms
 
 
+@pytest.mark.parametrize("ms", [2**63 - 1, -(2**63), 1_769_860_800_000_000])
+def test_a_moment_of_no_calendar_is_a_number(ms: int) -> None:
+    """A client that writes microseconds is as far off as that."""
+    assert moment_text(ms) == f"{ms} ms"
+
+
 @pytest.mark.parametrize("text", ["", "soon", "12:00", "2026-13-01", "1769860800000", "2026-01-31T25:00:00"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(ValueError, match="is not a date"):
