@@ -29,7 +29,8 @@ group = typer.Typer(no_args_is_help=True, help="Consumer groups: who is in them,
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP...")]
 SomeGroups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
-Every = Annotated[bool, typer.Option("--all", help="all groups of consumers")]
+# The second name is that of kafka-consumer-groups.
+Every = Annotated[bool, typer.Option("--all", "--all-groups", help="all groups of consumers")]
 
 
 @group.command("list")
@@ -135,7 +136,8 @@ def group_lag(
 
 @group.command("reset")
 def group_reset(
-    groups: Groups,
+    groups: SomeGroups = None,
+    every: Every = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="the first record there is")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="the end")] = False,
     to_current: Annotated[bool, typer.Option("--to-current", help="where it is; the end if nowhere")] = False,
@@ -170,7 +172,8 @@ def group_reset(
 ) -> None:
     """Set where groups go on; shown only, unless --execute is given.
 
-    Their members must be stopped. An offset that the log does not have becomes its first or its end, with a
+    Their members must be stopped; with --all a group that has some, or nothing to reset, is passed over and
+    named, and the exit code is 1. An offset that the log does not have becomes its first or its end, with a
     warning; so does a time after the last record.
 
     Examples:
@@ -181,8 +184,9 @@ def group_reset(
     """
     import node.cli.group_commands as commands
 
+    names = _names(groups, every)
     target = _target(
-        groups,
+        names,
         {
             "--to-earliest": to_earliest or None,
             "--to-latest": to_latest or None,
@@ -198,7 +202,8 @@ def group_reset(
         wanted = "the file says which" if from_file is not None else "give --topic or --all-topics"
         raise CommandError(f"Of which topics? Here {wanted}.", EXIT_USAGE)
     options = commands.ResetOptions(
-        group_ids=tuple(groups),
+        group_ids=tuple(names),
+        every=every,
         topics=commands.parse_topics(topic) if topic else None,
         execute=execute,
         export=export,

@@ -20,6 +20,7 @@ from node.client.group_member import PROTOCOL_TYPE
 from node.client.group_offsets import Change, Target, ToFile
 from node.client.group_reset import Topics
 from node.client.moments import moment_text
+from node.client.refusal import Refused
 
 # As Apache Kafka writes them; words of users are taken in any case.
 STATES = (
@@ -204,6 +205,7 @@ class ResetOptions:
     """What `ottla group reset` was told; topics of None are all that the group has committed."""
 
     group_ids: tuple[str, ...]
+    every: bool
     topics: Topics | None
     execute: bool
     export: bool
@@ -211,15 +213,21 @@ class ResetOptions:
 
 
 async def reset(client: Client, target: Target, options: ResetOptions) -> int:
-    """Plan for all groups before anything of one is changed."""
-    group_ids = list(dict.fromkeys(options.group_ids))
+    """Plan for all groups before anything of one is changed; 1 if one of all groups was passed over."""
+    plans: dict[str, list[Change]] = {}
+    code = 0
     async with client:
-        for group_id in group_ids:
-            await group_reset.check_has_no_members(client, group_id)
-        plans = {
-            group_id: await group_reset.plan(client, group_id, target, options.topics)
-            for group_id in group_ids
-        }
+        for group_id in await _named(client, options.group_ids, options.every):
+            if options.every and isinstance(target, ToFile) and group_id not in target.offsets:
+                continue
+            try:
+                await group_reset.check_has_no_members(client, group_id)
+                plans[group_id] = await group_reset.plan(client, group_id, target, options.topics)
+            except Refused as refused:
+                if not options.every:
+                    raise
+                print(f"ottla: {refused}", file=sys.stderr)
+                code = EXIT_FAILURE
         _warn(plans)
         if options.execute:
             for group_id, changes in plans.items():
@@ -232,7 +240,7 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
         group_tables.print_changes(plans)
     if not options.execute:
         print("nothing was changed: this was a dry run; add --execute", file=sys.stderr)
-    return 0
+    return code
 
 
 def _warn(plans: Mapping[str, Sequence[Change]]) -> None:

@@ -191,6 +191,28 @@ def test_several_groups_are_reset_together_or_not_at_all(
     assert offsets(node, group) == offsets(node, busy) == [0, 0]
 
 
+def test_all_groups_are_reset_but_those_with_members(
+    node: Server, topic: str, group: str, tmp_path: Path
+) -> None:
+    """Executed by a file alone: the node has groups of other tests, too."""
+    busy, calm = f"{group}-busy", f"{group}-calm"
+    reset(node, calm, "--to-offset", "4", "--topic", topic, "--execute")
+    member = join(node, busy, topic)
+    plan = tmp_path / "plan.csv"
+    plan.write_text("".join(f"{one},{topic},0,2\n" for one in (busy, calm, f"{group}-nobody")))
+
+    command = start(node.bootstrap, "group", "reset", "--all-groups", "--shift-by", "-1", "--topic", topic)
+    shown, said = command.communicate(timeout=TIMEOUT_S)
+    done = ottla(node.bootstrap, "group", "reset", "--all", "--from-file", str(plan), "--execute", code=1)
+    leave(member)
+
+    assert [line.split()[-2:] for line in shown.splitlines() if line.startswith(calm)] == [["4", "3"]] * 2
+    assert command.returncode == 1 and f"Group {busy} is active (Stable)" in said
+    assert f"Group {busy} is active (Stable)" in done
+    assert offsets(node, calm) == [2, 4]
+    assert f"{group}-nobody" not in ottla(node.bootstrap, "group", "list")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -41,6 +41,10 @@ def test_a_time_before_1970_is_not_taken_for_a_place_with_a_name() -> None:
     assert group_reset.before_now(10**18).timestamp_ms == 0
 
 
+def test_a_time_that_no_timestamp_can_be_is_the_last_one() -> None:
+    assert group_reset.before_now(-(2**63)).timestamp_ms == 2**63 - 1
+
+
 # ---- lag -----------------------------------------------------------------------------------------
 
 
