@@ -11,11 +11,10 @@ from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from node.client import txn_admin, txn_as_json, txn_control
 from node.client.cluster_client import Client
 from node.client.group_reset import Topics, partitions_of
-from node.client.txn_admin import DECIDED, ONGOING, TransactionView
+from node.client.txn_admin import TransactionView
 from node.client.txn_as_json import StartOffsets
 
-# As Apache Kafka writes them; words of users are taken in any case.
-STATES = ("Empty", ONGOING, *DECIDED, "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
+STATES = txn_admin.STATES  # words of users are taken in any case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ from node.wire.messages.write_txn_markers import (
 
 ONGOING: Final = "Ongoing"
 DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # markers are on their way
+# As Apache Kafka writes them.
+STATES: Final = ("Empty", ONGOING, *DECIDED, "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
 PARTITIONS_OF_A_REQUEST: Final = 500
 IDS_OF_A_REQUEST: Final = 500
 # ListTransactions: since when it knows each filter. An older server would pass over it and list everything.

@@ -45,6 +45,7 @@ def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int
         "producer": view.producer_id,
         "epoch": view.producer_epoch,
         "timeout_ms": None if is_two_phase(view) else view.timeout_ms,
+        "two_phase": is_two_phase(view),
         "began_ms": view.start_ms,
         "open_for_ms": age_ms,
         "coordinator": view.coordinator,

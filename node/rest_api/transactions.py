@@ -11,7 +11,6 @@ from node.rest_api.route import (
     BOOLEAN,
     INT32,
     INT64,
-    NAME,
     STRING,
     Answer,
     QueryParameter,
@@ -33,7 +32,15 @@ _LISTED: Final = record(
     {
         "transactions": listed(
             record(
-                {"id": STRING, "state": STRING, "producer": _ANY_INT64, "coordinator": INT32},
+                {
+                    "id": STRING,
+                    "state": STRING,
+                    "producer": _ANY_INT64,
+                    "coordinator": INT32,
+                    "open_for_ms": NULL_INT64,
+                    "timeout_ms": NULL_INT64,
+                    "two_phase": {"type": ["boolean", "null"]},
+                },
                 title="ListedTransaction",
             )
         )
@@ -47,6 +54,7 @@ _TRANSACTION: Final = record(
         "producer": _ANY_INT64,
         "epoch": _ANY_INT32,
         "timeout_ms": NULL_INT64,
+        "two_phase": BOOLEAN,
         "began_ms": NULL_INT64,
         "open_for_ms": NULL_INT64,
         "coordinator": STRING,
@@ -99,7 +107,8 @@ async def list_transactions(context: RestContext, request: RestRequest) -> Answe
         longer_than_ms=query.get("longer_than_ms"),
         pattern=query.get("pattern"),
     )
-    return Answer(body={"transactions": txn_as_json.transactions_as_json(found)})
+    views = await txn_admin.describe_open(context.client, found)
+    return Answer(body={"transactions": txn_as_json.listed_as_json(found, views, _now_ms(context))})
 
 
 async def get_transaction(context: RestContext, request: RestRequest) -> Answer:
@@ -155,9 +164,15 @@ ROUTES: Final = (
         handler=list_transactions,
         operation_id="listTransactions",
         summary="The transactional ids of all brokers.",
+        description="Of those that have something open also for how long, and after which time it is aborted:"
+        " null where two_phase says that its producer alone ends it.",
         tag=TAG,
         query=(
-            QueryParameter(name="state", schema=NAME, description="In this state only, as Ongoing."),
+            QueryParameter(
+                name="state",
+                schema={"type": "string", "enum": list(txn_admin.STATES)},
+                description="In this state only.",
+            ),
             QueryParameter(name="producer_id", schema=INT64, description="Of this producer only."),
             QueryParameter(
                 name=_LONGER_THAN, schema=INT64, description="Only those that are open for longer."

@@ -86,6 +86,7 @@ def test_log_directories_are_listed_with_their_disks(api: Api, topic: str) -> No
     assert log_dir["total_bytes"] >= log_dir["usable_bytes"] > 0 and not log_dir["is_offline"]
     replicas = {(each["topic"], each["partition"]): each for each in one["log_dirs"][0]["partitions"]}
     assert replicas[topic, 0]["size_bytes"] > 0 and not replicas[topic, 0]["is_future"]
+    assert "no broker 9" in api.get("/v1/log-dirs?broker_id=9", 404)["message"]
 
 
 # ---- leaders -------------------------------------------------------------------------------------
@@ -221,6 +222,7 @@ def test_a_transaction_is_listed_described_and_aborted(api: Api, rest_cluster: C
     path = f"/v1/transactions/{name.replace('/', '%2F').replace(' ', '%20')}"
 
     listed = api.get("/v1/transactions?state=Ongoing")["transactions"]
+    assert "state must be one of Empty, Ongoing" in api.get("/v1/transactions?state=ongoing", 400)["message"]
     described = api.get(path)
     producers = api.get(f"/v1/producers/{topic}/1")["producers"]
     hanging = api.get(f"/v1/transactions/hanging?topic={topic}&longer_than_ms=0")["hanging"]
@@ -228,7 +230,9 @@ def test_a_transaction_is_listed_described_and_aborted(api: Api, rest_cluster: C
     eventually(lambda: api.get(path)["state"] != "Ongoing", "its coordinator has aborted it")
     again = api.post("/v1/transactions/abort", {"transactional_id": name}, 409)
 
-    assert name in [one["id"] for one in listed]
+    [row] = [one for one in listed if one["id"] == name]
+    assert row["open_for_ms"] >= 0 and row["timeout_ms"] == described["timeout_ms"] == 60_000
+    assert (row["two_phase"], described["two_phase"]) == (False, False)
     assert described["state"] == "Ongoing" and described["open_for_ms"] >= 0
     [partition] = described["partitions"]
     assert (partition["topic"], partition["partition"], partition["deleted"]) == (topic, 1, False)

@@ -1,6 +1,6 @@
 // States as words with a mark: which of them an operator may leave alone.
 
-import { words } from "./format.js";
+import { duration, words } from "./format.js";
 import { badge } from "./parts.js";
 
 const GROUP = { stable: "good", empty: "plain", dead: "bad" };
@@ -12,6 +12,11 @@ export function groupState(state) {
 
 export function transactionState(state) {
   return marked(TRANSACTION, state);
+}
+
+/** After which time a transaction is aborted; that of two-phase commit has none, its producer alone ends it. */
+export function timeLimit(told) {
+  return told.two_phase ? "none: two-phase commit" : duration(told.timeout_ms);
 }
 
 function marked(kinds, state) {

@@ -6,11 +6,10 @@ import { h } from "../dom.js";
 import { count, duration, time } from "../format.js";
 import { topicHref } from "../hrefs.js";
 import { badge, button, facts, link, say, section } from "../parts.js";
-import { transactionState } from "../states.js";
+import { timeLimit, transactionState } from "../states.js";
 import { table } from "../table.js";
 
 export function transactionPage(view, { id }) {
-  const place = view.live({ every: 3_000, ask: (signal) => transaction(id, signal), draw });
   const abort = async () => {
     const isDone = await ask({
       title: `Abort the transaction of ${id}?`,
@@ -21,10 +20,19 @@ export function transactionPage(view, { id }) {
     if (isDone) say(`The transaction of ${id} is aborted.`);
     place.refresh();
   };
+  const abortButton = button("Abort…", abort, { class: "danger-quiet", hidden: true });
+  const place = view.live({
+    every: 3_000,
+    ask: (signal) => transaction(id, signal),
+    draw: (told) => {
+      abortButton.hidden = told.state !== "Ongoing"; // what is decided or ended cannot be aborted any more
+      return draw(told);
+    },
+  });
   view.show(
     id,
     h("p", { class: "trail" }, link("#/transactions", "Transactions")),
-    h("div", { class: "head" }, h("h1", {}, id), button("Abort…", abort, { class: "danger-quiet" })),
+    h("div", { class: "head" }, h("h1", {}, id), abortButton),
     place,
   );
 }
@@ -35,7 +43,7 @@ function draw(told) {
       ["State", transactionState(told.state)],
       ["Open for", duration(told.open_for_ms)],
       ["Began", time(told.began_ms)],
-      ["Time limit", told.timeout_ms === null ? "none" : duration(told.timeout_ms)],
+      ["Time limit", timeLimit(told)],
       ["Producer", `${told.producer}, epoch ${told.epoch}`],
       ["Coordinator", told.coordinator],
     ]),

@@ -2,10 +2,11 @@
 
 import { transactions } from "../ask/transactions.js";
 import { h } from "../dom.js";
+import { duration } from "../format.js";
 import { brokerHref, transactionHref } from "../hrefs.js";
 import { link } from "../parts.js";
 import { searchedList } from "../searched_list.js";
-import { transactionState } from "../states.js";
+import { timeLimit, transactionState } from "../states.js";
 
 export function transactionsPage(view) {
   const { tools, list } = searchedList(view, {
@@ -22,6 +23,8 @@ export function transactionsPage(view) {
     columns: () => [
       { title: "Transactional id", head: true, cell: (one) => link(transactionHref(one.id), one.id) },
       { title: "State", cell: (one) => transactionState(one.state) },
+      { title: "Open for", number: true, cell: (one) => duration(one.open_for_ms) },
+      { title: "Time limit", number: true, cell: timeLimit },
       { title: "Producer", cell: (one) => String(one.producer) },
       { title: "Coordinator", cell: (one) => link(brokerHref(one.coordinator), String(one.coordinator)) },
     ],
