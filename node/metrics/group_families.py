@@ -125,6 +125,11 @@ def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list
                 for one in groups
             ],
         ),
+        gauge(
+            f"{prefix}_members",
+            "Members of a group.",
+            [(labels(group_id=one.group_id), one.member_count) for one in groups],
+        ),
         gauge(f"{prefix}_topic_offset_sum", "What a group has committed in a topic, added up.", sums),
         gauge(f"{prefix}_topic_lag", "Records of a topic that a group has not committed.", topic_lags),
         gauge(f"{prefix}_topic_partition_lag", "Records that a group has not committed.", lags),

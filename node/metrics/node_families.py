@@ -1,6 +1,7 @@
 """The loop, the memory and the scrape itself; the process under the names of every Prometheus client."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
@@ -10,16 +11,35 @@ from node.metrics.loop_watch import LoopWatch
 from node.metrics.readings import NodeReading
 
 _UNREGISTERED: Final = CollectorRegistry()
+_PROCESS_IO: Final = Path("/proc/self/io")
 
 
 class ProcessFamilies:
-    """process_* and python_gc_*: memory, CPU, descriptors."""
+    """process_* and python_gc_*: memory, CPU, descriptors; and what it had disks do."""
 
     def __init__(self) -> None:
         self._collectors = (ProcessCollector(registry=_UNREGISTERED), GCCollector(registry=_UNREGISTERED))
 
     def collect(self) -> list[Family]:
-        return [of_library(metric) for one in self._collectors for metric in one.collect()]
+        families = [of_library(metric) for one in self._collectors for metric in one.collect()]
+        return families + _disk_families()
+
+
+def _disk_families() -> list[Family]:
+    """Under the names of Kafka's LinuxIoMetricsCollector; nothing where the kernel does not count it."""
+    try:
+        told = dict(line.split(": ", 1) for line in _PROCESS_IO.read_text().splitlines())
+        counts = {way: int(told[f"{way}_bytes"]) for way in ("read", "write")}
+    except (OSError, KeyError, ValueError):
+        return []
+    return [
+        gauge(
+            f"kafka_server_kafkaserver_linux_disk_{way}_bytes",
+            f"Bytes that this process had disks {way}, past the page cache.",
+            count,
+        )
+        for way, count in counts.items()
+    ]
 
 
 def always(version: str, *, is_serving: bool, is_responsive: bool) -> list[Family]:

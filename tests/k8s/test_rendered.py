@@ -191,6 +191,10 @@ def test_metrics_are_scraped_from_each_node_once(tmp_path: Path) -> None:
     ]
     [endpoint] = monitor["endpoints"]
     assert selected == ["ottla"] and endpoint["port"] in pod(objects).ports and endpoint["path"] == "/metrics"
+    # Dashboards of Strimzi choose by the last three.
+    given = {one["targetLabel"]: one.get("replacement") for one in endpoint["relabelings"]}
+    assert given.keys() == {"instance", "kubernetes_pod_name", "strimzi_io_cluster", "strimzi_io_name"}
+    assert given["strimzi_io_cluster"] == find(objects, "StatefulSet", "ottla")["metadata"]["name"]
     for one in objects:
         if one["kind"] not in OWN_KINDS:
             kubernetes_validate.validate(one, KUBERNETES[1], strict=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
@@ -185,6 +186,7 @@ def test_a_group_tells_its_lag_in_records_and_seconds_and_nothing_that_is_not_kn
     assert read['kafka_consumergroup_current_offset_sum{consumergroup=g"\n,topic=t}'] == 11
     assert not any("partition=1" in name and "lag" in name for name in read)
     assert read['kminion_kafka_consumer_group_topic_lag{group_id=g"\n,topic_name=t}'] == 3
+    assert read['kminion_kafka_consumer_group_members{group_id=g"\n}'] == 2
 
 
 def test_a_name_of_others_cannot_write_lines_of_its_own() -> None:
@@ -240,6 +242,9 @@ def test_the_process_is_told_as_by_every_client_of_prometheus() -> None:
 
     assert read["process_cpu_seconds_total{}"] > 0 and read["process_open_fds{}"] > 0
     assert read["python_gc_collections_total{generation=2}"] >= 0
+    if Path("/proc/self/io").exists():
+        assert read["kafka_server_kafkaserver_linux_disk_read_bytes{}"] >= 0
+        assert read["kafka_server_kafkaserver_linux_disk_write_bytes{}"] >= 0
 
 
 @pytest.mark.parametrize(
