@@ -18,6 +18,7 @@ from node.client.quorum_admin import QuorumView, describe_quorum
 from node.doctor.clock_findings import ClockFacts
 from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
 from node.doctor.limit_findings import LimitFacts
+from node.doctor.log_findings import UncleanableFacts
 from node.doctor.quorum_findings import QuorumFacts
 from node.doctor.try_endpoint import try_endpoint
 from node.doctor.version_findings import ClientFacts
@@ -48,7 +49,8 @@ class ClusterFacts(NamedTuple):
     clocks: Sequence[ClockFacts]
     limits: Sequence[LimitFacts]
     clients: Sequence[ClientFacts]
-    unasked: Sequence[int]  # nodes whose clock and limits are unknown: no REST API was reached
+    uncleanable: Sequence[UncleanableFacts]
+    unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
 
 
 async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> ClusterFacts:
@@ -57,7 +59,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
     tried = [await _with_cluster_id(one, timeout_s) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, (), (), (), ())
+        return ClusterFacts(tried, (), (), None, (), (), (), (), ())
     client = Client(speaking, timeout_s=timeout_s)
     try:
         brokers = await _brokers(client)
@@ -83,6 +85,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
         [clock for node_id, facts in nodes.items() if (clock := _clock(node_id, facts)) is not None],
         [limit for node_id, facts in nodes.items() if (limit := _limit(node_id, facts)) is not None],
         [client for node_id, facts in nodes.items() for client in _clients(node_id, facts)],
+        [_uncleanable(node_id, facts) for node_id, facts in nodes.items()],
         [one.node_id for one in advertised if one.node_id not in nodes],
     )
 
@@ -238,6 +241,19 @@ def _clients(node_id: int, told: _Told) -> list[ClientFacts]:
         for one in found
         if isinstance(one, dict)
     ]
+
+
+def _uncleanable(node_id: int, told: _Told) -> UncleanableFacts:
+    """Nothing where a node does not tell, as one of an earlier version."""
+    logs, count = told.body.get("uncleanable_logs"), told.body.get("uncleanable_log_count")
+    if not isinstance(logs, list) or not isinstance(count, int):
+        return UncleanableFacts(node_id, (), 0)
+    named = [
+        (f"{one.get('topic')}-{one.get('partition')}", str(one.get("reason")))
+        for one in logs
+        if isinstance(one, dict)
+    ]
+    return UncleanableFacts(node_id, named, count)
 
 
 def _is_loopback(address: str) -> bool:

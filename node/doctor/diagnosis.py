@@ -13,6 +13,7 @@ from node.doctor import (
     disk_findings,
     endpoint_findings,
     limit_findings,
+    log_findings,
     quorum_findings,
     version_findings,
 )
@@ -48,12 +49,14 @@ async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: f
     found += version_findings.of_clients(facts.clients)
     found += clock_findings.of_clocks(facts.clocks)
     found += limit_findings.of_limits(facts.limits)
+    found += log_findings.of_uncleanable(facts.uncleanable)
     if facts.unasked:
         nodes = ", ".join(map(str, facts.unasked))
         found.append(
             note(
                 "clock",
-                f"Clocks and open files of nodes {nodes} are unknown: their REST API was not reached.",
+                f"Clocks, open files and cleaners of nodes {nodes} are unknown: their REST API was not"
+                " reached.",
             )
         )
     return found

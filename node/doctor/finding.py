@@ -12,7 +12,7 @@ class Severity(Enum):
 
 
 class Finding(NamedTuple):
-    """`subject` is one of listener, address, broker, quorum, disk, clock, version, limit, setting."""
+    """`subject` is one of listener, address, broker, quorum, disk, log, clock, version, limit, setting."""
 
     severity: Severity
     subject: str

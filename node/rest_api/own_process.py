@@ -3,6 +3,7 @@
 import os
 import resource
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from node.net.peer_client import SOFTWARE_VERSION
@@ -17,6 +18,8 @@ _REFUSED: Final = record(
     {"software": NULL_STRING, "api": STRING, "version": {"type": "integer"}, "count": INT64},
     title="RefusedRequest",
 )
+_UNCLEANABLE: Final = record({"topic": STRING, "partition": INT32, "reason": STRING}, title="UncleanableLog")
+MAX_LOGS: Final = 100  # that are named; who knows these knows what is wrong
 _NODE: Final = record(
     {
         "node_id": INT32,
@@ -27,6 +30,8 @@ _NODE: Final = record(
         "open_files": INT64,
         "open_files_limit": INT64,
         "refused_requests": listed(_REFUSED),
+        "uncleanable_logs": listed(_UNCLEANABLE),
+        "uncleanable_log_count": INT64,
     },
     title="Node",
 )
@@ -39,6 +44,7 @@ def clock_offset_ms() -> int:
 
 async def get_node(context: RestContext, request: RestRequest) -> Answer:
     refused = await context.facts.ask(_refused)
+    uncleanable, uncleanable_count = await context.facts.ask(_uncleanable)
     return Answer(
         body={
             "node_id": context.node_id,
@@ -49,6 +55,8 @@ async def get_node(context: RestContext, request: RestRequest) -> Answer:
             "open_files": len(os.listdir("/proc/self/fd")),
             "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             "refused_requests": refused,
+            "uncleanable_logs": uncleanable,
+            "uncleanable_log_count": uncleanable_count,
         }
     )
 
@@ -63,6 +71,17 @@ def _refused(broker: "Broker") -> list[dict[str, Any]]:
         }
         for kind, count in broker.dispatcher.refused.kinds()
     ]
+
+
+def _uncleanable(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
+    """Compacted logs that the cleaner has set apart, the first of them, and how many there are."""
+    maintenance = getattr(broker, "maintenance", None)  # made while the node starts
+    found = {} if maintenance is None else maintenance.cleaner.uncleanable
+    named = [
+        {"topic": one.topic, "partition": one.partition, "reason": reason}
+        for one, reason in islice(found.items(), MAX_LOGS)
+    ]
+    return named, len(found)
 
 
 def _name_of(api_key: int) -> str:
@@ -82,8 +101,9 @@ ROUTES: Final = (
         handler=get_node,
         operation_id="getNode",
         summary="What only this process knows of itself.",
-        description="Its clock, and how far that was set since the start; its open files and their limit; and"
-        " what clients asked in versions that it does not serve, with the software that asked.",
+        description="Its clock, and how far that was set since the start; its open files and their limit;"
+        " what clients asked in versions that it does not serve, with the software that asked; and compacted"
+        f" logs that it cannot clean, the first {MAX_LOGS} of them by name.",
         tag="Node",
         uses_cluster=False,
         responses={200: Response(description="Now.", schema=_NODE)},

@@ -10,6 +10,7 @@ from node.doctor import (
     disk_findings,
     endpoint_findings,
     limit_findings,
+    log_findings,
     quorum_findings,
     version_findings,
 )
@@ -18,6 +19,7 @@ from node.doctor.disk_findings import DiskFacts, Expected
 from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
 from node.doctor.finding import Finding, Severity
 from node.doctor.limit_findings import LimitFacts
+from node.doctor.log_findings import UncleanableFacts
 from node.doctor.quorum_findings import QuorumFacts
 from node.doctor.version_findings import NEEDED, ClientFacts, VersionFacts
 
@@ -290,3 +292,13 @@ def test_open_files() -> None:
     assert "has 900 files open of 1000" in only(limit_findings.of_limits([LimitFacts("Node 1", 1000, 900)]))
     assert "may open 1024 files" in only(limit_findings.of_limits([LimitFacts("Node 1", 1024, None)]))
     assert list(limit_findings.of_limits([LimitFacts("Node 1", 1_048_576, 500)])) == []
+
+
+def test_logs_that_cannot_be_cleaned() -> None:
+    logs = [(f"t-{number}", "a batch is broken.") for number in range(100)]
+    one = log_findings.of_uncleanable([UncleanableFacts(2, logs[:1], 1), UncleanableFacts(1, (), 0)])
+    many = log_findings.of_uncleanable([UncleanableFacts(2, logs, 200)])
+
+    assert "Node 2 cannot clean a compacted log, which grows: t-0 (a batch is broken); " in only(one)
+    assert "clean compacted logs, which grow: t-0 (a batch is broken); t-1" in (told := only(many))
+    assert "t-4 (a batch is broken) and 195 more; " in told
