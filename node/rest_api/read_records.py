@@ -1,8 +1,9 @@
 """Records out of a topic: a page of them, or a live tail as server-sent events.
 
 A page ends when it has `count` records or `max_bytes`, at what was the end when it was asked for, or after
-`timeout_ms`; its `cursor` is where the next one begins. A tail goes on as long as somebody reads it. The id
-of each event is a cursor too: a browser that lost the connection sends it back, and misses nothing.
+`timeout_ms`; its `cursor` is where the next one begins. A tail goes on as long as somebody reads it, with the
+partitions that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the
+connection sends it back, and misses nothing.
 """
 
 import time
@@ -15,6 +16,7 @@ import orjson
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from node.client import topic_admin
 from node.client.cluster_client import Client
 from node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
 from node.rest_api.record_json import AUTO, FORMATS, shown_record
@@ -57,6 +59,7 @@ MAX_TIMEOUT_MS: Final = 30_000
 EVENT_STREAM: Final = "text/event-stream"
 HEARTBEAT_S: Final = 10.0  # also how late it is seen that a reader has gone
 RECONNECT_MS: Final = 2_000  # what a browser waits before it asks again
+NEW_PARTITIONS_S: Final = 10.0  # how late a tail sees that its topic has more of them
 PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
 
 
@@ -65,6 +68,7 @@ class _Wish(NamedTuple):
 
     topic: str
     partitions: list[TopicPartition]
+    is_whole: bool  # all that the topic has, not only those that were named
     place: Place
     is_wanted: Filter | None
     form: str
@@ -89,13 +93,15 @@ async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish
     query = request.query
     default = LATEST if is_tail else EARLIEST
     place = parse_place(query.get("offset"), query.get("timestamp"), default)
+    topic, partition = request.path["topic_name"], request.path.get("partition_id")
+    is_whole = partition is None and place.cursor is None
     last_event_id = request.headers.get("Last-Event-ID")
     if is_tail and last_event_id:
         place = Place(cursor=parse_cursor(last_event_id))
-    topic = request.path["topic_name"]
     return _Wish(
         topic,
-        await _partitions(client, topic, request.path.get("partition_id"), place),
+        await _partitions(client, topic, partition, place, is_whole=is_whole),
+        is_whole,
         place,
         parse_filter(query["filter"]) if query.get("filter") else None,
         query.get("format", AUTO),
@@ -104,19 +110,25 @@ async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish
 
 
 async def _partitions(
-    client: Client, topic: str, partition: int | None, place: Place
+    client: Client, topic: str, partition: int | None, place: Place, *, is_whole: bool
 ) -> list[TopicPartition]:
     leaders = (await client.topic_as_it_is(topic)).leaders
     wanted = set(leaders if place.cursor is None else place.cursor)
+    if is_whole:  # with those that are younger than the cursor
+        wanted |= leaders.keys()
     if partition is not None:
         if place.cursor is not None and wanted != {partition}:
             raise bad_request("The cursor is one of other partitions.")
         wanted = {partition}
     if not wanted <= leaders.keys():
         raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
-    if len(wanted) > MAX_PARTITIONS:
-        raise bad_request(f"{topic} has {len(wanted)} partitions; read one, or {MAX_PARTITIONS} by a cursor.")
+    _check_number(topic, len(wanted))
     return [TopicPartition(topic, number) for number in sorted(wanted)]
+
+
+def _check_number(topic: str, partitions: int) -> None:
+    if partitions > MAX_PARTITIONS:
+        raise bad_request(f"{topic} has {partitions} partitions; read one, or {MAX_PARTITIONS} by a cursor.")
 
 
 async def _spans(client: Client, wish: _Wish) -> dict[TopicPartition, Span]:
@@ -225,8 +237,11 @@ async def _tail(
 async def _events(
     context: RestContext, client: Client, wish: _Wish, reader: RecordReader
 ) -> AsyncGenerator[bytes, None]:
-    written_s = time.monotonic()
+    written_s = looked_s = time.monotonic()
     while not context.stopping.is_set():
+        if wish.is_whole and time.monotonic() - looked_s >= NEW_PARTITIONS_S:
+            await _take_in_new_partitions(client, wish, reader)
+            looked_s = time.monotonic()
         try:
             found_now = await reader.round()
         except KafkaError as error:
@@ -249,9 +264,21 @@ async def _events(
             written_s = time.monotonic()
 
 
+async def _take_in_new_partitions(client: Client, wish: _Wish, reader: RecordReader) -> None:
+    """From their first record on: nobody who reads the whole topic has seen any of them."""
+    leaders = (await client.topic_as_it_is(wish.topic)).leaders
+    # One without a leader yet is taken in next time.
+    led = [TopicPartition(wish.topic, number) for number, leader in leaders.items() if leader >= 0]
+    new = [one for one in led if one not in reader.places]
+    if new:
+        _check_number(wish.topic, len(reader.places) + len(new))
+        first = await topic_admin.list_offsets(client, dict.fromkeys(new, topic_admin.EARLIEST))
+        reader.places |= {one: place.offset for one, place in sorted(first.items())}
+
+
 async def _gap(client: Client, wish: _Wish, reader: RecordReader) -> bytes:
     """What was deleted before it was read, by retention or by somebody."""
-    known = await _spans(client, wish)
+    known = await spans(client, [*reader.places], isolation_level=int(wish.read_committed))
     skipped = reader.skip_to({one: span.first for one, span in known.items()})
     if not skipped:  # ahead of the log, which was cut: the cursor is of another life of the topic
         reader.places |= {one: min(place, known[one].end) for one, place in reader.places.items()}

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from node.embedded import Cluster
 from node.rest_api import read_records, record_service
@@ -276,6 +276,13 @@ def tail(api: Api, topic: str, query: str = "", **headers: str) -> Iterator[Tail
         connection.close()
 
 
+def next_record(events: Tail) -> Event:
+    """A slow machine may have a heartbeat before it."""
+    while (one := events.next()).kind != "record":
+        pass
+    return one
+
+
 def test_a_tail_shows_what_comes_and_resumes_where_it_was_cut(rest_cluster: Cluster, apis: list[Api]) -> None:
     topic = create(rest_cluster)
     produce(rest_cluster, topic, "before")
@@ -306,6 +313,31 @@ def test_a_tail_of_many_partitions_can_be_filtered(rest_cluster: Cluster, api: A
 
     assert {one.data["partition_id"] for one in found} == {0, 1, 2}
     assert {one.data["value"]["data"] for one in found} == {"wanted"}
+
+
+def test_a_tail_of_a_topic_takes_in_partitions_that_it_gets_later(
+    rest_cluster: Cluster, apis: list[Api], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_records, "NEW_PARTITIONS_S", 0.0)
+    api, topic = apis[0], create(rest_cluster)
+    admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
+
+    with tail(api, topic) as whole, tail(api, topic, "offset=0:0") as named:
+        whole.next(), named.next()
+        for grown in admin.create_partitions([NewPartitions(topic, 2)]).values():
+            grown.result(TIMEOUT_S)
+        path = f"/v1/topics/{topic}/partitions"
+        eventually(lambda: all(len(one.get(path)["partitions"]) == 2 for one in apis))
+        produce(rest_cluster, topic, "new", partition=1)
+        of_whole = next_record(whole)
+        produce(rest_cluster, topic, "old", partition=0)
+        of_named = next_record(named)
+    with tail(api, topic, Last_Event_ID="0:0") as resumed:
+        begin = resumed.next()
+
+    assert (of_whole.id, of_whole.data["value"]["data"]) == ("0:0,1:1", "new")
+    assert (of_named.id, of_named.data["value"]["data"]) == ("0:1", "old")
+    assert begin.id == "0:0,1:0"
 
 
 def test_a_tail_says_what_was_deleted_before_it_was_read(rest_cluster: Cluster, api: Api) -> None:

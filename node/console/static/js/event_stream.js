@@ -2,9 +2,13 @@
 
 import { NoAnswer, reach, refusal } from "./api.js";
 
-/** Call `got(event, data, id)` for each event (null: it has none), until the signal or the end of the stream. */
-export async function follow(where, got, signal) {
-  const answer = await reach(where, { headers: { Accept: "text/event-stream" }, signal }, signal);
+/**
+ * Call `got(event, data, id)` for each event (null: it has none), until the signal or the end of the stream. Goes on
+ * behind the event with the id `last`, unless that is null.
+ */
+export async function follow(where, last, got, signal) {
+  const headers = { Accept: "text/event-stream", ...(last === null ? {} : { "Last-Event-ID": last }) };
+  const answer = await reach(where, { headers, signal }, signal);
   if (!answer.ok) throw refusal(answer.status, await answer.text());
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -32,14 +32,14 @@ export async function recordsToTheEnd(topic, wish, keep, signal) {
   return { ...page, records: kept };
 }
 
-/** `got(record)` for each that comes, `missed(places)` for what was deleted unread; `wish.offset` is kept up to date. */
+/** `got(record)` for each that comes, `missed(places)` for what was deleted unread; `wish.last` is kept up to date. */
 export async function tail(topic, wish, got, missed, signal) {
   const { partition, filter } = wish;
-  const asked = query({ offset: wish.offset, filter, format: "BINARY" });
   await follow(
-    (await where(topic, partition)) + asked,
+    (await where(topic, partition)) + query({ filter, format: "BINARY" }),
+    wish.last,
     (event, data, id) => {
-      if (id !== null) wish.offset = id; // a cursor: who is cut off resumes there
+      if (id !== null) wish.last = id; // who is cut off resumes there
       if (data === null) return;
       const told = JSON.parse(data);
       if (event === "error") throw new Error(told.message);

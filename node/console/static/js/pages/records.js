@@ -101,7 +101,7 @@ export function recordsPage(view, { topic }) {
     live.setAttribute("aria-pressed", "true");
     live.textContent = "Stop";
     drawKept();
-    followRecords(topic, { partition: one, filter, offset: null }, mine.signal, {
+    followRecords(topic, { partition: one, filter, last: null }, mine.signal, {
       got: (record) => {
         kept.unshift(record);
         kept.length = Math.min(kept.length, MAX_KEPT);

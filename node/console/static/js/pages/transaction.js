@@ -9,11 +9,17 @@ import { badge, button, facts, link, say, section } from "../parts.js";
 import { timeLimit, transactionState } from "../states.js";
 import { table } from "../table.js";
 
+const LOST =
+  "What it has written is never shown to consumers that read committed data, and its producer is fenced: it gets an error at its next step.";
+const PREPARED =
+  "It is part of a two-phase commit: if another system has decided to commit, it keeps its half and this one is lost.";
+
 export function transactionPage(view, { id }) {
+  let isTwoPhase = false;
   const abort = async () => {
     const isDone = await ask({
       title: `Abort the transaction of ${id}?`,
-      what: "What it has written is never shown to consumers that read committed data, and its producer is fenced: it gets an error at its next step.",
+      what: isTwoPhase ? [PREPARED, LOST] : LOST,
       action: "Abort it",
       act: () => abortTransaction(id),
     });
@@ -25,6 +31,7 @@ export function transactionPage(view, { id }) {
     every: 3_000,
     ask: (signal) => transaction(id, signal),
     draw: (told) => {
+      isTwoPhase = told.two_phase;
       abortButton.hidden = told.state !== "Ongoing"; // what is decided or ended cannot be aborted any more
       return draw(told);
     },
