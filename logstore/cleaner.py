@@ -87,7 +87,11 @@ def index_dirty(
     )
     with _while_segments_stay(job):
         tracker = TransactionTracker()
-        tracker.add_aborted(_aborted_transactions(job))
+        # Of one that ended before, this pass would never meet the marker, and would take all that its
+        # producer committed since for aborted: tombstones, too, and what they deleted would come back.
+        tracker.add_aborted(
+            row for row in _aborted_transactions(job) if row.last_offset >= job.first_dirty_offset
+        )
         for number, segment in enumerate(job.closed):
             next_base = _next_base(job, number)
             if next_base <= job.first_dirty_offset or segment.base_offset >= job.end_offset:

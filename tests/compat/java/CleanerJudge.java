@@ -18,7 +18,8 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
  * One round of Apache Kafka's cleaner over partition directories: segment.bytes, delete.retention.ms, and for each
- * directory its path, the time (ms) and the bytes of the key map. Everything up to the active segment is cleaned.
+ * directory its path, the time (ms), the bytes of the key map and where the dirty part begins, which goes up to the
+ * active segment.
  */
 public class CleanerJudge {
     public static void main(String[] arguments) throws Exception {
@@ -29,7 +30,7 @@ public class CleanerJudge {
         LogConfig config = new LogConfig(settings);
         KafkaScheduler scheduler = new KafkaScheduler(1);
         scheduler.startup();
-        for (int at = 2; at < arguments.length; at += 3) {
+        for (int at = 2; at < arguments.length; at += 4) {
             Time time = new StoppedTime(Long.parseLong(arguments[at + 1]));
             UnifiedLog log = UnifiedLog.create(
                 new File(arguments[at]), config, 0L, Long.MAX_VALUE, scheduler, new BrokerTopicStats(), time, 900000,
@@ -39,7 +40,8 @@ public class CleanerJudge {
             Cleaner cleaner = new Cleaner(
                 0, new SkimpyOffsetMap(Integer.parseInt(arguments[at + 2])), 524288, 2000000, 0.9,
                 new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", time), time, partition -> { });
-            LogToClean work = new LogToClean(log, 0L, log.activeSegment().baseOffset(), false);
+            long firstDirty = Long.parseLong(arguments[at + 3]);
+            LogToClean work = new LogToClean(log, firstDirty, log.activeSegment().baseOffset(), false);
             System.out.println("end " + cleaner.doClean(work, time.milliseconds()).getKey());
             log.close();
         }

@@ -38,11 +38,12 @@ CONFIG = LogConfig(
     delete_retention_ms=10_000,
     message_timestamp_after_max_ms=2**62,
 )
-# Seed of the log, slots of the key map (a prime: ours rounds down to one), rounds in ms after START_MS.
+# Seed of the log, slots of the key map (a prime: ours rounds down to one), rounds in ms after START_MS, and
+# where the dirty part begins.
 STORIES = [
-    pytest.param(1, 100_000, (900_000, 905_000, 911_000), id="tombstones and markers over three rounds"),
-    pytest.param(2, 31, (900_000,), id="a map that is soon full"),
-    pytest.param(3, 100_000, (900_000, 900_000), id="two rounds at once"),
+    pytest.param(1, 100_000, (900_000, 905_000, 911_000), 0, id="tombstones and markers over three rounds"),
+    pytest.param(2, 31, (900_000,), 0, id="a map that is soon full"),
+    pytest.param(3, 100_000, (900_000, 900_000), 3_000, id="two rounds at once over the second half"),
 ]
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -66,9 +67,9 @@ class OurLog:
         self.log: PartitionLog = self.manager.get_or_create(NAME, bytes(range(16)), CONFIG)
         self.log.update_high_watermark(self.log.log_end_offset)
 
-    def clean(self, map_keys: int) -> int:
-        """One round over the whole log; up to where it got."""
-        self.manager.dirs[0].cleaned_offsets.clear()
+    def clean(self, map_keys: int, first_dirty: int) -> int:
+        """One round over the log from there on; up to where it got."""
+        self.manager.dirs[0].cleaned_offsets[NAME] = first_dirty
         cleaner = CleanerManager(self.manager)
         job = cleaner.next_job(self.now_ms)
         assert job is not None
@@ -160,19 +161,19 @@ def content_of(directory: Path) -> list[object]:
     return found
 
 
-def clean_with_kafka(classpath: str, directory: Path, now_ms: int, map_keys: int) -> int:
+def clean_with_kafka(classpath: str, directory: Path, now_ms: int, map_keys: int, first_dirty: int) -> int:
     """One round of Apache Kafka's cleaner; up to where it got."""
     command = java_program(JUDGE, classpath)
     command += [str(CONFIG.segment_bytes), str(CONFIG.delete_retention_ms)]
-    command += [str(directory), str(now_ms), str(24 * map_keys)]
+    command += [str(directory), str(now_ms), str(24 * map_keys), str(first_dirty)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1])
 
 
-@pytest.mark.parametrize(("seed", "map_keys", "rounds"), STORIES)
+@pytest.mark.parametrize(("seed", "map_keys", "rounds", "first_dirty"), STORIES)
 def test_kafkas_cleaner_leaves_the_same(
-    tmp_path: Path, seed: int, map_keys: int, rounds: tuple[int, ...]
+    tmp_path: Path, seed: int, map_keys: int, rounds: tuple[int, ...], first_dirty: int
 ) -> None:
     reason = why_no_java()
     classpath = None if reason else kafka_classpath()
@@ -185,8 +186,9 @@ def test_kafkas_cleaner_leaves_the_same(
         # Each round starts from one and the same log, so that one difference is not taken for two.
         shutil.rmtree(theirs, ignore_errors=True)
         shutil.copytree(ours, theirs)
-        got = OurLog(ours, START_MS + after_ms).clean(map_keys)
-        expected = clean_with_kafka(classpath, theirs / "c-0", START_MS + after_ms, map_keys)
+        now_ms = START_MS + after_ms
+        got = OurLog(ours, now_ms).clean(map_keys, first_dirty)
+        expected = clean_with_kafka(classpath, theirs / "c-0", now_ms, map_keys, first_dirty)
 
         assert content_of(ours / "c-0") == content_of(theirs / "c-0")
         assert got == expected
