@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,13 +66,18 @@ class NodeHome:
 class NodeProcess:
     """A node that this process has started; `wait_until_ready` before anything else."""
 
-    def __init__(self, home: NodeHome, prefix: Sequence[str] = ()) -> None:
-        """`prefix`: a command that runs the node, as `ip netns exec NAME`."""
+    def __init__(
+        self,
+        home: NodeHome,
+        prefix: Sequence[str] = (),
+        start: "Callable[..., subprocess.Popen[bytes]]" = subprocess.Popen,
+    ) -> None:
+        """`prefix`: a command that runs the node, as `ip netns exec NAME`; `start` starts the process."""
         self.home = home
         self.ready_line = ""
         with home.log.open("ab") as log_file:
             # A session of its own: Ctrl-C reaches the command alone, which then stops the nodes in order.
-            self.process = subprocess.Popen(
+            self.process = start(
                 [*prefix, sys.executable, "-m", "node", "start", "--config", home.properties],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -23,6 +23,7 @@ from node.wire.messages.describe_quorum import (
 from tests.chaos.hosts import Host
 from tests.chaos.power import PoweredDisk
 from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC
+from tests.node_fork import popen
 from tests.ports import free_ports
 
 STOP_TIMEOUT_S = 60
@@ -101,7 +102,7 @@ class Nodes:
 
     def start(self, *node_ids: int) -> None:
         """Those that are dead, all at once: a quorum may need more than one of them."""
-        started = [NodeProcess(self.homes[node_id], self._prefixes[node_id]) for node_id in node_ids]
+        started = [NodeProcess(self.homes[one], self._prefixes[one], start=popen) for one in node_ids]
         wait_until_ready(started, [])
         for node in started:
             self.running[node.home.node_id] = node

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.compat.servers import ROOT
+from tests.node_fork import popen
 
 TIMEOUT_S = 60
 _started: "list[subprocess.Popen[str]]" = []
@@ -25,7 +26,7 @@ def end_all() -> None:
 
 
 def start(bootstrap: str, *arguments: str, stdout: int = subprocess.PIPE) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(
+    process = popen(
         [sys.executable, "-m", "node", *arguments],
         cwd=ROOT,
         env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tests.node_fork import popen
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,9 +94,7 @@ def start(command: list[str], data: Path, overrides: tuple[str, ...], **environm
     for override in overrides:
         command += ["--override", override]
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=output
-        )
+        process = popen(command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=output)
     deadline = time.monotonic() + READY_TIMEOUT_S
     while time.monotonic() < deadline:
         text = log.read_text(errors="replace")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.servers import ROOT, StartNode
+from tests.node_fork import popen
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 60
@@ -16,7 +17,7 @@ LINES = 40
 
 
 def command(bootstrap: str, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+    return popen(
         [sys.executable, "-m", "node", *arguments, "--timeout", "30"],
         cwd=ROOT,
         env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},

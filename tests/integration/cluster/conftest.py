@@ -1,4 +1,7 @@
-"""Clusters of real processes: `cluster` for tests that do no lasting harm, `make_cluster` for others."""
+"""Clusters of real processes: `cluster` is one for a module, `make_cluster` makes more.
+
+Who kills nodes of the module's asks for `all_up`, which starts again what another test left dead.
+"""
 
 import os
 import signal
@@ -11,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from node.cli.local_cluster import NodeHome, NodeProcess, stop_all, wait_until_ready, write_homes
+from tests.node_fork import popen
 from tests.ports import free_ports
 
 QUICK = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3")
@@ -34,7 +38,7 @@ class Cluster:
         for node_id in node_ids:
             if node_id in self.nodes:
                 self._forget(self.nodes.pop(node_id))
-        started = {node_id: NodeProcess(self.homes[node_id]) for node_id in node_ids}
+        started = {node_id: NodeProcess(self.homes[node_id], start=popen) for node_id in node_ids}
         self.nodes |= started
         wait_until_ready(list(started.values()), [])
 
@@ -55,7 +59,7 @@ class Cluster:
         return node.process.wait(READY_TIMEOUT_S)
 
     def running(self) -> list[int]:
-        return [node_id for node_id, node in self.nodes.items() if node.process.poll() is None]
+        return sorted(node_id for node_id, node in self.nodes.items() if node.process.poll() is None)
 
     def output(self, node_id: int) -> str:
         return self.homes[node_id].log.read_text(errors="replace")
@@ -103,11 +107,20 @@ def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes, all of them voters, for the tests of one module."""
     three = written(tmp_path_factory.mktemp("cluster"), 3)
-    three.start(0, 1, 2)
-    yield three
-    three.stop()
+    try:
+        three.start(0, 1, 2)
+        yield three
+    finally:
+        three.stop()
     for node_id in (0, 1, 2):
         assert "Traceback" not in three.output(node_id), three.output(node_id)[-5000:]
+
+
+@pytest.fixture
+def all_up(cluster: Cluster) -> Cluster:
+    """All nodes of `cluster`, for tests that kill some; the next one finds them started again."""
+    cluster.start(*sorted(cluster.nodes.keys() - cluster.running()))
+    return cluster
 
 
 def written(directory: Path, nodes: int, *overrides: str) -> Cluster:

@@ -1,0 +1,220 @@
+"""`python -m node` by a fork of a process that has imported it, for the many nodes and commands of the tests.
+
+Each would first load the same modules, which takes longer than most of what it is started for. Here one
+process a test run has loaded them, and forks at every `popen`. What comes of it is a process like any other
+and a child of ours: with arguments, environment, directory and open files of its own, to be killed, paused
+and waited for. How nodes and commands begin by themselves is seen where a Python is started: in
+test_local_cluster.py and test_readme.py of tests/integration, in tests/chaos on hosts and disks of their own,
+in tests/k8s.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_REQUEST_BYTES = 200_000  # arguments and environment; below what a socket takes at once
+# What a process says that it was started with lies in the room that its arguments took: here is enough of it.
+ROOM_FOR_ARGUMENTS = "-" * 8_000
+NOT_OF_A_NODE = ("node.__main__", "node.pytest_plugin", "node.embedded", "node.embedded_network")
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def popen(command: "Sequence[str | os.PathLike[str]]", **options: Any) -> "subprocess.Popen[Any]":
+    """As `subprocess.Popen`; `python -m node` comes of a fork, and any other command is started."""
+    words = [os.fspath(word) for word in command]
+    is_node = words[:3] == [sys.executable, "-m", "node"]
+    return Forked(words, **options) if is_node else subprocess.Popen(words, **options)
+
+
+class Forked(subprocess.Popen[Any]):
+    """A process of which all but its birth is subprocess's own."""
+
+    def _execute_child(
+        self,
+        args: Any,
+        executable: Any,
+        preexec_fn: Any,
+        close_fds: Any,
+        pass_fds: Any,
+        cwd: Any,
+        env: Any,
+        startupinfo: Any,
+        creationflags: Any,
+        shell: Any,
+        p2cread: int,
+        p2cwrite: int,
+        c2pread: int,
+        c2pwrite: int,
+        errread: int,
+        errwrite: int,
+        restore_signals: Any,
+        gid: Any,
+        gids: Any,
+        uid: Any,
+        umask: Any,
+        start_new_session: bool,
+        *_: Any,
+    ) -> None:
+        request = {
+            "command": args,
+            "directory": os.fspath(cwd or Path.cwd()),
+            "environment": dict(os.environ if env is None else env),
+            "is_leader": start_new_session,
+        }
+        files = [given if given >= 0 else ours for ours, given in enumerate((p2cread, c2pwrite, errwrite))]
+        self.pid = _fork(request, files)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+
+# ---- the side of the tests -----------------------------------------------------------------------
+
+_one_at_a_time = threading.Lock()
+_parents: list[socket.socket] = []
+
+
+def _fork(request: dict[str, Any], files: list[int]) -> int:
+    """The process id of a new child of ours."""
+    with _one_at_a_time:
+        channel = _parents[0] if _parents else _start_parent()
+        # Whose parent ends goes to us as long as this holds, and the parent of the new process ends at once.
+        _adopt_orphans(True)
+        try:
+            socket.send_fds(channel, [json.dumps(request).encode()], files)
+            pid, word = channel.recv(20), channel.recv(20)
+            assert word == b"born", "the process that forks nodes is gone"
+            return int(pid)
+        finally:
+            _adopt_orphans(False)
+
+
+def _start_parent() -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        parent = subprocess.Popen(
+            [sys.executable, "-m", "tests.node_fork", str(theirs.fileno()), ROOM_FOR_ARGUMENTS],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C is for the tests, which end what they have started
+        )
+
+    def end() -> None:
+        ours.close()
+        parent.wait()
+
+    atexit.register(end)
+    _parents.append(ours)
+    return ours
+
+
+def _adopt_orphans(wanted: bool) -> None:
+    done = ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+    assert done == 0, os.strerror(ctypes.get_errno())
+
+
+# ---- the process that forks ----------------------------------------------------------------------
+
+
+def main(channel: socket.socket) -> None:
+    """Fork as often as is asked; returns in each child, as what it is to be."""
+    import node
+
+    for found in pkgutil.walk_packages(node.__path__, "node."):
+        if found.name not in NOT_OF_A_NODE:
+            importlib.import_module(found.name)
+    _load_what_commands_load()
+    gc.freeze()  # what is looked at is copied
+    while True:
+        request, files, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, 3)
+        if not request:
+            os._exit(0)
+        between = os.fork()
+        if between == 0:
+            pid = os.fork()
+            if pid == 0:
+                channel.close()
+                return _become(json.loads(request), files)
+            channel.send(str(pid).encode())
+            os._exit(0)
+        for file in files:
+            os.close(file)
+        os.waitpid(between, 0)
+        channel.send(b"born")
+
+
+def _load_what_commands_load() -> None:
+    """Libraries import on, too, when they are first used: a command that is not there has used them."""
+    from node.cli.app import main
+
+    sys.argv = ["ottla", "topic", "create", "--partitions", "1", "--replicas", "none"]
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+        assert main() != 0
+
+
+def _become(request: dict[str, Any], files: list[int]) -> None:
+    """Be as if started so."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    if request["is_leader"]:
+        os.setsid()
+    os.chdir(request["directory"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    _tell_arguments(request["command"])
+    sys.argv = ["", *request["command"][3:]]
+
+
+def _tell_arguments(words: list[str]) -> None:
+    """Have /proc/PID/cmdline say them, by which a node is known to be one."""
+    text = b"".join(os.fsencode(word) + b"\0" for word in words)
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # proc(5): arg_start and arg_end
+    assert len(text) < end - start, "too many arguments"
+    ctypes.memset(start, 0, end - start)
+    ctypes.memmove(start, text, len(text))
+
+
+def run() -> int:
+    """`python -m node`, to its exit code."""
+    try:
+        runpy.run_module("node", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def end(code: int) -> None:
+    """What Python does at its end, but for taking to pieces all that it has loaded: that is done by whoever
+    has loaded it.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
+    end(run())
