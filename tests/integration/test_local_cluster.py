@@ -1,4 +1,7 @@
-"""`ottla cluster up` as its user has it: one command, one process a node, nodes that die and come back."""
+"""`ottla cluster up` as its user has it: one command, one process a node, nodes that die and come back.
+
+The nodes begin as they do for a user: each starts a Python, and loads what it needs.
+"""
 
 import json
 import os
@@ -7,15 +10,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from node.properties_file import parse_properties
 from tests.compat.servers import ROOT
 from tests.integration.cluster.conftest import eventually
+from tests.node_fork import popen
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
@@ -27,23 +33,66 @@ Up = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
     """`up(options)` runs `cluster up` in `tmp_path` until the end of the test."""
+    with ups(tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def ups(data: Path) -> Iterator[Up]:
+    """Starts clusters in `data`, and ends them."""
     running: list[subprocess.Popen[str]] = []
 
     def start(*options: str, nodes: int = NODES) -> "subprocess.Popen[str]":
         base_port = str(free_ports(3 * nodes))
         running.append(
-            ottla("cluster", "up", "--nodes", str(nodes), "--base-port", base_port, *at(tmp_path), *options)
+            ottla("cluster", "up", "--nodes", str(nodes), "--base-port", base_port, *at(data), *options)
         )
         return running[-1]
 
-    yield start
-    for process in running:
+    try:
+        yield start
+    finally:
+        for process in running:
+            process.terminate()
+            process.communicate(timeout=TIMEOUT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCluster:
+    """A cluster that is up, in `data`."""
+
+    process: "subprocess.Popen[str]"
+    data: Path
+    addresses: str
+    start: Up  # another one in the same directory
+
+    def run(self, *arguments: str, given: str = "") -> str:
+        """What a command prints that is asked of it."""
+        process = ottla(*arguments, "--bootstrap", self.addresses)
+        out, errors = process.communicate(given, timeout=TIMEOUT_S)
+        assert process.returncode == 0, errors
+        return out
+
+    def partition(self, topic: str) -> dict[str, Any]:
+        """The one partition of a topic."""
+        [described] = json.loads(self.run("topic", "describe", topic, "--output", "json"))
+        return dict(described["partitions"][0])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One for all tests that leave its nodes running."""
+    data = tmp_path_factory.mktemp("local")
+    with ups(data) as start:
+        process = start("--override", "num.partitions=7")
+        yield LocalCluster(process=process, data=data, addresses=wait_until_ready(process), start=start)
         process.terminate()
         process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0
 
 
 def ottla(*arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+    return popen(
         [sys.executable, "-m", "node", *arguments],
         cwd=ROOT,
         stdin=subprocess.PIPE,
@@ -74,73 +123,52 @@ def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() != b""
 
 
-def test_each_node_has_a_process_and_a_home(up: Up, tmp_path: Path) -> None:
-    addresses = wait_until_ready(up("--override", "num.partitions=7")).split(",")
-
-    assert len(set(addresses)) == NODES
-    assert len({pid_of(tmp_path, index) for index in range(NODES)}) == NODES
+def test_each_node_has_a_process_and_a_home(cluster: LocalCluster) -> None:
+    assert len(set(cluster.addresses.split(","))) == NODES
+    assert len({pid_of(cluster.data, index) for index in range(NODES)}) == NODES
     for index in range(NODES):
-        home = tmp_path / f"node-{index}"
+        home = cluster.data / f"node-{index}"
         settings = parse_properties((home / "server.properties").read_bytes())
-        assert is_running(pid_of(tmp_path, index))
+        assert is_running(pid_of(cluster.data, index))
         assert settings["node.id"] == str(index) and settings["num.partitions"] == "7"
         assert (home / "server.properties").stat().st_mode & 0o077 == 0, "it holds the cluster's secret"
         assert (home / "node.log").exists() and (home / "data" / "meta.properties").exists()
 
 
-def test_a_killed_node_stays_dead_until_it_is_started_again(up: Up, tmp_path: Path) -> None:
-    cluster = up()
-    wait_until_ready(cluster)
-    killed = pid_of(tmp_path, 0)
+def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(cluster: LocalCluster) -> None:
+    created = ("--partitions", "1", "--replicas", str(NODES), "-c", "min.insync.replicas=2")
+    cluster.run("topic", "create", "t", *created)
+    cluster.run("produce", "t", given="before\n")
+    leader = cluster.partition("t")["leader"]
+    killed = pid_of(cluster.data, leader)
 
     os.kill(killed, signal.SIGKILL)
-    assert cluster.stderr is not None
-    said = cluster.stderr.readline()
+    assert cluster.process.stderr is not None
+    said = cluster.process.stderr.readline()
     assert not is_running(killed)
-    again = ottla("cluster", "start-node", str(tmp_path), "0")
+    cluster.run("produce", "t", given="meanwhile\n")
+    again = ottla("cluster", "start-node", str(cluster.data), str(leader))
     out, errors = again.communicate(timeout=TIMEOUT_S)
-    renewed = pid_of(tmp_path, 0)
-    twice = ottla("cluster", "start-node", str(tmp_path), "0")
+    renewed = pid_of(cluster.data, leader)
+    twice = ottla("cluster", "start-node", str(cluster.data), str(leader))
     _, refusal = twice.communicate(timeout=TIMEOUT_S)
-    cluster.terminate()
-    cluster.communicate(timeout=TIMEOUT_S)
 
-    assert said.startswith("Node 0 was ended by SIGKILL; start it again with `ottla cluster start-node ")
+    start_again = f"start it again with `ottla cluster start-node {cluster.data} {leader}`.\n"
+    assert said == f"Node {leader} was ended by SIGKILL; {start_again}"
     assert (again.returncode, errors) == (0, "")
-    assert out.startswith(f"READY node=0 pid={renewed} bootstrap=127.0.0.1:") and renewed != killed
-    assert twice.returncode == 1 and refusal == f"ottla: Node 0 runs already, as process {renewed}.\n"
-    assert cluster.returncode == 0
-    eventually(lambda: not is_running(renewed), "the end of the cluster is its end too")
+    assert out.startswith(f"READY node={leader} pid={renewed} bootstrap=127.0.0.1:") and renewed != killed
+    assert twice.returncode == 1
+    assert refusal == f"ottla: Node {leader} runs already, as process {renewed}.\n"
+    assert cluster.run("consume", "t", "--until-end") == "before\nmeanwhile\n"
+    eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "it has caught up")
 
 
-def test_what_a_killed_node_led_is_led_by_others_and_it_catches_up(up: Up, tmp_path: Path) -> None:
-    addresses = wait_until_ready(up())
+def test_another_number_of_nodes_is_another_cluster(cluster: LocalCluster) -> None:
+    other = cluster.start(nodes=NODES + 1)
+    _, errors = other.communicate(timeout=TIMEOUT_S)
 
-    def run(*arguments: str, given: str = "") -> str:
-        process = ottla(*arguments, "--bootstrap", addresses)
-        out, errors = process.communicate(given, timeout=TIMEOUT_S)
-        assert process.returncode == 0, errors
-        return out
-
-    run("topic", "create", "t", "--replicas", str(NODES), "-c", "min.insync.replicas=2")
-    run("produce", "t", given="before\n")
-    [described] = json.loads(run("topic", "describe", "t", "--output", "json"))
-    leader = described["partitions"][0]["leader"]
-
-    os.kill(pid_of(tmp_path, leader), signal.SIGKILL)
-    run("produce", "t", given="meanwhile\n")
-    again = ottla("cluster", "start-node", str(tmp_path), str(leader))
-    again.communicate(timeout=TIMEOUT_S)
-
-    assert again.returncode == 0
-    assert run("consume", "t", "--until-end") == "before\nmeanwhile\n"
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        [described] = json.loads(run("topic", "describe", "t", "--output", "json"))
-        if len(described["partitions"][0]["in_sync_replicas"]) == NODES:
-            break
-        assert time.monotonic() < deadline, described
-        time.sleep(0.1)
+    assert other.returncode == 1
+    assert f"holds a cluster of {NODES}: use --nodes {NODES}, or another --data." in errors
 
 
 def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_path: Path) -> None:
@@ -148,11 +176,16 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
     wrote = ottla("produce", "kept", "--bootstrap", wait_until_ready(first))
     _, errors = wrote.communicate("kept\n", timeout=TIMEOUT_S)
     before = (tmp_path / "node-0" / "data" / "meta.properties").read_text()
-    pids = [pid_of(tmp_path, index) for index in range(NODES)]
+    os.kill(pid_of(tmp_path, 0), signal.SIGKILL)
+    assert first.stderr is not None and first.stderr.readline().startswith("Node 0 was ended by SIGKILL")
+    ottla("cluster", "start-node", str(tmp_path), "0").communicate(timeout=TIMEOUT_S)
+    renewed, *others = [pid_of(tmp_path, index) for index in range(NODES)]
 
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=TIMEOUT_S)
     left = [path.name for path in tmp_path.glob("node-*/pid")]
+    assert not any(map(is_running, others))
+    eventually(lambda: not is_running(renewed), "the end of the cluster is its end too")
     second = up()
     read = ottla("consume", "kept", "--until-end", "--bootstrap", wait_until_ready(second))
     out, _ = read.communicate(timeout=TIMEOUT_S)
@@ -161,7 +194,7 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
 
     assert wrote.returncode == 0, errors
     assert out == "kept\n"
-    assert (first.returncode, second.returncode) == (0, 0) and left == [] and not any(map(is_running, pids))
+    assert (first.returncode, second.returncode) == (0, 0) and left == []
     assert (tmp_path / "node-0" / "data" / "meta.properties").read_text() == before
 
 
@@ -182,13 +215,3 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
 
     assert refused.returncode == 1
     assert errors == f"ottla: Port {base_port + 1} of 127.0.0.1 is taken: choose others with --base-port.\n"
-
-
-def test_another_number_of_nodes_is_another_cluster(up: Up, tmp_path: Path) -> None:
-    wait_until_ready(up())
-
-    other = up(nodes=NODES + 1)
-    _, errors = other.communicate(timeout=TIMEOUT_S)
-
-    assert other.returncode == 1
-    assert f"holds a cluster of {NODES}: use --nodes {NODES}, or another --data." in errors

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.certificates import write_certificates, write_forged
-from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
+from tests.integration.cluster.conftest import Cluster, eventually, written
 from tests.integration.cluster.test_cluster import consume, create, produce
 from tests.integration.cluster.test_failures import refused
 from tests.integration.cluster.test_quorum_grows import ottla
@@ -29,10 +29,11 @@ def keystore(certificates: Path, name: str) -> str:
     return f"ssl.keystore.location={certificates / name}.pem"
 
 
-@pytest.fixture
-def cluster(make_cluster: MakeCluster, certificates: Path) -> Iterator[Cluster]:
-    """Three nodes with Kafka's names for what TLS needs; none of them runs yet."""
-    made = make_cluster(
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Iterator[Cluster]:
+    """Three nodes with Kafka's names for what TLS needs."""
+    made = written(
+        tmp_path_factory.mktemp("cluster"),
         3,
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
         "ssl.keystore.type=PEM",
@@ -42,12 +43,15 @@ def cluster(make_cluster: MakeCluster, certificates: Path) -> Iterator[Cluster]:
     for home in made.homes:
         with home.properties.open("a") as properties:
             properties.write(keystore(certificates, f"node-{home.node_id}") + "\n")
-    yield made
-    made.stop()
+    try:
+        made.start(0, 1, 2)
+        yield made
+    finally:
+        made.stop()
 
 
-def test_voters_with_certificates_elect_one_and_then_another(cluster: Cluster) -> None:
-    cluster.start(0, 1, 2)
+def test_voters_with_certificates_elect_one_and_then_another(all_up: Cluster) -> None:
+    cluster = all_up
     told = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))
     topic = create(cluster, by=0, min_insync_replicas="2")
     produce(cluster, topic, 100)

@@ -1,5 +1,6 @@
 """Nodes that are killed, come back, or do not belong: what is acknowledged stays, and others take over."""
 
+import tempfile
 import threading
 import time
 
@@ -11,6 +12,7 @@ from tests.integration.cluster.conftest import READY_TIMEOUT_S, Cluster, MakeClu
 from tests.integration.cluster.test_cluster import consume, create, produce
 
 pytestmark = pytest.mark.slow
+PAUSE_S = 0.01  # between two records: the tests are about faults
 
 
 def leader_of(cluster: Cluster, topic: str) -> int:
@@ -51,7 +53,7 @@ class Load:
         while not self._stop.is_set():
             self._producer.produce(self._topic, str(number).encode(), on_delivery=self._delivered)
             number += 1
-            self._producer.poll(0.002)
+            self._producer.poll(PAUSE_S)
         self._producer.flush(60)
 
     def _delivered(self, error: object, _message: object) -> None:
@@ -70,9 +72,8 @@ class Load:
         return self.acknowledged
 
 
-def test_the_leader_is_killed_and_nothing_that_was_acknowledged_is_lost(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(3)
-    cluster.start(0, 1, 2)
+def test_the_leader_is_killed_and_nothing_that_was_acknowledged_is_lost(all_up: Cluster) -> None:
+    cluster = all_up
     topic = create(cluster, by=0, min_insync_replicas="2")
     load = Load(cluster, topic)
     time.sleep(1)
@@ -91,9 +92,8 @@ def test_the_leader_is_killed_and_nothing_that_was_acknowledged_is_lost(make_clu
     assert load.longest_gap_s < 8, "nobody waits for the session of the dead, 9 s"
 
 
-def test_the_controller_is_killed_and_another_decides(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(3)
-    cluster.start(0, 1, 2)
+def test_the_controller_is_killed_and_another_decides(all_up: Cluster) -> None:
+    cluster = all_up
     controller = cluster.admin().describe_cluster().result(60).controller.id
 
     cluster.kill(controller)
@@ -113,9 +113,8 @@ def test_the_controller_is_killed_and_another_decides(make_cluster: MakeCluster)
     )
 
 
-def test_all_are_killed_at_once_and_come_back(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(3)
-    cluster.start(0, 1, 2)
+def test_all_are_killed_at_once_and_come_back(all_up: Cluster) -> None:
+    cluster = all_up
     topic = create(cluster, by=2, min_insync_replicas="2")
     produce(cluster, topic, 500)
 
@@ -127,9 +126,8 @@ def test_all_are_killed_at_once_and_come_back(make_cluster: MakeCluster) -> None
     produce(cluster, topic, 10)
 
 
-def test_a_rolling_restart_fails_no_request(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(3)
-    cluster.start(0, 1, 2)
+def test_a_rolling_restart_fails_no_request(all_up: Cluster) -> None:
+    cluster = all_up
     topic = create(cluster, by=0, min_insync_replicas="2")
     load = Load(cluster, topic)
 
@@ -158,34 +156,43 @@ def test_a_node_that_is_no_voter_is_a_broker_like_the_others(make_cluster: MakeC
 
 
 def refused(cluster: Cluster, *changed: str) -> str:
-    """What node 2 says that comes back with an empty disk and other settings than the rest."""
-    cluster.start(0, 1, 2)
-    assert cluster.terminate(2) == 0
+    """What node 2 says, and the others of it, that comes back with an empty disk and other settings than the
+    rest. It has its own again when this returns, and is not running.
+    """
+    cluster.start(*sorted({0, 1} - set(cluster.running())))
+    if 2 in cluster.running():
+        assert cluster.terminate(2) == 0
     home = cluster.homes[2]
+    own = home.properties.read_text()
     settings = [
         *changed,
-        f"log.dirs={home.directory / 'empty'}",
+        f"log.dirs={tempfile.mkdtemp(dir=home.directory)}",
         "initial.broker.registration.timeout.ms=3000",
     ]
     names = {line.partition("=")[0] for line in settings}
-    lines = [line for line in home.properties.read_text().splitlines() if line.partition("=")[0] not in names]
+    lines = [line for line in own.splitlines() if line.partition("=")[0] not in names]
+    before = [len(cluster.output(node_id)) for node_id in (0, 1, 2)]
     home.properties.write_text("\n".join([*lines, *settings]) + "\n")
-    with pytest.raises(CommandError, match="did not start"):
-        cluster.start(2)
+    try:
+        with pytest.raises(CommandError, match="did not start"):
+            cluster.start(2)
+    finally:
+        home.properties.write_text(own)
     assert cluster.nodes[2].process.wait(READY_TIMEOUT_S) == 1
-    assert "Traceback" not in cluster.output(2), cluster.output(2)
+    said = [cluster.output(node_id)[before[node_id] :] for node_id in (0, 1, 2)]
+    assert "Traceback" not in said[2], said[2]
     others = cluster.admin(0).describe_cluster().result(60).nodes
     assert cluster.running() == [0, 1] and len(others) == 2
-    return cluster.output(0) + cluster.output(1) + cluster.output(2)
+    return "".join(said)
 
 
-def test_a_node_that_does_not_know_the_secret_is_refused(make_cluster: MakeCluster) -> None:
-    said = refused(make_cluster(3), "cluster.secret=another secret of 16 characters")
+def test_a_node_that_does_not_know_the_secret_is_refused(cluster: Cluster) -> None:
+    said = refused(cluster, "cluster.secret=another secret of 16 characters")
 
     assert "does not know the cluster's secret" in said
 
 
-def test_a_node_of_another_cluster_is_refused(make_cluster: MakeCluster) -> None:
-    said = refused(make_cluster(3), "cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
+def test_a_node_of_another_cluster_is_refused(cluster: Cluster) -> None:
+    said = refused(cluster, "cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
 
     assert "belongs to the cluster AAAAAAAAAAAAAAAAAAAAAA" in said
