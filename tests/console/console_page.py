@@ -45,6 +45,35 @@ GONE = (
 
 REFUSED = re.compile(r"/v[13]/\S* - Failed to load resource: the server responded with a status of 4\d\d")
 
+# The browser itself looks for what is asked for: each question of ours about an element is a call of its own.
+# Of a page with an open dialog only that counts.
+FRONT = """
+const front = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
+const all = (kind) => [...front.querySelectorAll(kind)];
+const isSeen = (one) => one.checkVisibility({ visibilityProperty: true });
+const said = (one) => isSeen(one) ? one.innerText.replaceAll("\\u00a0", " ").trim() : "";
+const inOneLine = (one) => said(one).replace(/\\s+/g, " ");
+"""
+ROWS = """
+return all("tbody tr").map((row) => [inOneLine(row), ...[...row.querySelectorAll("th, td")].map(said)]);
+"""
+ROW = """
+const words = [...arguments];
+return all("tbody tr").find((row) => words.every((word) => inOneLine(row).includes(word))) ?? null;
+"""
+CONTROL = """
+const name = arguments[0];
+const isIt = (one) => isSeen(one) && [said(one), one.getAttribute("aria-label")].includes(name);
+const controls = [...all("button"), ...all("a, label.check")];
+return controls.find((one) => isIt(one) && !one.matches(":disabled")) ?? null;
+"""
+FIELD = """
+const name = arguments[0];
+const label = all("label").find((one) => said(one) === name);
+return label ? document.getElementById(label.htmlFor) : null;
+"""
+PROBLEM = 'return all(".problem").map(said).join("");'
+
 T = TypeVar("T")
 
 
@@ -115,34 +144,32 @@ class ConsolePage:
 
     def row(self, *words: str) -> WebElement:
         """The row of a table that has all these words."""
-
-        def find() -> WebElement | None:
-            rows = self._front().find_elements(By.CSS_SELECTOR, "tbody tr")
-            return next((one for one in rows if all(word in one.text for word in words)), None)
-
-        found = self.eventually(find, f"no row with {words}")
-        assert found is not None
-        return found
+        return self._found(ROW, *words, what=f"row with {words}")
 
     def cells(self, *words: str) -> list[str]:
         """What stands in the row with these words, cell by cell."""
-        return self.eventually(
-            lambda: [one.text for one in self.row(*words).find_elements(By.CSS_SELECTOR, "th, td")],
-            "no cells",
-        )
+
+        def find() -> list[str]:
+            return next((one[1:] for one in self._rows() if all(word in one[0] for word in words)), [])
+
+        return self.eventually(find, f"no row with {words}")
 
     def cells_of(self, name: str) -> list[str]:
         """What stands in the row that has this name, cell by cell."""
 
-        def find() -> list[str] | None:
-            for row in self._front().find_elements(By.CSS_SELECTOR, "tbody tr"):
-                cells = [one.text for one in row.find_elements(By.CSS_SELECTOR, "th, td")]
-                if cells[0].split() == name.split():
-                    return cells
-            return None
+        def find() -> list[str]:
+            return next((one[1:] for one in self._rows() if one[1].split() == name.split()), [])
 
-        found = self.eventually(find, f"no row {name}")
-        assert found is not None
+        return self.eventually(find, f"no row {name}")
+
+    def _rows(self) -> list[list[str]]:
+        """Of each row of all tables: its text, then that of each cell."""
+        return list(self.script(FRONT + ROWS))
+
+    def _found(self, source: str, *arguments: str, what: str) -> WebElement:
+        """The first element that a script gives."""
+        found = self.eventually(lambda: self.script(FRONT + source, *arguments), f"there is no {what}")
+        assert isinstance(found, WebElement)
         return found
 
     def fact(self, name: str) -> str:
@@ -152,7 +179,7 @@ class ConsolePage:
 
     def problem(self) -> str:
         """Why the form that is open was refused; empty if it was not."""
-        return "".join(one.text for one in self._front().find_elements(By.CSS_SELECTOR, ".problem"))
+        return str(self.script(FRONT + PROBLEM))
 
     # ---- what is done ----------------------------------------------------------------------------
 
@@ -160,34 +187,16 @@ class ConsolePage:
         """Press the button of this name, or else the link or the box; in a dialog where one is open."""
 
         def press() -> bool:
-            for kind in ("button", "a, label.check"):
-                for one in self._front().find_elements(By.CSS_SELECTOR, kind):
-                    if self._is(one, name) and one.is_enabled():
-                        one.click()
-                        return True
-            return False
+            found = self.script(FRONT + CONTROL, name)
+            if found is not None:
+                found.click()
+            return found is not None
 
         self.eventually(press, f"nothing called “{name}” to press")
 
-    def _is(self, element: WebElement, name: str) -> bool:
-        return element.is_displayed() and name in (element.text.strip(), element.get_attribute("aria-label"))
-
-    def _front(self) -> WebElement:
-        dialogs = self.driver.find_elements(By.CSS_SELECTOR, "dialog[open]")
-        return dialogs[-1] if dialogs else self.driver.find_element(By.TAG_NAME, "body")
-
     def field(self, label: str) -> WebElement:
         """The control with this label."""
-
-        def find() -> WebElement | None:
-            for one in self._front().find_elements(By.TAG_NAME, "label"):
-                if one.text.strip() == label and one.is_displayed():
-                    return self.driver.find_element(By.ID, one.get_attribute("for") or "")
-            return None
-
-        found = self.eventually(find, f"no field “{label}”")
-        assert found is not None
-        return found
+        return self._found(FIELD, label, what=f"field “{label}”")
 
     def fill(self, label: str, text: str) -> None:
         control = self.field(label)
