@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from uuid import uuid4
 
@@ -337,50 +336,3 @@ def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
         cluster.restart(0)
         eventually(lambda: cluster.leader_of(topic, 0) == 0, "it leads again")
         assert cluster.leader_of(topic, 1) == cluster.leader_of("nothing", 0) == -1
-
-
-# ---- the fixture ---------------------------------------------------------------------------------
-
-USERS_TESTS = """
-from confluent_kafka.admin import AdminClient
-
-
-def brokers(cluster):
-    return sorted(AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=60).brokers)
-
-
-def test_one_cluster_for_all(ottla_cluster):
-    global first
-    first = ottla_cluster
-    assert brokers(ottla_cluster) == [0, 1]
-
-
-def test_it_is_the_same_one(ottla_cluster):
-    assert ottla_cluster is first
-
-
-def test_one_of_my_own(ottla_cluster_factory):
-    mine = ottla_cluster_factory(nodes=3, overrides={"num.partitions": "2"})
-    mine.kill(2)
-    assert len(mine.node_ids) == 3
-"""
-
-
-def test_the_fixtures_serve_test_suites_of_others(tmp_path: Path) -> None:
-    (tmp_path / "test_mine.py").write_text(USERS_TESTS)
-    # Where the package is installed anew, pytest finds the plugin by itself.
-    is_installed = any(one.name == "ottla" for one in entry_points(group="pytest11"))
-    plugin = [] if is_installed else ["-p", "node.pytest_plugin"]
-
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--ottla-nodes", "2", *plugin, "-W", "error", tmp_path],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=2 * TIMEOUT_S,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed" in done.stdout

@@ -4,6 +4,7 @@ Only addresses and folders are others, for several tests run at a time. Those of
 and of Spark have tests of their own.
 """
 
+import os
 import re
 import shutil
 import signal
@@ -17,6 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.compat.servers import ROOT, Server, start_ottla
+from tests.integration.test_pytest_plugin import NO_OTHER_PLUGINS
 from tests.ports import free_port, free_ports
 from tests.readme import blocks, failed, run_lines
 
@@ -130,6 +132,7 @@ def test_an_embedded_cluster_goes_as_the_readme_says(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env={**os.environ, "PYTEST_ADDOPTS": NO_OTHER_PLUGINS},
         check=False,
     )
 
