@@ -198,7 +198,7 @@ class RaftCore:
     def _tick(self) -> None:
         # By the timer itself: each further turn of this loop would ask the node's thread for the interpreter.
         self._next_tick = self._loop.call_later(TICK_SECONDS, self._tick)
-        if not self._is_scheduled:
+        if not self._is_scheduled and (self.member.is_due or self._is_status_old):
             self._cycle()
 
     def _wake(self) -> None:
@@ -369,11 +369,12 @@ class RaftCore:
 
         The own row goes with the high watermark: nobody has committed what its own log does not reach.
         """
-        now, engine, voters = self._loop.time(), self.member.engine, self.member.voters
+        engine, voters = self.member.engine, self.member.voters
         status, end_offset = self._status, self._image.version + 1
-        is_stale = now - self._status_at >= STATUS_SECONDS or voters is not self._status_voters
+        is_stale = self._is_status_old or voters is not self._status_voters
         if is_stale or status is None or status.epoch != engine.term:
-            self._status, self._status_at, self._status_voters = self._make_status(), now, voters
+            self._status, self._status_voters = self._make_status(), voters
+            self._status_at = self._loop.time()
         elif status.leader_id != engine.leader_id or status.high_watermark != end_offset:
             own = self._own_replica()
             self._status = status._replace(
@@ -384,6 +385,10 @@ class RaftCore:
             )
         assert self._status is not None
         return self._status
+
+    @property
+    def _is_status_old(self) -> bool:
+        return self._loop.time() - self._status_at >= STATUS_SECONDS
 
     def _make_status(self) -> QuorumStatus:
         member, own = self.member, self._own_replica()

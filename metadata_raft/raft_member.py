@@ -400,6 +400,11 @@ class RaftMember:
 
     # ---- the cycle -------------------------------------------------------------------------------------
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a cycle has something to do though nothing has come since the last one."""
+        return self.engine.is_due or self._is_notice_due
+
     def cycle(self) -> bool:
         """Do what is due; whether another cycle should follow at once.
 

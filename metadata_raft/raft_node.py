@@ -203,6 +203,17 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         return bool(self._isLeader())
 
     @property
+    def is_due(self) -> bool:
+        """Whether time alone lets a tick do something: an election, a heartbeat, or to give up the lead."""
+        now = self.now()
+        if not self.is_leading:
+            return self.election_deadline < now
+        silent_since = now - LEADER_FALLBACK_SECONDS
+        return bool(now > self._SyncObj__newAppendEntriesTime) or any(
+            at <= silent_since for at in self._SyncObj__lastResponseTime.values()
+        )
+
+    @property
     def leader_id(self) -> int:
         """-1 if nobody is known to lead."""
         leader = self._getLeader()

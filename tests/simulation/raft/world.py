@@ -51,6 +51,7 @@ class Node:
         self.member: RaftMember
         self.image = EMPTY
         self.is_up = False
+        self.is_awake = False  # something has come, and no cycle since
         self.leading_term = 0
         self.installed = 0
         self.work: list[tuple[float, Callable[[], Any], Callable[[Any], None]]] = []
@@ -78,7 +79,7 @@ class Node:
         self.leading_term = 0
         self.work.clear()
         self.member = world.make_member(self)
-        self.is_up = True
+        self.is_up = self.is_awake = True
 
     def wipe(self) -> None:
         """Lose the disk and get an empty one."""
@@ -312,6 +313,7 @@ class World:
         if node.is_up and hasattr(node, "member"):
             is_up = self.network.is_open(source, target)
             node.member.link_is_up(Peer(target, other.directory_id), is_up=is_up)
+            node.is_awake = True
 
     def tell_all_links(self) -> None:
         for source in self.nodes:
@@ -322,7 +324,7 @@ class World:
     # ---- time ------------------------------------------------------------------------------------------
 
     def step(self, seconds: float = TICK) -> None:
-        """Let a moment pass: messages, work, one cycle of each node."""
+        """Let a moment pass: messages, work, a cycle of each node to which something came or that is due."""
         self.now += seconds
         self.deliver()
         for node in list(self.nodes.values()):
@@ -338,6 +340,7 @@ class World:
     def _receive(node: Node, peer: Peer, frame: bytes) -> None:
         """No voter sends what another must refuse."""
         try:
+            node.is_awake = True
             node.member.guard.receive(peer, frame)
         except KafkaError as refusal:
             raise AssertionError(f"{node.node_id} refuses what {peer.node_id} sent: {refusal}") from refusal
@@ -352,9 +355,12 @@ class World:
             except (KafkaError, OSError) as error:
                 result = error
             done(result)
-        for _ in range(20):
-            if not node.member.cycle():
-                break
+            node.is_awake = True
+        if node.is_awake or node.member.is_due:
+            node.is_awake = False
+            for _ in range(20):
+                if not node.member.cycle():
+                    break
 
     def guarded(self, node: Node, action: Callable[[], Any]) -> None:
         if not node.is_up:
