@@ -52,7 +52,7 @@ class Invariants:
         self.world = world
         self.may_lose = may_lose
         self.images: dict[int, tuple[MetadataImage, str]] = {}  # by version, with who showed it first
-        self.quorum_leaders: dict[int, str] = {}
+        self.quorum_leaders: dict[int, Process] = {}
         self.partition_leaders: dict[tuple[bytes, int, int], str] = {}
         self.committed: dict[tuple[bytes, int], dict[int, Batch]] = {}
         # High watermark by leader epoch; a node may learn late that it led, and must only have what was
@@ -90,8 +90,19 @@ class Invariants:
             self._watch_commands(node, process)
             self._look_at_quorum(node, process)
             self._look_at_metadata(node, process)
+            seen_of = self._seen
             for partition in node.broker.replica_manager:
-                self._look_at_partition(process, partition)
+                seen, log = seen_of.get(partition), partition.log
+                # As nearly always nothing has changed: a turn of the loop changes one replica at most.
+                if (
+                    seen is None
+                    or seen.log_end_offset != log.log_end_offset
+                    or seen.high_watermark != log.high_watermark
+                    or seen.leader_epoch != partition.leader_epoch
+                    or seen.is_leader != partition.is_leader
+                    or seen.log is not log
+                ):
+                    self._look_at_partition(process, partition)
 
     # ---- commands ----------------------------------------------------------------------------------------
 
@@ -118,9 +129,9 @@ class Invariants:
         if not metadata.is_controller:
             return
         epoch = metadata.controller_epoch
-        known = self.quorum_leaders.setdefault(epoch, repr(process))
-        if known != repr(process):
-            raise SimulationError(f"{known} and {process!r} both lead the quorum in epoch {epoch}")
+        known = self.quorum_leaders.setdefault(epoch, process)
+        if known is not process:
+            raise SimulationError(f"{known!r} and {process!r} both lead the quorum in epoch {epoch}")
 
     def _look_at_metadata(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
@@ -152,14 +163,6 @@ class Invariants:
         seen = self._seen.get(partition)
         if seen is None:
             seen = self._seen[partition] = _Seen()
-        elif (
-            seen.log is log
-            and seen.log_end_offset == log.log_end_offset
-            and seen.high_watermark == log.high_watermark
-            and seen.leader_epoch == partition.leader_epoch
-            and seen.is_leader == partition.is_leader
-        ):
-            return  # as nearly always: a turn of the loop changes one replica at most
         name = (partition.topic_id, partition.topic_partition.partition)
         if partition.is_leader:
             self._check_leader(process, partition, name)

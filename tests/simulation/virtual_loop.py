@@ -37,7 +37,7 @@ class Process:
         self.incarnation = incarnation
         self.is_dead = False
         self.pauses = 0  # that are under way: it stands still while there is one
-        self.held: deque[events.Handle] = deque()  # what waits for the end of a pause
+        self.held: deque[VirtualHandle] = deque()  # what waits for the end of a pause
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.sockets: dict[Any, None] = {}  # virtual_network.Socket
         self.thread_seconds = 0.0  # what the work under way in a thread has waited for its disk
@@ -52,6 +52,29 @@ class Process:
 
 
 PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+
+
+class VirtualHandle:
+    """What the loop gives for a callback; asyncio's own asks whether it is debugged, each time."""
+
+    __slots__ = ("args", "callback", "context", "when_s")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when_s: float
+    ) -> None:
+        self.callback: Callable[..., object] | None = callback  # None: it was cancelled
+        self.args = args
+        self.context = copy_context() if context is None else context
+        self.when_s = when_s
+
+    def cancel(self) -> None:
+        self.callback, self.args = None, ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self.when_s
 
 
 class VirtualTask(asyncio.Task[Any]):
@@ -74,8 +97,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.failures: list[SimulationError] = []
         self.turns = 0
         self.callbacks = 0
-        self._ready: deque[events.Handle] = deque()
-        self._timers: list[tuple[float, int, events.TimerHandle]] = []
+        self._ready: deque[VirtualHandle] = deque()
+        self._timers: list[tuple[float, int, VirtualHandle]] = []
         self._number = 0
         self._task_number = 0
         self._is_closed = False
@@ -101,13 +124,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(previous)
 
     def _run_one_time(self) -> None:
-        """All that happens at one time, to its end; or the jump to the next timer."""
+        """All that happens at one time, to its end."""
         ready, touched, count = self._ready, set[Process](), 0
+        if not ready:
+            self._jump()
         while ready:
             handle = ready.popleft()
-            if handle._cancelled:
+            callback, context = handle.callback, handle.context
+            if callback is None:
                 continue
-            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+            process = context.get(PROCESS)
             if process is not None:
                 if process.is_dead:
                     continue
@@ -115,24 +141,31 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     process.held.append(handle)
                     continue
                 touched.add(process)
-            handle._run()
+            try:
+                context.run(callback, *handle.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.call_exception_handler({"message": f"Exception in {callback}", "exception": error})
             count += 1
             if count > MAX_CALLBACKS_AT_ONE_TIME:
-                raise SimulationError(f"no time passes at {self.now_s:.3f} s: {handle!r}")
+                raise SimulationError(f"no time passes at {self.now_s:.3f} s: {callback}")
         if count:
             self.callbacks += count
             self.turns += 1
             self.after_turn(touched)
-            return
-        timers = self._timers
-        while timers and timers[0][2]._cancelled:
+
+    def _jump(self) -> None:
+        """To the time of the next timer."""
+        timers, ready = self._timers, self._ready
+        while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
         if not timers:
             raise SimulationError(f"nothing will ever happen again at {self.now_s:.3f} s")
         self.now_s = max(self.now_s, timers[0][0])
         while timers and timers[0][0] <= self.now_s:
             handle = heapq.heappop(timers)[2]
-            if not handle._cancelled:
+            if handle.callback is not None:
                 ready.append(handle)
 
     # ---- processes -------------------------------------------------------------------------------
@@ -235,30 +268,27 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.now_s
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> events.Handle:
-        handle = events.Handle(callback, args, self, context)
+    ) -> VirtualHandle:
+        handle = VirtualHandle(callback, args, context, self.now_s)
         self._ready.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> events.TimerHandle:
+    ) -> VirtualHandle:
         return self.call_at(self.now_s + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> events.TimerHandle:
-        handle = events.TimerHandle(when, callback, args, self, context)
+    ) -> VirtualHandle:
+        handle = VirtualHandle(callback, args, context, when)
         self._number += 1
         heapq.heappush(self._timers, (when, self._number, handle))
         return handle
-
-    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
-        pass
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
