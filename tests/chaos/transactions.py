@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.transaction_history import Fate, Shown, TransactionHistory, TransactionStamp
-from tests.compat.java.group_members import clients_classpath
+from tests.compat.java.jars import why_not
 from tests.compat.java.transactions import JavaError, Transactions
 
 TOPIC = "chaos-transactions"
@@ -21,7 +21,6 @@ TRANSACTION_TIMEOUT_MS = 15_000
 CALL_TIMEOUT_S = 60.0
 ABORTED_SHARE, LEFT_SHARE = 0.2, 0.02
 PAUSE_S = 0.05  # between two transactions: the storm is about faults
-JAVA_VERSION = "4.3.1"  # whose epochs move with each end
 
 
 class Failed(Exception):
@@ -78,8 +77,8 @@ class Librdkafka:
 
 
 class Java:
-    def __init__(self, classpath: str, bootstrap: str, transactional_id: str) -> None:
-        self._jvm = Transactions(classpath, bootstrap)
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        self._jvm = Transactions(bootstrap)
         self._id, self._name, self._count = transactional_id, "", 0
 
     def begin_anew(self) -> None:
@@ -113,8 +112,7 @@ class Java:
 def clients(bootstrap: str) -> list[Client]:
     """All that are installed."""
     found: list[Client] = [Librdkafka(bootstrap, f"id-{number}") for number in range(2)]
-    classpath = clients_classpath(JAVA_VERSION)
-    return found if classpath is None else [*found, Java(classpath, bootstrap, "id-java")]
+    return found if why_not() else [*found, Java(bootstrap, "id-java")]
 
 
 class TransactionWriter:

@@ -11,8 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.jars import KAFKA, why_not
 from tests.compat.java.kafka_tools import KafkaTools
+from tests.compat.java.program_runner import ProgramRunner
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.integration.cluster.conftest import Cluster, written
@@ -44,10 +45,7 @@ def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Apache Kafka 4.3.1, or a skip that says what is missing."""
-    reason = why_no_java()
-    if reason is None and kafka_classpath() is None:
-        reason = "Maven does not resolve Apache Kafka 4.3.1"
-    if reason is not None:
+    if (reason := why_not()) is not None:
         pytest.skip(reason)
     server = start_kafka(tmp_path_factory.mktemp("kafka"), *OVERRIDES)
     yield server
@@ -64,15 +62,26 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def tools() -> Iterator[KafkaTools]:
+def runner_of() -> Iterator[Callable[..., ProgramRunner]]:
+    """`runner_of(artifacts)` is the one JVM with these classes, or a skip that says what is missing."""
+    started: dict[tuple[str, ...], ProgramRunner] = {}
+
+    def runner(artifacts: tuple[str, ...] = KAFKA) -> ProgramRunner:
+        if (reason := why_not(artifacts)) is not None:
+            pytest.skip(reason)
+        if artifacts not in started:
+            started[artifacts] = ProgramRunner(artifacts)
+        return started[artifacts]
+
+    yield runner
+    for one in started.values():
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def tools(runner_of: Callable[..., ProgramRunner]) -> KafkaTools:
     """Apache Kafka's command-line tools in one JVM, or a skip that says what is missing."""
-    reason = why_no_java()
-    classpath = None if reason else kafka_classpath()
-    if classpath is None:
-        pytest.skip(reason or "Maven does not resolve Apache Kafka 4.3.1")
-    jvm = KafkaTools(classpath)
-    yield jvm
-    jvm.close()
+    return KafkaTools(runner_of())
 
 
 @pytest.fixture(scope="session")

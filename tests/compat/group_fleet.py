@@ -16,13 +16,12 @@ from node.runtime.coordinator_shards import partition_for
 from tests.compat.go.programs import go_program
 from tests.compat.group_members import Members
 from tests.compat.group_story import PATIENT_S, Story
-from tests.compat.java.group_members import clients_classpath, java_command
-from tests.compat.java.jars import why_no_java
+from tests.compat.java.group_members import java_command
+from tests.compat.java.jars import why_not
 from tests.compat.wire_client import WireClient
 from tests.integration.cluster.conftest import Cluster, eventually
 
 PYTHON_MEMBERS = Path(__file__).resolve().parent / "clients" / "group_members.py"
-JAVA_CLIENTS = "4.3.1"
 JAVA_ASSIGNOR = "org.apache.kafka.clients.consumer.{}Assignor"
 STAYING, DYING = "staying", "dying"
 
@@ -93,9 +92,7 @@ KINDS = (
 def command_of(client: str) -> list[str] | str:
     """What runs members of this client, or why nothing does."""
     if client == "java":
-        classpath = None if why_no_java() else clients_classpath(JAVA_CLIENTS)
-        reason = why_no_java() or f"Maven does not resolve kafka-clients {JAVA_CLIENTS}"
-        return reason if classpath is None else java_command(classpath)
+        return why_not() or java_command()
     if client in ("franz", "sarama"):
         program = go_program(client)
         return program if isinstance(program, str) else [str(program)]

@@ -1,6 +1,8 @@
 """Topics of a cluster: made, and read of what is committed, wherever their partitions are led."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
@@ -31,9 +33,25 @@ def leader_of(bootstrap: str, topic: str, partition: int = 0) -> str:
     return f"{broker.host}:{broker.port}"
 
 
-def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
-    """Keys and values from the first offset to the last stable one, each partition in its order."""
-    consumer = Consumer(
+@contextmanager
+def counter_of_committed(bootstrap: str, topic: str) -> Iterator[Callable[[], int]]:
+    """Called, it tells how many committed records have been read so far, for those who wait for more."""
+    consumer, count = _reader(bootstrap), 0
+    consumer.assign([TopicPartition(topic, number, 0) for number in last_stable_offsets(bootstrap, topic)])
+
+    def so_far() -> int:
+        nonlocal count
+        count += sum(message.error() is None for message in consumer.consume(1000, 0.1))
+        return count
+
+    try:
+        yield so_far
+    finally:
+        consumer.close()
+
+
+def _reader(bootstrap: str) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"reader-{uuid4().hex}",
@@ -42,6 +60,11 @@ def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
             "enable.partition.eof": True,
         }
     )
+
+
+def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
+    """Keys and values from the first offset to the last stable one, each partition in its order."""
+    consumer = _reader(bootstrap)
     try:
         ends = last_stable_offsets(bootstrap, topic)
         left = {number for number, end in ends.items() if end > 0}

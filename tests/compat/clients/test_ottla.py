@@ -1,9 +1,6 @@
 """`ottla`'s own commands for quorums, brokers and replicas as a client: of a node, and of Apache Kafka."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.compat.command_line import ottla
-from tests.compat.servers import ROOT, Server
+from tests.compat.servers import Server
 from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow
@@ -65,14 +62,7 @@ def test_the_only_node_stays(server: Server) -> None:
 def test_groups_are_described_measured_reset_and_deleted(server: Server) -> None:
     topic, group = f"ottla-{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
     run(server, "topic", "create", topic)
-    subprocess.run(
-        [sys.executable, "-m", "node", "produce", topic],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": server.bootstrap},
-        input="a\nb\nc\n",
-        text=True,
-        check=True,
-    )
+    ottla(server.bootstrap, "produce", topic, given="a\nb\nc\n")
     run(server, "consume", topic, "--group", group, "-n", "1")
 
     [listed] = [one for one in of(server, "list", "--state", "empty") if one["group"] == group]

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from tests.compat.go.programs import go_program
 from tests.compat.processes import running, wait_until
-from tests.compat.topics import new_topic, read_committed
+from tests.compat.topics import counter_of_committed, new_topic, read_committed
 
 pytestmark = pytest.mark.slow
 PARTITIONS, RECORDS = 4, 240
@@ -26,22 +26,20 @@ def test_each_record_has_one_copy(servers: str, tmp_path: Path) -> None:
     def command(name: str) -> list[str]:
         return [str(program), servers, group, f"{group}-{name}", source, copies]
 
-    def found() -> list[int]:
-        return sorted(int(value) for _, value in read_committed(servers, copies))
-
     def feed(first: int) -> None:
         for number in range(first, first + RECORDS):
             producer.produce(source, str(number).encode(), partition=number % PARTITIONS)
         producer.flush()
 
     logs = [tmp_path / "anna.log", tmp_path / "berta.log"]
-    with running(command("anna"), logs[0]) as anna:
+    with running(command("anna"), logs[0]) as anna, counter_of_committed(servers, copies) as count:
         with running(command("berta"), logs[1]):
             feed(0)
-            wait_until(lambda: len(found()) > RECORDS // 4, anna, logs[0])
+            wait_until(lambda: count() > RECORDS // 4, anna, logs[0])
         with running(command("berta"), logs[1]):
             feed(RECORDS)
-            wait_until(lambda: len(found()) >= 2 * RECORDS, anna, logs[0])
+            wait_until(lambda: count() >= 2 * RECORDS, anna, logs[0])
 
-    assert found() == list(range(2 * RECORDS))
+    found = sorted(int(value) for _, value in read_committed(servers, copies))
+    assert found == list(range(2 * RECORDS))
     assert all("committed" in log.read_text() for log in logs)

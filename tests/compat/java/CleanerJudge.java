@@ -45,7 +45,7 @@ public class CleanerJudge {
             System.out.println("end " + cleaner.doClean(work, time.milliseconds()).getKey());
             log.close();
         }
-        System.exit(0);
+        scheduler.shutdown();
     }
 
     private static class StoppedTime implements Time {

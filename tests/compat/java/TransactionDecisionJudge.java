@@ -127,7 +127,6 @@ public class TransactionDecisionJudge {
         }
         System.out.write(answers.toString().getBytes("UTF-8"));
         System.out.flush();
-        System.exit(0);
     }
 
     private static void ask(TransactionCoordinator coordinator, String id, String verb, String[] given) {

@@ -1,6 +1,6 @@
-"""The Java programs beside this file, each compiled once for a class path: most take less time to run.
+"""The Java programs beside this file: those for one class path are compiled together, and once.
 
-The classes are kept in `.cache/java/` of the checkout, under a hash of source and class path.
+The classes are kept in `.cache/java/` of the checkout, under a hash of sources and class path.
 """
 
 import fcntl
@@ -9,29 +9,54 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.compat.java.jars import (
+    KAFKA,
+    NEWEST_CLIENTS,
+    OLDER_CLIENTS,
+    kafka_classpath,
+    why_not,
+)
+
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache" / "java"
 # Of short life: what a better compiler, or a collector with threads, would gain is less than they cost.
-JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+_OF_MEMBERS = ("GroupMembers", "Transactions")
+_OF_THE_BROKER = (
+    *("AssignorJudge", "CleanerJudge", "GroupRecordJudge", "RegexJudge"),
+    *("TransactionDecisionJudge", "TransactionLogJudge"),
+    *("CountingStream", "NumberSource"),
+)
+# By artifacts, the first of them runs others (program_runner.py).
+PROGRAMS = {
+    KAFKA: ("KafkaTools", "ProgramRunner", "SettingNames", *_OF_MEMBERS, *_OF_THE_BROKER),
+    NEWEST_CLIENTS: ("ProgramRunner", "CodecJudge", "RecordJudge"),
+    OLDER_CLIENTS: ("ProgramRunner", "SettingNames", *_OF_MEMBERS),
+}
 
 
-def java_program(name: str, classpath: str) -> list[str]:
-    """The command that runs `name`.java; its arguments may follow."""
-    return [*JVM, "-cp", f"{compiled(name, classpath)}:{classpath}", name]
+def java_program(name: str, artifacts: tuple[str, ...] = KAFKA, *more: Path) -> list[str]:
+    """The command that runs the class `name` with these artifacts, which are there (`why_not`), and the
+    programs for them; `more` goes before them on its class path. Arguments may follow.
+    """
+    classpath = kafka_classpath(*artifacts)
+    assert classpath is not None, why_not(artifacts)
+    places = [*map(str, more), str(compiled(artifacts, classpath)), classpath]
+    return [*JVM, "-cp", ":".join(places), name]
 
 
-def compiled(name: str, classpath: str) -> Path:
-    """The folder with the classes of `name`.java; RuntimeError with what the compiler says."""
-    source = HERE / f"{name}.java"
-    digest = hashlib.sha256(source.read_bytes() + classpath.encode()).hexdigest()[:16]
-    folder = CACHE / f"{name}-{digest}"
+def compiled(artifacts: tuple[str, ...], classpath: str) -> Path:
+    """The folder with the classes of all programs for these; RuntimeError with what the compiler says."""
+    sources = [HERE / f"{name}.java" for name in PROGRAMS[artifacts]]
+    content = b"".join(source.read_bytes() for source in sources)
+    folder = CACHE / hashlib.sha256(content + classpath.encode()).hexdigest()[:16]
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock, TemporaryDirectory(dir=CACHE) as fresh:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             # A JRE has no `javac`, but the compiler.
             compiler = [*JVM, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none"]
-            command = [*compiler, "-cp", classpath, "-d", f"{fresh}/classes", str(source)]
+            command = [*compiler, "-cp", classpath, "-d", f"{fresh}/classes", *map(str, sources)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise RuntimeError(done.stderr)

@@ -1,10 +1,8 @@
-"""Apache Kafka's command-line tools for the tests: one JVM, many calls (KafkaTools.java), output captured."""
+"""Apache Kafka's command-line tools for the tests, run one after another in one JVM."""
 
-import base64
-import subprocess
-from dataclasses import dataclass
+from tests.compat.java.program_runner import ProgramRunner, Ran
 
-from tests.compat.java.java_programs import java_program
+__all__ = ["KafkaTools", "Ran"]
 
 CLASSES = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
@@ -29,39 +27,11 @@ CLASSES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What a tool printed and its exit code."""
-
-    code: int
-    text: str
-
-    def lines(self) -> list[str]:
-        return [line for line in self.text.splitlines() if line.strip()]
-
-
 class KafkaTools:
-    """The JVM; `run` is one call of a tool under the name of its script."""
+    """`run` is one call of a tool under the name of its script."""
 
-    def __init__(self, classpath: str) -> None:
-        command = java_program("KafkaTools", classpath)
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+    def __init__(self, runner: ProgramRunner) -> None:
+        self._runner = runner
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Ran:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        fields = [CLASSES[tool], stdin, *arguments]
-        self.process.stdin.write(" ".join(base64.b64encode(one.encode()).decode() for one in fields) + "\n")
-        self.process.stdin.flush()
-        code, _, printed = self.process.stdout.readline().rstrip("\n").partition(" ")
-        assert code, f"{tool} ended the JVM"
-        return Ran(code=int(code), text=base64.b64decode(printed).decode(errors="replace"))
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
+        return self._runner.run(CLASSES[tool], *arguments, given=stdin.encode())

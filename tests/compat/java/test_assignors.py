@@ -4,7 +4,6 @@ Who of equals has a partition too many follows the order of Java's hash maps the
 compared partition by partition (groupcoord/DESIGN.md D18).
 """
 
-import subprocess
 from collections.abc import Mapping
 from random import Random
 from typing import TypeAlias
@@ -13,12 +12,8 @@ import pytest
 
 from groupcoord.assignor_spec import GroupSpec, MemberSpec
 from groupcoord.assignors import ASSIGNORS
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
 
-COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
-JUDGE = "AssignorJudge"
-JUDGE_TIMEOUT_S = 120
 GROUPS = 1_000  # of either kind
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -31,16 +26,18 @@ def groups() -> list[GroupSpec]:
     return [random_group(random, is_homogeneous=number < GROUPS) for number in range(2 * GROUPS)]
 
 
-def test_range_is_kafkas_to_the_partition(groups: list[GroupSpec]) -> None:
-    judged = theirs(groups, "range")
+def test_range_is_kafkas_to_the_partition(ask_java: AskJava, groups: list[GroupSpec]) -> None:
+    judged = theirs(ask_java, groups, "range")
 
     for spec, shares in zip(groups, judged, strict=True):
         assert ours(spec, "range") == shares, question(spec, "range")
 
 
-def test_uniform_balances_as_well_as_kafkas_and_moves_as_little(groups: list[GroupSpec]) -> None:
+def test_uniform_balances_as_well_as_kafkas_and_moves_as_little(
+    ask_java: AskJava, groups: list[GroupSpec]
+) -> None:
     """Where subscriptions differ both are greedy, and now one, now the other finds less; both do seldom."""
-    judged = theirs(groups, "uniform")
+    judged = theirs(ask_java, groups, "uniform")
     made = [ours(spec, "uniform") for spec in groups]
 
     for spec, mine, shares in zip(groups[:GROUPS], made, judged, strict=False):
@@ -106,20 +103,12 @@ def ours(spec: GroupSpec, assignor: str) -> Shares:
     }
 
 
-def theirs(specs: list[GroupSpec], assignor: str) -> list[Shares]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    classpath = kafka_classpath(COORDINATOR)
-    if classpath is None:
-        pytest.skip(f"Maven does not resolve {COORDINATOR}")
+def theirs(ask_java: AskJava, specs: list[GroupSpec], assignor: str) -> list[Shares]:
     asked = "".join(question(spec, assignor) for spec in specs).encode()
-    command = java_program(JUDGE, classpath)
-    done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    said = ask_java("AssignorJudge", questions=asked).decode()
     return [
         {name: places(said) for name, said in (line.split(" ") for line in answer.split("\n"))}
-        for answer in done.stdout.decode().split("\n\n")[:-1]
+        for answer in said.split("\n\n")[:-1]
     ]
 
 

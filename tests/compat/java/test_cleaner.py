@@ -6,7 +6,6 @@ are compared; the base timestamp of a batch is not, which only says how its time
 
 import random
 import shutil
-import subprocess
 from itertools import count
 from pathlib import Path
 
@@ -24,11 +23,8 @@ from logstore.record_batch import check_batch, iterate_headers
 from logstore.topic_partition import TopicPartition
 from logstore.transaction_index import ROW
 from logstore.verification import NOT_VERIFIED
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
 
-JUDGE = "CleanerJudge"
-JUDGE_TIMEOUT_S = 120
 NAME = TopicPartition("c", 0)
 START_MS = 1_700_000_000_000
 CONFIG = LogConfig(
@@ -161,24 +157,22 @@ def content_of(directory: Path) -> list[object]:
     return found
 
 
-def clean_with_kafka(classpath: str, directory: Path, now_ms: int, map_keys: int, first_dirty: int) -> int:
+def clean_with_kafka(ask_java: AskJava, directory: Path, now_ms: int, map_keys: int, first_dirty: int) -> int:
     """One round of Apache Kafka's cleaner; up to where it got."""
-    command = java_program(JUDGE, classpath)
-    command += [str(CONFIG.segment_bytes), str(CONFIG.delete_retention_ms)]
-    command += [str(directory), str(now_ms), str(24 * map_keys), str(first_dirty)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.split()[-1])
+    settings = (str(CONFIG.segment_bytes), str(CONFIG.delete_retention_ms))
+    work = (str(directory), str(now_ms), str(24 * map_keys), str(first_dirty))
+    return int(ask_java("CleanerJudge", *settings, *work).split()[-1])
 
 
 @pytest.mark.parametrize(("seed", "map_keys", "rounds", "first_dirty"), STORIES)
 def test_kafkas_cleaner_leaves_the_same(
-    tmp_path: Path, seed: int, map_keys: int, rounds: tuple[int, ...], first_dirty: int
+    ask_java: AskJava,
+    tmp_path: Path,
+    seed: int,
+    map_keys: int,
+    rounds: tuple[int, ...],
+    first_dirty: int,
 ) -> None:
-    reason = why_no_java()
-    classpath = None if reason else kafka_classpath()
-    if classpath is None:
-        pytest.skip(reason or "Maven does not resolve Apache Kafka 4.3.1")
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     fill(ours, seed)
 
@@ -188,7 +182,7 @@ def test_kafkas_cleaner_leaves_the_same(
         shutil.copytree(ours, theirs)
         now_ms = START_MS + after_ms
         got = OurLog(ours, now_ms).clean(map_keys, first_dirty)
-        expected = clean_with_kafka(classpath, theirs / "c-0", now_ms, map_keys, first_dirty)
+        expected = clean_with_kafka(ask_java, theirs / "c-0", now_ms, map_keys, first_dirty)
 
         assert content_of(ours / "c-0") == content_of(theirs / "c-0")
         assert got == expected

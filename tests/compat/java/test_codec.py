@@ -5,7 +5,6 @@ sides (defaults), and so must the version ranges and the versions of the headers
 """
 
 import struct
-import subprocess
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
@@ -21,13 +20,10 @@ from node.wire.codec import (
     response_class,
     response_header_version,
 )
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
+from tests.compat.java.jars import NEWEST_CLIENTS
 from tests.property.random_messages import random_message, served_apis
 
-KAFKA_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
-JUDGE = "CodecJudge"
-JUDGE_TIMEOUT_S = 120
 ROUNDS_PER_VERSION = 6
 _QUESTION = struct.Struct(">chbhi")
 
@@ -51,26 +47,17 @@ Ask = Callable[[Sequence[Question]], list[bytes | str]]
 
 
 @pytest.fixture(scope="module")
-def ask_java() -> Ask:
+def ask(ask_java: AskJava) -> Ask:
     """Answers to questions: bytes, or the text of the exception that Java threw."""
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    classpath = kafka_classpath(KAFKA_CLIENTS)
-    if classpath is None:
-        pytest.skip(f"Maven does not resolve {KAFKA_CLIENTS}")
 
-    def ask(questions: Sequence[Question]) -> list[bytes | str]:
+    def answered(questions: Sequence[Question]) -> list[bytes | str]:
         asked = b"".join(
             _QUESTION.pack(one.kind, one.api, one.is_request, one.version, len(one.body)) + one.body
             for one in questions
         )
-        command = java_program(JUDGE, classpath)
-        done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
-        assert done.returncode == 0, done.stderr.decode(errors="replace")
-        return parse_answers(done.stdout)
+        return parse_answers(ask_java("CodecJudge", questions=asked, artifacts=NEWEST_CLIENTS))
 
-    return ask
+    return answered
 
 
 def parse_answers(output: bytes) -> list[bytes | str]:
@@ -101,7 +88,7 @@ def class_of(api: ApiKey, is_request: bool) -> type:
     return request_class(api) if is_request else response_class(api)
 
 
-def test_java_rereads_random_messages_to_the_same_bytes(ask_java: Ask) -> None:
+def test_java_rereads_random_messages_to_the_same_bytes(ask: Ask) -> None:
     random = Random(7)
     questions = [
         Question(
@@ -115,17 +102,17 @@ def test_java_rereads_random_messages_to_the_same_bytes(ask_java: Ask) -> None:
         for _ in range(ROUNDS_PER_VERSION)
     ]
 
-    answers = ask_java(questions)
+    answers = ask(questions)
 
     assert len(answers) == len(questions)
     wrong = [f"{q}: {a!r}" for q, a in zip(questions, answers, strict=True) if a != q.body]
     assert not wrong, f"{len(wrong)} of {len(questions)}, the first: {wrong[0]}"
 
 
-def test_java_has_the_same_defaults(ask_java: Ask) -> None:
+def test_java_has_the_same_defaults(ask: Ask) -> None:
     questions = [Question(b"D", *one) for one in all_versions()]
 
-    answers = ask_java(questions)
+    answers = ask(questions)
 
     wrong = [
         f"{q}: {a!r}"
@@ -135,10 +122,10 @@ def test_java_has_the_same_defaults(ask_java: Ask) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_java_has_the_same_versions_and_headers(ask_java: Ask) -> None:
+def test_java_has_the_same_versions_and_headers(ask: Ask) -> None:
     questions = [Question(b"F", *one) for one in all_versions()]
 
-    answers = ask_java(questions)
+    answers = ask(questions)
 
     for question, answer in zip(questions, answers, strict=True):
         assert isinstance(answer, bytes), f"{question}: {answer}"

@@ -10,14 +10,14 @@ from uuid import uuid4
 
 import pytest
 
-from tests.compat.java.jars import kafka_classpath
-from tests.compat.java.java_programs import JVM, compiled
+from tests.compat.java.jars import KAFKA, why_not
+from tests.compat.java.java_programs import java_program
 from tests.compat.processes import running, wait_until
 from tests.compat.servers import free_port
-from tests.compat.topics import new_topic, read_committed
+from tests.compat.topics import counter_of_committed, new_topic, read_committed
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-CONNECT = "org.apache.kafka:connect-runtime:4.3.1"
+DISTRIBUTED = "org.apache.kafka.connect.cli.ConnectDistributed"
 NUMBERS, BATCH = 150, 3
 # A worker that starts reads the offsets to their end, and so waits for what the last one left open.
 WORKER = """
@@ -64,18 +64,13 @@ def put(url: str, content: object) -> bool:
 
 
 def test_a_source_counts_exactly_over_a_kill(servers: str, tmp_path: Path) -> None:
-    classpath = kafka_classpath(CONNECT)
-    if classpath is None:
-        pytest.skip("Maven does not resolve Kafka Connect 4.3.1")
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
     topic = new_topic(servers)
-    plugin = f"{compiled('NumberSource', classpath)}:{services_of(tmp_path / 'plugin')}"
     settings, log, port = tmp_path / "worker.properties", tmp_path / "worker.log", free_port()
     group = f"connect-{uuid4().hex[:8]}"
     settings.write_text(WORKER.format(group=group, bootstrap=servers, port=port))
-    command = [
-        *(*JVM, "-cp", f"{plugin}:{classpath}"),
-        *("org.apache.kafka.connect.cli.ConnectDistributed", str(settings)),
-    ]
+    command = [*java_program(DISTRIBUTED, KAFKA, services_of(tmp_path / "plugin")), str(settings)]
     connector = {
         "connector.class": "NumberSource",
         "tasks.max": "1",
@@ -84,16 +79,14 @@ def test_a_source_counts_exactly_over_a_kill(servers: str, tmp_path: Path) -> No
         "exactly.once.support": "required",
     }
 
-    def numbers() -> list[int]:
-        return [int(value) for _, value in read_committed(servers, topic)]
+    with counter_of_committed(servers, topic) as count:
+        with running(command, log) as worker:
+            there = f"http://127.0.0.1:{port}/connectors/numbers/config"
+            wait_until(lambda: put(there, connector), worker, log)
+            wait_until(lambda: count() >= NUMBERS, worker, log)
+        before = len(read_committed(servers, topic))
+        with running(command, log) as worker:
+            wait_until(lambda: count() >= before + NUMBERS, worker, log)
 
-    with running(command, log) as worker:
-        there = f"http://127.0.0.1:{port}/connectors/numbers/config"
-        wait_until(lambda: put(there, connector), worker, log)
-        wait_until(lambda: len(numbers()) >= NUMBERS, worker, log)
-    before = len(numbers())
-    with running(command, log) as worker:
-        wait_until(lambda: len(numbers()) >= before + NUMBERS, worker, log)
-
-    found = numbers()
+    found = [int(value) for _, value in read_committed(servers, topic)]
     assert found == list(range(len(found)))

@@ -3,7 +3,6 @@ other: Kafka's own code rereads ours, byte by byte.
 """
 
 import struct
-import subprocess
 from random import Random
 from typing import Any
 
@@ -18,27 +17,27 @@ from groupcoord.consumer_records import (
 )
 from logstore import schema_compiler
 from logstore.schema import schema_of
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
 from tests.property.random_messages import random_message
 
-COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
-JUDGE = "GroupRecordJudge"
-JUDGE_TIMEOUT_S = 120
 ROUNDS = 40
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-def test_java_rereads_records_of_the_consumer_protocol_to_the_same_bytes() -> None:
+def test_java_rereads_records_of_the_consumer_protocol_to_the_same_bytes(
+    ask_java: AskJava,
+) -> None:
     asked = [(encode_consumer_key(record), encode_consumer_value(record)) for record in random_records()]
 
-    answered = ask_java(asked)
+    answered = judged(ask_java, asked)
 
     assert answered == asked
 
 
-def test_java_rereads_what_consumers_say_to_each_other_to_the_same_bytes() -> None:
+def test_java_rereads_what_consumers_say_to_each_other_to_the_same_bytes(
+    ask_java: AskJava,
+) -> None:
     random = Random(1)
     asked: list[tuple[bytes, bytes | None]] = []
     for kind, cls in ((b"S", Subscription), (b"A", AssignedPartitions)):
@@ -46,7 +45,7 @@ def test_java_rereads_what_consumers_say_to_each_other_to_the_same_bytes() -> No
             values = [cls(), *(random_message(cls, version, random) for _ in range(ROUNDS))]
             asked += [(kind, schema_compiler.encode_versioned(value, version)) for value in values]
 
-    answered = ask_java(asked)
+    answered = judged(ask_java, asked)
 
     assert answered == asked
 
@@ -66,23 +65,17 @@ def random_records() -> list[ConsumerGroupRecord]:
     return records
 
 
-def ask_java(questions: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    classpath = kafka_classpath(COORDINATOR)
-    if classpath is None:
-        pytest.skip(f"Maven does not resolve {COORDINATOR}")
+def judged(
+    ask_java: AskJava, questions: list[tuple[bytes, bytes | None]]
+) -> list[tuple[bytes, bytes | None]]:
     asked = b"".join(_with_length(key) + _with_length(value) for key, value in questions)
-    command = java_program(JUDGE, classpath)
-    done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    output = ask_java("GroupRecordJudge", questions=asked)
     answers: list[tuple[bytes, bytes | None]] = []
     position = 0
-    while position < len(done.stdout):
-        key, position = _read(done.stdout, position)
+    while position < len(output):
+        key, position = _read(output, position)
         assert key is not None
-        value, position = _read(done.stdout, position)
+        value, position = _read(output, position)
         answers.append((key, value))
     return answers
 

@@ -1,7 +1,6 @@
 """Java as judge of columns: what they write its classes read, and they read what its producer writes."""
 
 import struct
-import subprocess
 from random import Random
 
 import numpy as np
@@ -14,28 +13,14 @@ from pipeline.columns.batch_encoder import encode_batches
 from pipeline.columns.header_columns import HEADERS_TYPE
 from pipeline.columns.partitioner import Sticky, partitions_of
 from pipeline.columns.row_columns import RowColumns
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
+from tests.compat.java.jars import NEWEST_CLIENTS
 from tests.unit.pipeline.columns.fetches import open_all, rows_of
 
-KAFKA_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
-JUDGE = "RecordJudge"
-JUDGE_TIMEOUT_S = 120
 ROWS = 500
 LARGEST_PARTITION_COUNT = 1000
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-
-
-def ask_java(questions: bytes) -> bytes:
-    reason = why_no_java()
-    classpath = None if reason else kafka_classpath(KAFKA_CLIENTS)
-    if classpath is None:
-        pytest.skip(reason or f"Maven does not resolve {KAFKA_CLIENTS}")
-    command = java_program(JUDGE, classpath)
-    done = subprocess.run(command, input=questions, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return done.stdout
 
 
 def random_rows(random: Random) -> list[Record]:
@@ -64,7 +49,7 @@ def columns_of(rows: list[Record]) -> RowColumns:
     )
 
 
-def test_java_reads_our_batches_and_we_read_what_it_makes_of_them() -> None:
+def test_java_reads_our_batches_and_we_read_what_it_makes_of_them(ask_java: AskJava) -> None:
     rows = random_rows(Random(3))
     questions = b""
     for ours in Compression:
@@ -82,7 +67,7 @@ def test_java_reads_our_batches_and_we_read_what_it_makes_of_them() -> None:
         javas = (ours + 1) % len(Compression)
         questions += struct.pack(">cbi", b"W", javas, len(content)) + content
 
-    answers = ask_java(questions)
+    answers = ask_java("RecordJudge", questions=questions, artifacts=NEWEST_CLIENTS)
 
     position = 0
     for _ in Compression:
@@ -93,7 +78,7 @@ def test_java_reads_our_batches_and_we_read_what_it_makes_of_them() -> None:
     assert position == len(answers)
 
 
-def test_keys_go_to_the_partitions_of_javas_producer() -> None:
+def test_keys_go_to_the_partitions_of_javas_producer(ask_java: AskJava) -> None:
     random = Random(4)
     keys = [random.randbytes(length % 65) for length in range(LARGEST_PARTITION_COUNT)]
     counts = range(1, LARGEST_PARTITION_COUNT + 1)
@@ -101,7 +86,7 @@ def test_keys_go_to_the_partitions_of_javas_producer() -> None:
         struct.pack(">cii", b"P", count, len(key)) + key for key, count in zip(keys, counts, strict=True)
     )
 
-    answers = ask_java(questions)
+    answers = ask_java("RecordJudge", questions=questions, artifacts=NEWEST_CLIENTS)
 
     column = pa.array(keys, pa.binary())
     ours = [

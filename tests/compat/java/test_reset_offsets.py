@@ -4,10 +4,8 @@ Each way is asked of a node and of Apache Kafka; both tools run against both, an
 """
 
 import json
-import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 
 from tests.compat import command_line
 from tests.compat.java.kafka_tools import KafkaTools, Ran
-from tests.compat.servers import ROOT, Server
+from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -99,20 +97,15 @@ def scene(request: pytest.FixtureRequest, tools: KafkaTools) -> Scene:
 @pytest.fixture
 def member(scene: Scene) -> Iterator["subprocess.Popen[str]"]:
     """A member of the group, which is stable."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "node", "consume", scene.topic, "--group", scene.group],
-        cwd=ROOT,
-        env={**os.environ, "OTTLA_BOOTSTRAP": scene.server.bootstrap},
-        stdout=subprocess.DEVNULL,
-    )
+    words = ("consume", scene.topic, "--group", scene.group)
+    process = command_line.start(scene.server.bootstrap, *words, stdout=subprocess.DEVNULL)
     eventually(
         lambda: scene.ottla("group", "list", "--state", "stable"),
         lambda listed: scene.group in listed,
         seconds=TIMEOUT_S,
     )
     yield process
-    process.kill()
-    process.wait()
+    command_line.end_all()
 
 
 def minutes_after_the_first(scene: Scene, minutes: float) -> str:

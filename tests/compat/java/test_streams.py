@@ -10,25 +10,23 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from tests.compat.java.jars import kafka_classpath
+from tests.compat.java.jars import why_not
 from tests.compat.java.java_programs import java_program
 from tests.compat.processes import running
-from tests.compat.topics import new_topic, read_committed
+from tests.compat.topics import counter_of_committed, new_topic, read_committed
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-STREAMS = "org.apache.kafka:kafka-streams:4.3.1"
 PATIENT_S = 120.0
 KEYS, KILLS, RECORDS_A_LIFE = 5, 2, 300
 
 
 def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
-    classpath = kafka_classpath(STREAMS)
-    if classpath is None:
-        pytest.skip("Maven does not resolve Kafka Streams 4.3.1")
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
     source, counts = new_topic(servers, 2), new_topic(servers)
     application, log = f"counting-{uuid4().hex[:8]}", tmp_path / "streams.log"
     command = [
-        *java_program("CountingStream", classpath),
+        *java_program("CountingStream"),
         *(servers, application, source, counts),
         *(str(tmp_path / "state"), "commit.interval.ms=100", "auto.offset.reset=earliest"),
         # Who comes back takes its own place: no session has to end first.
@@ -40,21 +38,22 @@ def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
     )
     expected = [0] * KEYS
 
-    for life in range(KILLS + 1):
-        with running(command, log) as process:
-            before = len(read_committed(servers, counts))
-            for _ in range(RECORDS_A_LIFE):
-                key = random.randrange(KEYS)
-                expected[key] += 1
-                producer.produce(source, key=str(key), value=b"one")
-            producer.flush()
-            wanted = sum(expected) if life == KILLS else before + random.randint(1, RECORDS_A_LIFE // 2)
-            deadline = time.monotonic() + PATIENT_S
-            while len(read := read_committed(servers, counts)) < wanted:
-                assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
-                time.sleep(random.uniform(0, 0.1))
+    with counter_of_committed(servers, counts) as count:
+        for life in range(KILLS + 1):
+            with running(command, log) as process:
+                before = len(read_committed(servers, counts))
+                for _ in range(RECORDS_A_LIFE):
+                    key = random.randrange(KEYS)
+                    expected[key] += 1
+                    producer.produce(source, key=str(key), value=b"one")
+                producer.flush()
+                wanted = sum(expected) if life == KILLS else before + random.randint(1, RECORDS_A_LIFE // 2)
+                deadline = time.monotonic() + PATIENT_S
+                while count() < wanted:
+                    assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
+                    time.sleep(random.uniform(0, 0.1))
 
     by_key: dict[str, list[int]] = {}
-    for key_text, value in read:
+    for key_text, value in read_committed(servers, counts):
         by_key.setdefault(key_text, []).append(int(value))
     assert by_key == {str(key): list(range(1, count + 1)) for key, count in enumerate(expected)}

@@ -1,20 +1,15 @@
 """Java as judge of expressions that subscribe to topics: re2j takes and matches what we take and match."""
 
 import struct
-import subprocess
 from random import Random
 
 import pytest
 
 from groupcoord.topic_regex import TopicRegex
 from logstore.errors import KafkaError
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
 from tests.unit.groupcoord.test_topic_regex import ACCEPTED, REFUSED
 
-COORDINATOR = "org.apache.kafka:kafka-group-coordinator:4.3.1"
-JUDGE = "RegexJudge"
-JUDGE_TIMEOUT_S = 120
 PATTERNS = 3_000
 NAMES = 60
 
@@ -47,13 +42,13 @@ GROUPS = [
 ]
 
 
-def test_re2j_takes_the_same_patterns_and_they_match_the_same_names() -> None:
+def test_re2j_takes_the_same_patterns_and_they_match_the_same_names(ask_java: AskJava) -> None:
     random = Random(848)
     names = ["", "a", "ab.c", "k", "K", "S", "x{01}"]
     names += ["".join(random.choices("aabbckKsSzZ019._-", k=random.randint(1, 8))) for _ in range(NAMES)]
     patterns = [*ACCEPTED, *REFUSED] + [random_pattern(random, depth=2) for _ in range(PATTERNS)]
 
-    judged = ask_java(names, patterns)
+    judged = judgements(ask_java, names, patterns)
 
     assert len(judged) == len(patterns)
     wrong = [
@@ -88,18 +83,9 @@ def answer(pattern: str, names: list[str]) -> str:
     return "".join("01"[compiled.matches(name)] for name in names)
 
 
-def ask_java(names: list[str], patterns: list[str]) -> list[str]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    classpath = kafka_classpath(COORDINATOR)
-    if classpath is None:
-        pytest.skip(f"Maven does not resolve {COORDINATOR}")
+def judgements(ask_java: AskJava, names: list[str], patterns: list[str]) -> list[str]:
     asked = struct.pack(">i", len(names)) + b"".join(map(_text, [*names, *patterns]))
-    command = java_program(JUDGE, classpath)
-    done = subprocess.run(command, input=asked, capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return done.stdout.decode().split("\n")[:-1]
+    return ask_java("RegexJudge", questions=asked).decode().split("\n")[:-1]
 
 
 def _text(text: str) -> bytes:

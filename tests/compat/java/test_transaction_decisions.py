@@ -1,7 +1,6 @@
 """Java as judge of decisions about transactional ids: every request in every state, with every pair that
 means something, at every epoch that matters. The judge is Apache Kafka's own TransactionCoordinator."""
 
-import subprocess
 from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
@@ -11,14 +10,11 @@ import pytest
 from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair, Transaction
 from groupcoord.transactions.transaction_commands import SweepTimeouts
 from logstore.errors import ErrorCode
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
 from tests.compat.java.test_transaction_log import listed, words
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREVIOUS_ID, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, TransactionWorld
 
-JUDGE = "TransactionDecisionJudge"
-JUDGE_TIMEOUT_S = 120
 NOW_MS = (
     1_700_000_070_000  # the judge's: a transaction of the table began 70 seconds ago, of 60 that it may take
 )
@@ -82,10 +78,10 @@ def cases() -> Iterator[Case]:
                     yield Case(2, before, "end", pair, committed, version)
 
 
-def test_java_decides_the_same() -> None:
+def test_java_decides_the_same(ask_java: AskJava) -> None:
     asked = list(cases())
 
-    answers = ask_java([case.question for case in asked])
+    answers = judged(ask_java, [case.question for case in asked])
 
     different: dict[str, int] = {}
     for case, theirs in zip(asked, answers, strict=True):
@@ -159,20 +155,7 @@ def decide(case: Case) -> str:
     return f"{said} {words(world.now())}"
 
 
-def ask_java(questions: list[str]) -> list[str]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    classpath = kafka_classpath()
-    if classpath is None:
-        pytest.skip("Maven does not resolve Apache Kafka")
-    command = java_program(JUDGE, classpath)
-    done = subprocess.run(
-        command,
-        input=("\n".join(questions) + "\n").encode(),
-        capture_output=True,
-        timeout=JUDGE_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return [line for line in done.stdout.decode().splitlines() if not line.startswith("[")]
+def judged(ask_java: AskJava, questions: list[str]) -> list[str]:
+    asked = "\n".join(questions) + "\n"
+    said = ask_java("TransactionDecisionJudge", questions=asked.encode()).decode()
+    return [line for line in said.splitlines() if not line.startswith("[")]

@@ -1,7 +1,6 @@
 """Java as judge of transactional ids: records of `__transaction_state` and the moves of a transaction, each
 beside Apache Kafka's own class."""
 
-import subprocess
 from collections.abc import Callable
 from itertools import product
 
@@ -24,11 +23,8 @@ from groupcoord.transactions.transaction import (
 from groupcoord.transactions.transaction_records import decode_key, decode_value, encode_key, encode_value
 from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
 from logstore.topic_partition import TopicPartition
-from tests.compat.java.jars import kafka_classpath, why_no_java
-from tests.compat.java.java_programs import java_program
+from tests.compat.java.conftest import AskJava
 
-JUDGE = "TransactionLogJudge"
-JUDGE_TIMEOUT_S = 120
 IN_LOG = [*AT_REST, *PREPARED, TransactionState.ONGOING]
 PARTITIONS = frozenset({TopicPartition("orders", 0), TopicPartition("orders", 7), TopicPartition("é", 300)})
 START_MS, UPDATE_MS, NOW_MS = 1_700_000_000_000, 1_700_000_000_500, 1_700_000_060_000
@@ -37,16 +33,17 @@ NEXT_ID, TIMEOUT_MS = 77_000, 90_000
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-def test_java_agrees_about_every_record_and_every_move() -> None:
+def test_java_agrees_about_every_record_and_every_move(ask_java: AskJava) -> None:
     """One start of Java for both: it costs more than all questions."""
     records = [(state, level) for state in states() for level in (0, 1, 2)]
     ours = [(encode_key(state.transactional_id), encode_value(state, level)) for state, level in records]
     moves = list(all_moves())
 
-    answers = ask_java(
+    answers = judged(
+        ask_java,
         [f"write {level} {words(as_read(state, level))}" for state, level in records]
         + [f"read {key.hex()} {value.hex()}" for key, value in ours]
-        + [f"move {words(state)} {verb}" for state, verb, _ in moves]
+        + [f"move {words(state)} {verb}" for state, verb, _ in moves],
     )
 
     written, read, moved = (
@@ -203,17 +200,6 @@ def listed(partitions: frozenset[TopicPartition]) -> str:
     return ",".join(sorted(f"{one.topic}:{one.partition}" for one in partitions)) or "-"
 
 
-def ask_java(questions: list[str]) -> list[str]:
-    reason = why_no_java()
-    if reason is not None:
-        pytest.skip(reason)
-    classpath = kafka_classpath()
-    if classpath is None:
-        pytest.skip("Maven does not resolve Apache Kafka")
-    command = java_program(JUDGE, classpath)
+def judged(ask_java: AskJava, questions: list[str]) -> list[str]:
     asked = "\n".join(questions) + "\n"
-    done = subprocess.run(
-        command, input=asked.encode(), capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return done.stdout.decode().splitlines()
+    return ask_java("TransactionLogJudge", questions=asked.encode()).decode().splitlines()

@@ -1,5 +1,5 @@
 """Java's transactional producers of two generations, which speak the two protocols of transactions (KIP-890):
-3.9.1 the old one, 4.3.1 that in which each end moves the epoch. And kafka-transactions, all that it can do.
+3.9.2 the old one, 4.3.1 that in which each end moves the epoch. And kafka-transactions, all that it can do.
 """
 
 import re
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.compat.java.group_members import clients_classpath
+from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, why_not
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.java.test_kafka_tools import Shell
 from tests.compat.java.transactions import JavaError, Transactions
@@ -17,7 +17,8 @@ from tests.compat.topics import last_stable_offsets, leader_of, new_topic
 from tests.compat.wire_client import WireClient, eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-OLD, NEW = "3.9.1", "4.3.1"
+OLD, NEW = "3.9.2", "4.3.1"
+CLIENTS = {OLD: OLDER_CLIENTS, NEW: KAFKA}
 PATIENT_S = 60.0
 # What a producer throws that has a successor, or whose time was over: by protocol, and by what it did then.
 FENCED = {"ProducerFencedException", "InvalidProducerEpochException"}
@@ -30,10 +31,9 @@ def start(servers: str) -> Iterator[Callable[[str], Transactions]]:
 
     def jvm(version: str) -> Transactions:
         if version not in started:
-            classpath = clients_classpath(version)
-            if classpath is None:
-                pytest.skip(f"Maven does not resolve Apache Kafka's clients {version}")
-            started[version] = Transactions(classpath, servers)
+            if (reason := why_not(CLIENTS[version])) is not None:
+                pytest.skip(reason)
+            started[version] = Transactions(servers, CLIENTS[version])
         return started[version]
 
     yield jvm

@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+from tests.compat.java.jars import KAFKA
 from tests.compat.java.java_programs import java_program
 
 
@@ -17,9 +18,9 @@ class JavaError(Exception):
 class Transactions:
     """`client("send", "anna", "orders-0", "v1", "v2")`, as Transactions.java has it."""
 
-    def __init__(self, classpath: str, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, artifacts: tuple[str, ...] = KAFKA) -> None:
         self.process = subprocess.Popen(
-            [*java_program("Transactions", classpath), bootstrap],
+            [*java_program("Transactions", artifacts), bootstrap],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,0 +1,27 @@
+"""Fixtures of the tests in which Java is the judge."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+
+from tests.compat.java.jars import KAFKA
+from tests.compat.java.program_runner import ProgramRunner
+
+
+class AskJava(Protocol):
+    """What a judge (JUDGE.java) answers to `questions`, its standard input."""
+
+    def __call__(
+        self, judge: str, *arguments: str, questions: bytes = b"", artifacts: tuple[str, ...] = KAFKA
+    ) -> bytes: ...
+
+
+@pytest.fixture(scope="session")
+def ask_java(runner_of: Callable[..., ProgramRunner]) -> AskJava:
+    def ask(judge: str, *arguments: str, questions: bytes = b"", artifacts: tuple[str, ...] = KAFKA) -> bytes:
+        ran = runner_of(artifacts).run(judge, *arguments, given=questions)
+        assert ran.code == 0, ran.text
+        return ran.output
+
+    return ask
