@@ -13,7 +13,6 @@ import pytest
 from tests.compat.group_feed import Feed
 from tests.compat.group_fleet import (
     DYING,
-    FEED_PAUSE_S,
     KINDS,
     OVERRIDES,
     PARTITIONS,
@@ -28,6 +27,7 @@ from tests.compat.group_fleet import (
 from tests.integration.cluster.conftest import Cluster, written
 
 pytestmark = pytest.mark.slow
+PAUSE_S = 0.4  # they are to be judged here; scripts/chaos --members wears them out
 
 
 class Played:
@@ -70,7 +70,7 @@ def failures(fleet: Fleet) -> dict[str, str]:
 
 def come_and_go(cluster: Cluster, fleet: Fleet) -> int:
     """From one member to all, some to and fro; the number of records."""
-    feed = Feed(cluster.bootstrap, TOPIC, PARTITIONS, pause_s=FEED_PAUSE_S)
+    feed = Feed(cluster.bootstrap, TOPIC, PARTITIONS, pause_s=PAUSE_S)
 
     def one(group: Group) -> None:
         group.start(STAYING)
@@ -104,7 +104,7 @@ def come_and_go(cluster: Cluster, fleet: Fleet) -> int:
 
 def crash_and_recover(cluster: Cluster, fleet: Fleet, first: int) -> None:
     """Members crash, and with them the coordinator of all groups while others join."""
-    feed = Feed(cluster.bootstrap, TOPIC, PARTITIONS, pause_s=FEED_PAUSE_S, first=first)
+    feed = Feed(cluster.bootstrap, TOPIC, PARTITIONS, pause_s=PAUSE_S, first=first)
     coordinator = leader_of_offsets(cluster)
 
     fleet.each(lambda group: group.start(STAYING))

@@ -16,19 +16,23 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.compat import command_line
 from tests.compat.group_feed import Feed
 from tests.compat.group_fleet import python_command
-from tests.compat.group_members import MembersOfOneStory
+from tests.compat.group_members import Members, MembersOfOneStory
 from tests.compat.group_story import Story
-from tests.compat.java.group_members import clients_classpath, java_command
-from tests.compat.java.jars import why_no_java
+from tests.compat.java.group_members import java_command
+from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, why_not
 from tests.integration.cluster.conftest import Cluster, eventually, written
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 PARTITIONS = 12
 ASSIGNOR = "org.apache.kafka.clients.consumer.{}Assignor"
-NEWEST, OLDER = "4.3.1", "3.9.1"
+FEED_PAUSE_S = 0.1
+NEWEST, OLDER = "4.3.1", "3.9.2"
+CLIENTS = {NEWEST: KAFKA, OLDER: OLDER_CLIENTS}
 
-StartJvm = Callable[..., MembersOfOneStory]
+LIBRDKAFKA = "confluent"
+
+MembersOf = Callable[..., MembersOfOneStory]
 
 
 @pytest.fixture
@@ -36,23 +40,49 @@ def story() -> Story:
     return Story()
 
 
-@pytest.fixture
-def jvm(story: Story, tmp_path: Path) -> Iterator[StartJvm]:
-    """Starts JVMs for members: `jvm(bootstrap, version)`."""
-    started: list[MembersOfOneStory] = []
+@pytest.fixture(scope="module")
+def processes(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Members]]:
+    """`processes(what)` is the one with members of Java's clients of that version, or of librdkafka."""
+    started: dict[str, Members] = {}
+    logs = tmp_path_factory.mktemp("members")
 
-    def start(bootstrap: str, version: str = NEWEST) -> MembersOfOneStory:
-        classpath = None if why_no_java() else clients_classpath(version)
-        if classpath is None:
-            pytest.skip(why_no_java() or f"Maven does not resolve kafka-clients {version}")
-        started.append(
-            MembersOfOneStory(java_command(classpath), story, bootstrap, tmp_path / f"jvm-{len(started)}.log")
-        )
-        return started[-1]
+    def process(what: str) -> Members:
+        if what not in started:
+            command = python_command(what) if what == LIBRDKAFKA else java_of(what)
+            started[what] = Members(command, bootstrap, logs / f"{what}.log")
+        return started[what]
 
-    yield start
-    for one in started:
+    yield process
+    for one in started.values():
         one.kill()
+
+
+def java_of(version: str) -> list[str]:
+    if (reason := why_not(CLIENTS[version])) is not None:
+        pytest.skip(reason)
+    return java_command(CLIENTS[version])
+
+
+@pytest.fixture
+def members_of(processes: Callable[[str], Members], story: Story) -> Iterator[MembersOf]:
+    """`members_of(bootstrap, what)`: members of this story, who leave at its end."""
+    used: list[MembersOfOneStory] = []
+
+    def members(bootstrap: str, what: str = NEWEST) -> MembersOfOneStory:
+        used.append(MembersOfOneStory(processes(what), story, bootstrap))
+        return used[-1]
+
+    yield members
+    for one in used:
+        one.close()
+
+
+@pytest.fixture
+def dying(bootstrap: str, story: Story, tmp_path: Path) -> Iterator[MembersOfOneStory]:
+    """Members in a JVM of the test's own, which may be killed."""
+    jvm = Members(java_of(NEWEST), bootstrap, tmp_path / "dying.log")
+    yield MembersOfOneStory(jvm, story, bootstrap)
+    jvm.kill()
 
 
 def make_topic(bootstrap: str, replicas: int = 1) -> str:
@@ -80,11 +110,11 @@ def finish(story: Story, feed: Feed) -> set[str]:
     [(NEWEST, "RoundRobin"), (OLDER, "Range"), (OLDER, "RoundRobin"), (OLDER, "CooperativeSticky")],
 )
 def test_members_come_and_go(
-    bootstrap: str, story: Story, jvm: StartJvm, version: str, assignor: str
+    bootstrap: str, story: Story, members_of: MembersOf, version: str, assignor: str
 ) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
-    members = jvm(bootstrap, version)
-    feed = Feed(bootstrap, topic, PARTITIONS)
+    members = members_of(bootstrap, version)
+    feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     settings = {"partition_assignment_strategy": ASSIGNOR.format(assignor)}
 
     for count in (1, 2, 3, 4):
@@ -99,10 +129,12 @@ def test_members_come_and_go(
     story.check_no_partition_was_owned_twice()
 
 
-def test_ten_members_of_two_versions_join_at_once(bootstrap: str, story: Story, jvm: StartJvm) -> None:
+def test_ten_members_of_two_versions_join_at_once(
+    bootstrap: str, story: Story, members_of: MembersOf
+) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
-    jvms = [jvm(bootstrap, NEWEST), jvm(bootstrap, OLDER)]
-    feed = Feed(bootstrap, topic, PARTITIONS)
+    jvms = [members_of(bootstrap, NEWEST), members_of(bootstrap, OLDER)]
+    feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
 
     for number in range(10):
         jvms[number % 2].start(f"m{number}", group, topic)
@@ -116,10 +148,12 @@ def test_ten_members_of_two_versions_join_at_once(bootstrap: str, story: Story, 
     story.check_no_partition_was_owned_twice()
 
 
-def test_crashed_members_are_replaced(bootstrap: str, story: Story, jvm: StartJvm) -> None:
+def test_crashed_members_are_replaced(
+    bootstrap: str, story: Story, members_of: MembersOf, dying: MembersOfOneStory
+) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
-    staying, dying = jvm(bootstrap), jvm(bootstrap)
-    feed = Feed(bootstrap, topic, PARTITIONS)
+    staying = members_of(bootstrap)
+    feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     staying.start("m0", group, topic)
     dying.start("m1", group, topic)
     dying.start("m2", group, topic)
@@ -135,19 +169,20 @@ def test_crashed_members_are_replaced(bootstrap: str, story: Story, jvm: StartJv
     story.check_no_partition_was_owned_twice()
 
 
-def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, story: Story, jvm: StartJvm) -> None:
+def test_a_static_member_comes_back_without_a_rebalance(
+    bootstrap: str, story: Story, members_of: MembersOf, dying: MembersOfOneStory
+) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
-    members, restarted = jvm(bootstrap), jvm(bootstrap)
-    feed = Feed(bootstrap, topic, PARTITIONS)
+    members = members_of(bootstrap)
+    feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     patient = {"session_timeout_ms": "30000"}
     members.start("m0", group, topic, group_instance_id="zero", **patient)
-    restarted.start("m1", group, topic, group_instance_id="one", **patient)
+    dying.start("m1", group, topic, group_instance_id="one", **patient)
     story.wait_for_shares(even_shares(2), of=PARTITIONS)
     had, rebalances = set(story.owned["m1"]), story.rebalances["m0"]
 
-    restarted.kill()
-    again = jvm(bootstrap)
-    again.start("m1", group, topic, group_instance_id="one", **patient)
+    dying.kill()
+    members.start("m1", group, topic, group_instance_id="one", **patient)
     story.wait_for_shares(even_shares(2), of=PARTITIONS)
     sent = finish(story, feed)
 
@@ -159,21 +194,13 @@ def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, story: S
 # ---- from one protocol to the other ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def librdkafka(bootstrap: str, story: Story, tmp_path: Path) -> Iterator[MembersOfOneStory]:
-    """A process for members of confluent-kafka."""
-    members = MembersOfOneStory(python_command("confluent"), story, bootstrap, tmp_path / "librdkafka.log")
-    yield members
-    members.kill()
-
-
 @pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
 def test_members_change_their_protocol_one_by_one_and_back(
-    bootstrap: str, story: Story, jvm: StartJvm, librdkafka: MembersOfOneStory, assignor: str
+    bootstrap: str, story: Story, members_of: MembersOf, assignor: str
 ) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
-    members = jvm(bootstrap)
-    feed = Feed(bootstrap, topic, PARTITIONS)
+    members, librdkafka = members_of(bootstrap), members_of(bootstrap, LIBRDKAFKA)
+    feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     classic = {"partition_assignment_strategy": ASSIGNOR.format(assignor)}
     processes: dict[str, MembersOfOneStory] = {}
 
@@ -225,11 +252,11 @@ def three(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_the_coordinator_is_killed_while_a_group_changes_its_protocol(
-    three: Cluster, story: Story, jvm: StartJvm
+    three: Cluster, story: Story, members_of: MembersOf
 ) -> None:
     topic, group = make_topic(three.bootstrap, replicas=3), f"group-{uuid4().hex[:8]}"
-    members = jvm(three.bootstrap)
-    feed = Feed(three.bootstrap, topic, PARTITIONS)
+    members = members_of(three.bootstrap)
+    feed = Feed(three.bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     settings = {"partition_assignment_strategy": ASSIGNOR.format("CooperativeSticky")}
     for number in range(3):
         members.start(f"m{number}", group, topic, **settings)
