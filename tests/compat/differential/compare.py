@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -149,45 +150,47 @@ class Server:
             self.ranges = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
             self.context = Context.create(client, run, self.node)
             prime(client)
+        self._client: WireClient | None = None
 
     def answer(self, case: Case, version: int) -> Any:
         """The normalised answer as nested dicts, or in words what happened instead."""
         self.context.version = version
-        with WireClient(self.bootstrap, client_id="differ", timeout_s=ANSWER_TIMEOUT_S) as client:
-            try:
-                answer = client.call(case.api, version, **case.fields(self.context))
-            except Closed:
-                return "closed"
-            except TimeoutError:
-                return "silent"
-            return normal(plain(answer, version), "", self.node)
+        if self._client is None:
+            self._client = WireClient(self.bootstrap, client_id="differ", timeout_s=ANSWER_TIMEOUT_S)
+        try:
+            answer = self._client.call(case.api, version, **case.fields(self.context))
+        except (Closed, TimeoutError) as failure:
+            self.close()
+            return "closed" if isinstance(failure, Closed) else "silent"
+        return normal(plain(answer, version), "", self.node)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
 
 def compare(ottla: str, kafka: str, api: str = "", text: str = "") -> Iterator[Difference]:
     """All differences of the cases of `api` whose name has `text`, in every version that both serve."""
     run = os.urandom(3).hex()
-    mine, theirs = Server(ottla, run), Server(kafka, run)
-    for case in CASES:
-        if api not in ("", case.api) or text not in case.name:
-            continue
-        key = schema_of(message_class(case.api, "Request")).api_key or 0
-        if key not in mine.ranges:
-            yield Difference(
-                case=case.name, api=case.api, version=0, path="", ottla="not served", kafka="served"
-            )
-            continue
-        first = max(
-            mine.ranges[key][0],
-            theirs.ranges[key][0],
-            schema_of(message_class(case.api, "Request")).min_version,
-        )
-        last = min(mine.ranges[key][1], theirs.ranges[key][1])
-        for version in case.versions(first, last):
-            found = differences(mine.answer(case, version), theirs.answer(case, version))
-            for path, one, other in found:
-                yield Difference(
-                    case=case.name, api=case.api, version=version, path=path, ottla=one, kafka=other
-                )
+    cases = [case for case in CASES if api in ("", case.api) and text in case.name]
+    with closing(Server(ottla, run)) as mine, closing(Server(kafka, run)) as theirs:
+        for case in cases:
+            yield from _differences_of(case, mine, theirs)
+
+
+def _differences_of(case: Case, mine: Server, theirs: Server) -> Iterator[Difference]:
+    named = partial(Difference, case=case.name, api=case.api)
+    schema = schema_of(message_class(case.api, "Request"))
+    key = schema.api_key or 0
+    if key not in mine.ranges:
+        yield named(version=0, path="", ottla="not served", kafka="served")
+        return
+    first = max(mine.ranges[key][0], theirs.ranges[key][0], schema.min_version)
+    last = min(mine.ranges[key][1], theirs.ranges[key][1])
+    for version in case.versions(first, last):
+        for path, one, other in differences(mine.answer(case, version), theirs.answer(case, version)):
+            yield named(version=version, path=path, ottla=one, kafka=other)
 
 
 def main() -> None:
