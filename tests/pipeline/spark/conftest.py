@@ -12,6 +12,7 @@ from tests.compat.java.jars import kafka_classpath, spark_connector_jars, why_no
 from tests.compat.servers import start_kafka
 from tests.pipeline.spark.either_format import FORMATS, Either
 from tests.pipeline.spark.other_application import JAVA_OPTIONS
+from tests.pipeline.spark.warm_python import warm_python
 from tests.ports import free_port
 
 # Spark's usual manager of checkpoints starts the program `chmod` for each file, 20 ms each. It is at work
@@ -23,6 +24,9 @@ CONFIGURATION = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.sql.session.timeZone": "UTC",
+    # Code is made for each query and compiled, which pays off with more rows than tests have.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
 }
 OF_KAFKA = (
@@ -44,10 +48,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {**CONFIGURATION, "spark.sql.warehouse.dir": str(warehouse)}
     # Ours needs none (`test_session.py`); where they can be had, Spark's own connector is its judge.
     settings["spark.jars"] = ",".join(spark_connector_jars() or ())
-    session = start_session("tests", settings, master="local[2]", java=java)
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    with warm_python() as python:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("PYSPARK_PYTHON", python)
+            session = start_session("tests", settings, master="local[2]", java=java)
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()
 
 
 @pytest.fixture

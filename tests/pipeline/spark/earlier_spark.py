@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from pipeline.spark.java import bundled_java, find_java
+from pipeline.spark.java import find_java
 from pipeline.spark.session import start_session
 from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
 from tests.pipeline.spark.other_application import CONFIGURATION, round_trip, tell
@@ -19,7 +19,7 @@ from tests.pipeline.spark.other_application import CONFIGURATION, round_trip, te
 
 def main(bootstrap: str, told: str) -> None:
     asked = json.loads(told)
-    spark = start_session("earlier", CONFIGURATION, master="local[2]", java=bundled_java() or find_java())
+    spark = start_session("earlier", CONFIGURATION, master="local[2]", java=find_java())
     spark.sparkContext.setLogLevel("ERROR")
     tell(pyspark=pyspark.__version__, spark=spark.version, **round_trip(spark, bootstrap, asked["topic"]))
     failures = run_to_the_end(copy_of(spark, Path(asked["folder"]), **asked["options"]))

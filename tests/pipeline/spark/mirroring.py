@@ -1,5 +1,6 @@
 """Mirrors between two clusters, for their tests: options, runs, and what is in a topic."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ class Side:
         for deleted in admin.delete_topics([topic]).values():
             deleted.result(TIMEOUT_S)
         while self.topics(topic):
-            pass
+            time.sleep(0.05)
         return topic
 
     def fill(self, topic: str, values: list[str], *, partition: int = 0, **more: Any) -> None:

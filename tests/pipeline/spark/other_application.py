@@ -1,9 +1,9 @@
 """A Spark application of its own process: `python -m tests.pipeline.spark.other_application CLUSTER JSON`.
 
-It has the Java of the wheel where that is installed, two executors, and no jar but Spark's. First it writes
-rows into a topic and reads them; then it runs queries with faults (`faulty_sink`), those of `acts` one list
-after the other and those of a list at once. `driver` as `fault.kills` becomes the id of its own JVM. What it
-has done it tells in lines of JSON.
+It has the Java of the wheel where that is installed, an executor for two tasks, and no jar but Spark's. First
+it writes rows into a topic and reads them; then it runs queries with faults (`faulty_sink`), those of `acts`
+one list after the other and those of a list at once. `driver` as `fault.kills` becomes the id of its own JVM.
+What it has done it tells in lines of JSON.
 """
 
 import json
@@ -19,8 +19,11 @@ from pipeline.spark.session import activate, start_session
 from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
 from tests.pipeline.spark.faulty_sink import FaultyDataSource
 
-# Tests are over before the better compiler is worth its time; a collector beside them has no core of its own.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Tests are over before the better compiler is worth its time; a collector beside them has no core of its own;
+# and Spark's classes were verified by others, a fifth of the time until a session has done its first query.
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 CONFIGURATION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -33,7 +36,7 @@ CONFIGURATION = {
 def main(bootstrap: str, told: str) -> None:
     asked = json.loads(told)
     java = bundled_java() or find_java()
-    spark = start_session("other", CONFIGURATION, master="local-cluster[2,1,1024]", java=java)
+    spark = start_session("other", CONFIGURATION, master="local-cluster[1,2,1024]", java=java)
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(FaultyDataSource)
     tell(**round_trip(spark, bootstrap, asked["topic"]))

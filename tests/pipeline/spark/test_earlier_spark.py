@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from pipeline.spark.java import NoJavaError, find_java
+from pipeline.spark.worker_python import worker_python
 from tests.pipeline.spark.crash_queries import BATCHES, check_rows
 from tests.pipeline.topics import make_topic
 
@@ -40,7 +41,12 @@ def test_an_application_on_the_oldest_spark_writes_reads_and_copies_exactly_once
     asked = json.dumps({"topic": topic, "folder": str(tmp_path), "options": options})
     ran = subprocess.run(
         [sys.executable, "-m", "tests.pipeline.spark.earlier_spark", bootstrap, asked],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PYSPARK), str(ROOT)])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(PYSPARK), str(ROOT)]),
+            # As where Spark is installed beside Python: nothing is compiled anew in each worker.
+            "PYSPARK_PYTHON": worker_python(),
+        },
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

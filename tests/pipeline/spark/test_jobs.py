@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from pipeline.jobs.cli import pipeline
 from pipeline.jobs.job_reader import read_job_file
 from pipeline.jobs.job_status import JobState, JobStatus
 from pipeline.jobs.runner import JobRun, run
 from pipeline.jobs.status_files import find_status
+from tests.pipeline.spark.other_application import JAVA_OPTIONS
 from tests.pipeline.topics import fill, make_topic
 
 ROOT = Path(__file__).parents[3]
@@ -198,16 +201,16 @@ def test_a_table_of_counts_is_kept_in_a_topic_exactly_once(
 def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        """
+        f"""
         name: shop
         storage: state
         master: local[1]
-        configuration: {spark.ui.enabled: false, spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1}
+        configuration: {{spark.ui.enabled: false, spark.driver.extraJavaOptions: {JAVA_OPTIONS}}}
         jobs:
           counts:
-            source: {format: rate-micro-batch, rowsPerBatch: 10}
-            sink: {format: noop}
-            trigger: {processingTime: 100 ms}
+            source: {{format: rate-micro-batch, rowsPerBatch: 10}}
+            sink: {{format: noop}}
+            trigger: {{processingTime: 100 ms}}
         """,
     )
     command = [sys.executable, "-m", "node", "pipeline"]
@@ -226,12 +229,7 @@ def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path)
             assert running.stderr.readline(), "it ended before its first batch"
             if find_status(tmp_path / "state", "counts").query_id is not None:
                 break
-        shown = subprocess.run(
-            [*command, "status", str(path), "--output", "json"],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        shown = CliRunner().invoke(pipeline, ["status", str(path), "--output", "json"])
         again = subprocess.run([*command, "run", str(path)], env=environment, capture_output=True, text=True)
         os.killpg(running.pid, signal.SIGTERM)
         told = running.communicate(timeout=120)[1]
@@ -240,7 +238,7 @@ def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path)
         running.wait()
 
     [job] = json.loads(shown.stdout)["jobs"]
-    assert (shown.returncode, job["state"], job["pid"]) == (0, "RUNNING", running.pid)
+    assert (shown.exit_code, job["state"], job["pid"]) == (0, "RUNNING", running.pid)
     assert again.returncode == 1 and "The job counts is run by another process" in again.stderr
     assert running.returncode == 0, told
     assert "counts: STOPPED" in told
@@ -254,16 +252,17 @@ def test_a_wrong_file_is_refused_before_spark_starts(tmp_path: Path) -> None:
         "name: shop\nstorage: s\njobs:\n  a: {source: {format: rat}, sink: {format: noop}, snik: {}}\n",
     )
 
-    for word in ("run", "validate", "status"):
-        ended = subprocess.run(
-            [sys.executable, "-m", "node", "pipeline", word, str(path)],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": ""},
-            capture_output=True,
-            text=True,
-        )
+    ended = subprocess.run(
+        [sys.executable, "-m", "node", "pipeline", "run", str(path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    others = [CliRunner().invoke(pipeline, [word, str(path)]) for word in ("validate", "status")]
 
-        assert ended.returncode == 2
-        assert ended.stderr.splitlines() == [
+    assert [ended.returncode, *(one.exit_code for one in others)] == [2, 2, 2]
+    for told in (ended.stderr, *(one.stderr for one in others)):
+        assert told.splitlines() == [
             f"{path}:4: jobs.a.snik: is unknown; sink?",
             f"{path}:4: jobs.a.source.format: is unknown; rate?",
         ]

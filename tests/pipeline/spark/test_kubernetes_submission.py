@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from pipeline.spark.java import NoJavaError, find_java
+from tests.pipeline.spark.other_application import JAVA_OPTIONS
 
 ROOT = Path(__file__).parents[3]
 VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "GET": "get", "DELETE": "delete"}
@@ -90,6 +91,7 @@ def test_a_submission_makes_the_driver_that_the_manifests_mean(tmp_path: Path) -
                 "SPARK_HOME": str(home),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
+                "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
                 # Not the clusters of whoever runs the tests.
                 "KUBECONFIG": f"{tmp_path}/none",
             },

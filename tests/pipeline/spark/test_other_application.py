@@ -100,7 +100,7 @@ def test_a_session_on_the_java_of_the_wheel_writes_and_reads_without_a_jar(ended
 def test_tasks_are_tried_again_after_a_failure_and_after_their_executor_was_killed(
     bootstrap: str, ended: Ended
 ) -> None:
-    """The killed executor had parts of the shuffle, so a whole stage is tried again, too."""
+    """The killed executor had all of the shuffle, so a whole stage is tried again, too."""
     assert len(ended.told) > 1, ended.errors
     assert ended.told[1] == {"failures": [[], []]}
     for query in ended.tried_again:

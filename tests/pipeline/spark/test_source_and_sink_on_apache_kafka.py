@@ -3,6 +3,7 @@
 Most are tests of other files, which here have its address as `bootstrap`.
 """
 
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -73,7 +74,7 @@ def test_a_decided_batch_whose_transactions_expired_stops_the_query_by_name(
     (task,) = decide_only(sink, 0, "a")
     cluster = KafkaSinkCluster(sink.cluster)
     while (told := cluster.describe([task.name])[task.name]) and told.state == "Ongoing":
-        pass
+        time.sleep(0.05)
     options = {
         "kafka.bootstrap.servers": bootstrap,
         "delivery.guarantee": "exactly_once",

@@ -1,0 +1,159 @@
+"""A Python for Spark whose processes have been started already: each is a fork of one that has imported what
+all of them import.
+
+Spark starts one for each stream that is read, and has others fork workers that import by themselves: half a
+second of processor time each, some hundreds of times in a run. `warm_python` gives a program for
+`PYSPARK_PYTHON`, which hands its arguments, environment and streams to a server and ends as the fork does.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[3]
+STREAMS: Final = (0, 1, 2)
+LENGTH_BYTES: Final = 4
+# Without `site` and what the library makes of sockets it is started in 10 ms.
+CLIENT: Final = """#!{python} -SE
+import _socket, posix, sys
+server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+server.connect({address!r})
+arguments = [argument.encode(errors="surrogateescape") for argument in sys.argv[1:]]
+environment = [b"=".join(item) for item in posix.environ.items()]
+told = b"\\0".join([posix.getcwdb(), b"%d" % len(arguments), *arguments, *environment])
+streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in {streams})
+rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)
+server.sendmsg([len(told).to_bytes({length_bytes}, "big")], [rights])
+server.sendall(told)
+code = server.recv(1)
+posix._exit(code[0] if code else 1)
+"""
+MODULES: Final = (
+    "pandas",
+    "pyarrow.compute",
+    "pyspark.daemon",
+    "pyspark.worker",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark.sql.streaming.transform_with_state_driver_worker",
+    "pyspark_ottla",
+    "pipeline.spark.batch_reader",
+    "pipeline.spark.batch_writer",
+    "pipeline.spark.sink_task",
+    "pipeline.spark.stream_reader",
+    "pipeline.spark.stream_writer",
+)
+
+
+@contextlib.contextmanager
+def warm_python() -> Iterator[str]:
+    """The program, as long as the server is there; its forks end by themselves, as others' workers do."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, address = Path(folder, "python"), f"{folder}/socket"
+        program.write_text(
+            CLIENT.format(python=sys.executable, address=address, streams=STREAMS, length_bytes=LENGTH_BYTES)
+        )
+        program.chmod(0o700)
+        # Its standard input ends with us, however we end.
+        with subprocess.Popen(
+            [sys.executable, "-u", "-m", __name__, address],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        ) as server:
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"READY\n"
+            yield str(program)
+
+
+def serve(address: str) -> None:
+    """Until the standard input ends: a fork for each who asks, and one beside it that waits for its end."""
+    import pyspark.sql.worker
+
+    for module in pkgutil.iter_modules(pyspark.sql.worker.__path__, "pyspark.sql.worker."):
+        importlib.import_module(module.name)
+    for name in MODULES:
+        importlib.import_module(name)
+    gc.freeze()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(address)
+    listener.listen(128)
+    print("READY", flush=True)
+    waiting: set[int] = set()
+    while True:
+        readable, _, _ = select.select([sys.stdin, listener], [], [])
+        if sys.stdin in readable:
+            return
+        asking, _ = listener.accept()
+        beside = os.fork()
+        if beside == 0:
+            listener.close()
+            answer(asking)
+        asking.close()
+        waiting = {pid for pid in (*waiting, beside) if os.waitpid(pid, os.WNOHANG) == (0, 0)}
+
+
+def answer(asking: socket.socket) -> None:
+    """Fork what is asked for, end it when nobody asks any more, and tell how it ended."""
+    head, streams, _, _ = socket.recv_fds(asking, LENGTH_BYTES, len(STREAMS))
+    told = asking.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL).split(b"\0")
+    child = os.fork()
+    if child == 0:
+        asking.close()
+        folder, count, *words = told
+        arguments, environment = words[: int(count)], words[int(count) :]
+        os.chdir(folder)
+        os.environb.clear()
+        os.environb.update(dict(item.split(b"=", 1) for item in environment))
+        become([os.fsdecode(argument) for argument in arguments], streams)
+    for stream in (*STREAMS, *streams):
+        os.close(stream)
+    ended = os.pidfd_open(child)
+    readable, _, _ = select.select([asking, ended], [], [])
+    if asking in readable:
+        signal.pidfd_send_signal(ended, signal.SIGTERM)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(OSError):
+        asking.send(bytes([code if code >= 0 else 128 - code]))
+    os._exit(0)
+
+
+def become(arguments: list[str], streams: list[int]) -> None:
+    """Be the process that was asked for: `-m MODULE ...` here, anything else as a Python of its own."""
+    for stream, number in zip(streams, STREAMS, strict=True):
+        os.dup2(stream, number)
+        os.close(stream)
+    if arguments[:1] != ["-m"]:
+        os.execv(sys.executable, [sys.executable, *arguments])
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    # Spark's archives have what is imported already (`pipeline.spark.worker_python`).
+    sys.path[:0] = [os.getcwd(), *(part for part in given if "/pyspark/python/lib/" not in part)]
+    sys.argv = arguments[1:]
+    sys.modules.pop(arguments[1], None)  # it is to be run, not to be there
+    code = 1
+    try:
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
