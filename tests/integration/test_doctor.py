@@ -8,6 +8,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from node.config import load_config
 from node.doctor.diagnosis import diagnose_cluster, diagnose_node
@@ -163,6 +166,33 @@ def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
 
     assert "unknown" not in "".join(one.sentence for one in well), "its REST API was asked"
     assert "A client (of no name) asked node 1 for Fetch 0, which it does not serve" in found
+
+
+def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
+    rest = f"ottla.rest.listeners=http://127.0.0.1:{free_port()}"
+    node = start_ottla(tmp_path, rest, "node.id=1", "log.cleaner.backoff.ms=50")
+    settings = {"bootstrap.servers": node.bootstrap, "log_level": 0}
+    try:
+        admin, producer = AdminClient(settings), Producer(settings)
+        config = {"segment.ms": "1", "min.cleanable.dirty.ratio": "0"}
+        admin.create_topics([NewTopic("changes", 1, 1, config=config)])["changes"].result(TIMEOUT_S)
+        for value in ("first", "second", "third"):
+            producer.produce("changes", value, key="k")
+            assert producer.flush(TIMEOUT_S) == 0
+            time.sleep(0.01)  # a segment of its own for the next one
+        with (tmp_path / "ottla" / "changes-0" / "00000000000000000000.log").open("r+b") as log:
+            log.seek(65)  # behind the header of the first batch: its CRC is another one
+            log.write(b"\xff")
+        compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(ConfigResource.Type.TOPIC, "changes", incremental_configs=[compact])
+        admin.incremental_alter_configs([topic])[topic].result(TIMEOUT_S)
+        deadline = time.monotonic() + TIMEOUT_S
+        while "cannot clean" not in (found := problems(of_cluster(node.bootstrap))):
+            assert time.monotonic() < deadline, found
+    finally:
+        node.stop()
+
+    assert "Node 1 cannot clean a compacted log, which grows: changes-0 (" in found
 
 
 # ---- what else may listen ------------------------------------------------------------------------
