@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 from logstore.errors import ErrorCode, KafkaError
 from node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from node.client.cluster_client import Client
+from node.client.cluster_health import Health, cluster_health
+from node.client.log_dirs import BrokerLogDirs, describe_log_dirs
 from node.client.quorum_admin import QuorumView, describe_quorum
 from node.doctor.clock_findings import ClockFacts
 from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
@@ -46,6 +48,8 @@ class ClusterFacts(NamedTuple):
     advertised: Sequence[AdvertisedFacts]
     fenced: Sequence[int]
     quorum: QuorumFacts | None  # None: nobody could be asked
+    health: Health | None  # the same
+    log_dirs: Sequence[BrokerLogDirs]  # of those that run
     clocks: Sequence[ClockFacts]
     limits: Sequence[LimitFacts]
     clients: Sequence[ClientFacts]
@@ -59,15 +63,16 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
     tried = [await _with_cluster_id(one, timeout_s) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, (), (), (), (), ())
+        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), ())
     client = Client(speaking, timeout_s=timeout_s)
     try:
         brokers = await _brokers(client)
         quorum, failure = await _quorum(client)
+        living = [one for one in brokers if not one.is_fenced]
+        health, log_dirs = await _health(client), await _log_dirs(client, living)
     finally:
         await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
     is_local = all(_is_loopback(address) for one in tried for address in one.addresses)
-    living = [one for one in brokers if not one.is_fenced]
     advertised = [await _advertised(one, is_local, timeout_s) for one in living]
     ids = {one.name: one.cluster_id for one in tried if one.cluster_id is not None}
     ids |= {
@@ -82,6 +87,8 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
         advertised,
         [one.broker_id for one in brokers if one.is_fenced],
         QuorumFacts(quorum, failure, _leaders_now_ms(quorum), ids),
+        health,
+        log_dirs,
         [clock for node_id, facts in nodes.items() if (clock := _clock(node_id, facts)) is not None],
         [limit for node_id, facts in nodes.items() if (limit := _limit(node_id, facts)) is not None],
         [client for node_id, facts in nodes.items() for client in _clients(node_id, facts)],
@@ -102,6 +109,21 @@ async def _quorum(client: Client) -> tuple[QuorumView | None, str | None]:
         return await describe_quorum(client), None
     except KafkaError as error:
         return None, error.detail or error.code.name
+
+
+async def _health(client: Client) -> Health | None:
+    try:
+        return await cluster_health(client)
+    except KafkaError:
+        return None
+
+
+async def _log_dirs(client: Client, living: Sequence[DescribeClusterBroker]) -> list[BrokerLogDirs]:
+    """Without the replicas in them, of which there may be very many."""
+    try:
+        return await describe_log_dirs(client, broker_ids=[one.broker_id for one in living], partitions=())
+    except KafkaError:
+        return []
 
 
 def _leaders_now_ms(view: QuorumView | None) -> int:

@@ -14,6 +14,7 @@ from node.doctor import (
     endpoint_findings,
     limit_findings,
     log_findings,
+    partition_findings,
     quorum_findings,
     version_findings,
 )
@@ -43,6 +44,8 @@ async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: f
     ]
     if facts.quorum is not None:
         found += quorum_findings.of_quorum(facts.quorum)
+    found += partition_findings.of_partitions(facts.health)
+    found += disk_findings.of_brokers(facts.log_dirs)
     endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}
     served = [_versions(one) for one in endpoints.values() if one.speaks is Speaks.KAFKA]
     found += version_findings.of_versions(served, _ours())

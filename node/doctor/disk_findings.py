@@ -1,8 +1,9 @@
-"""Log directories: room, rights, owner, lock, and how long a sync takes."""
+"""Log directories: room, rights, owner, lock, how long a sync takes; those that a running node has lost."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from node.client.log_dirs import BrokerLogDirs
 from node.doctor.finding import Finding, note, problem
 
 # Less room than this is full soon: a segment is as large by default, and retention works in whole ones.
@@ -82,16 +83,35 @@ def _of_disk(one: DiskFacts, expected: Expected) -> Iterator[Finding]:
 
 
 def _of_room(name: str, one: DiskFacts) -> Iterator[Finding]:
-    if one.usable_bytes is not None and one.total_bytes:
-        least = min(LEAST_FREE_BYTES, int(one.total_bytes * LEAST_FREE_SHARE))
-        if one.usable_bytes < least:
-            yield problem(
-                "disk",
-                f"{name} has {one.usable_bytes // 1024**2} MiB free of {one.total_bytes // 1024**2}: a disk"
-                " that is full goes offline; shorten retention, move partitions, or give it more.",
-            )
+    yield from _of_free_bytes(name, one.usable_bytes, one.total_bytes)
     if one.free_inodes == 0:
         yield problem("disk", f"The file system of {one.path} has no inode left: no new segment can begin.")
+
+
+def _of_free_bytes(name: str, usable_bytes: int | None, total_bytes: int | None) -> Iterator[Finding]:
+    if usable_bytes is not None and total_bytes:
+        least = min(LEAST_FREE_BYTES, int(total_bytes * LEAST_FREE_SHARE))
+        if usable_bytes < least:
+            yield problem(
+                "disk",
+                f"{name} has {usable_bytes // 1024**2} MiB free of {total_bytes // 1024**2}: a disk that is"
+                " full goes offline; shorten retention, move partitions, or give it more.",
+            )
+
+
+def of_brokers(brokers: Iterable[BrokerLogDirs]) -> Iterator[Finding]:
+    """What running nodes say of their own directories."""
+    for broker in brokers:
+        for one in broker.log_dirs:
+            name = f"The log directory {one.path} of node {broker.broker_id}"
+            if one.error is not None:
+                yield problem(
+                    "disk",
+                    f"{name} is offline ({one.error.code.name}), and so are its replicas: mend or replace the"
+                    " disk, and restart the node.",
+                )
+            else:
+                yield from _of_free_bytes(name, one.usable_bytes, one.total_bytes)
 
 
 def _of_owner(name: str, one: DiskFacts, expected: Expected) -> Iterator[Finding]:

@@ -12,7 +12,9 @@ class Severity(Enum):
 
 
 class Finding(NamedTuple):
-    """`subject` is one of listener, address, broker, quorum, disk, log, clock, version, limit, setting."""
+    """`subject` is one of listener, address, broker, quorum, partition, disk, log, clock, version, limit and
+    setting.
+    """
 
     severity: Severity
     subject: str

@@ -104,16 +104,20 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
     victim = (three.controller_id + 1) % 3
     bootstrap = three.bootstrap.split(",")[three.controller_id]
 
+    admin = AdminClient({"bootstrap.servers": three.bootstrap, "log_level": 0})
+    lonely = NewTopic("lonely", 1, replica_assignment=[[victim]])
+    admin.create_topics([lonely])["lonely"].result(TIMEOUT_S)
     three.kill(victim)
     try:
         for _ in range(20):  # the controller may not have seen it yet
             text = doctor(bootstrap, "--timeout", "10", code=1)
-            if "fenced" in text:
+            if "fenced" in text and "Nobody leads" in text:
                 break
     finally:
         three.restart(victim)
 
     assert f"Broker {victim} is registered and fenced" in text
+    assert "Nobody leads lonely-0: start the brokers" in text
     assert text.endswith(("problem\n", "problems\n"))
 
 

@@ -4,6 +4,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client import cluster_health
+from node.client.cluster_health import Health, PartitionState
+from node.client.log_dirs import BrokerLogDirs, LogDirView
 from node.client.quorum_admin import QuorumMember, QuorumView
 from node.doctor import (
     clock_findings,
@@ -11,6 +16,7 @@ from node.doctor import (
     endpoint_findings,
     limit_findings,
     log_findings,
+    partition_findings,
     quorum_findings,
     version_findings,
 )
@@ -182,6 +188,38 @@ def test_an_even_number_of_voters_is_a_note() -> None:
     assert found.severity is Severity.NOTE and "odd number" in found.sentence
 
 
+# ---- partitions ----------------------------------------------------------------------------------
+
+
+def partitions(**isr: list[int]) -> Health:
+    """Partitions 0 of topics by what is in sync, each of three replicas on three brokers."""
+    states = [
+        PartitionState(TopicPartition(name, 0), one[0] if one else -1, [0, 1, 2], one, [])
+        for name, one in isr.items()
+    ]
+    return cluster_health.assess(0, (), states, dict.fromkeys(isr, 2))
+
+
+def test_partitions_that_are_well() -> None:
+    assert list(partition_findings.of_partitions(partitions(a=[0, 1, 2]))) == []
+    assert list(partition_findings.of_partitions(None)) == []
+
+
+def test_partitions_without_a_leader_or_with_too_few_in_sync_are_named() -> None:
+    several = {f"t{number}": [1] for number in range(7)}
+
+    assert "Nobody leads a-0: start" in only(partition_findings.of_partitions(partitions(a=[])))
+    assert "in sync of t0-0, t1-0, t2-0, t3-0, t4-0 and 2 more: producers with acks=all" in only(
+        partition_findings.of_partitions(partitions(**several))
+    )
+
+
+def test_replicas_that_are_not_in_sync_are_a_note() -> None:
+    [found] = partition_findings.of_partitions(partitions(a=[0, 1]))
+
+    assert found.severity is Severity.NOTE and "not in sync of a-0" in found.sentence
+
+
 # ---- disks ---------------------------------------------------------------------------------------
 
 DISK = DiskFacts(
@@ -221,6 +259,20 @@ def test_a_disk_that_is_well() -> None:
 )
 def test_a_disk_that_is_not_well_says_why(disk: DiskFacts, words: str) -> None:
     assert words in only(disk_findings.of_disks([disk], EXPECTED))
+
+
+def test_a_running_node_tells_of_directories_that_are_offline_or_full() -> None:
+    well = LogDirView("/a", None, 100 * GIB, 50 * GIB, ())
+    lost = LogDirView("/b", KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, ""), None, None, ())
+    full = well._replace(path="/c", usable_bytes=GIB // 10)
+    old = well._replace(total_bytes=None, usable_bytes=None)  # a server that does not tell
+
+    def of(*dirs: LogDirView) -> Iterable[Finding]:
+        return disk_findings.of_brokers([BrokerLogDirs(2, None, dirs)])
+
+    assert list(of(well, old)) == []
+    assert "directory /b of node 2 is offline (KAFKA_STORAGE_ERROR)" in only(of(well, lost))
+    assert "directory /c of node 2 has 102 MiB free of 102400" in only(of(full))
 
 
 def test_a_small_disk_is_full_by_its_share() -> None:
