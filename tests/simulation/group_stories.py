@@ -21,13 +21,13 @@ from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.world import VirtualNode
 
 OFFSETS: Final = TopicPartition(OFFSETS_TOPIC, 0)
-FALLS: Final = 3
+FALLS: Final = 2
 LIMIT_S: Final = 120.0
 State = GroupState | ConsumerGroupState
 
 
 def a_coordinator_dies_in(state: State) -> Story:
-    """Of a group of the kind that has this state; three times."""
+    """Of a group of the kind that has this state; `FALLS` times."""
 
     async def story(simulation: Simulation) -> None:
         _add_members(simulation)

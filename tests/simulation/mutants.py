@@ -230,7 +230,7 @@ def the_high_watermark_does_not_wait_for_the_isr(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", lambda isr, leader_end_offset, **_: leader_end_offset)
 
 
-@mutant(REPLICAS, 16, 24)
+@mutant(REPLICAS, 24)
 def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
     def fastest(isr: InSyncReplicas, leader_end_offset: int, **_: Any) -> int:
         return max((one.log_end_offset for one in isr.followers.values()), default=leader_end_offset)
@@ -251,7 +251,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(GROWN, 10)
+@mutant(GROWN, 21)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -296,7 +296,7 @@ def records_are_deleted_when_the_leader_has_deleted_them(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "low_watermark", lambda _, leader_start_offset, __: leader_start_offset)
 
 
-@mutant(MOVES, 10)
+@mutant(MOVES, 9)
 def what_a_follower_has_deleted_comes_back_when_it_is_killed(patch: Patch) -> None:
     patch.setattr(Partition, "kept_log_start", property(lambda partition: partition.log.log_start_offset))
 
@@ -322,7 +322,7 @@ def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
 # ---- the controller ----------------------------------------------------------------------------------------
 
 
-@mutant(FALLS, 2, 27)
+@mutant(FALLS)
 def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 

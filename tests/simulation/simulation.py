@@ -167,7 +167,7 @@ class Simulation:
         await self._begin()
         for number in range(2):
             self.workload.add_producer(
-                f"p{number}", self.partitions, pause_s=chance.choice((0.1, 0.3, 1.0)), max_records=5
+                f"p{number}", self.partitions, pause_s=chance.choice((0.2, 0.5, 1.0)), max_records=5
             )
         self.workload.add_reader("reader", self.partitions)
         self.workload.add_group("g", self.partitions[0], pause_s=0.4)
@@ -191,6 +191,7 @@ class Simulation:
         PartitionAdministrator(self.workload, "admin-3", grounds, pause_s=chance.choice((0.2, 1.0, 4.0)))
         await self.nemesis.run(options.seconds)
         await self.nemesis.heal()
+        self.workload.is_calm = True
         await self.wait_until_whole()
         await self.wait_until_joined()
         await self.finish(limit_s=RECOVERY_S)

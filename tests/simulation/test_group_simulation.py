@@ -200,7 +200,7 @@ def run(seed: int) -> None:
     world.restart()
     unique = {client.instance or str(number): client for number, client in enumerate(clients)}
     clients = list(unique.values()) or [Client(None, protocols, True)]
-    for _ in range(400):
+    for _ in range(160):
         world.advance(500)
         for client in clients:
             client.step(world, seen)

@@ -17,14 +17,14 @@ POWER = ("power", "power_at_disk_step", "kill", "kill_all", "slow_disk", "isolat
 @pytest.mark.parametrize("seed", range(30))
 def test_three_nodes_lose_nothing(seed: int) -> None:
     """Every second one has a group of KIP-848, too."""
-    options = Options(seconds=6.0, consumers=seed % 2 * 4)
+    options = Options(seconds=5.0, consumers=seed % 2 * 4)
 
     assert run_seed(seed, options).metadata_offset > 0
 
 
 @pytest.mark.parametrize("seed", range(4000, 4006))
 def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
-    options = Options(seconds=6.0, transactions=4, copiers=2, kinds=TXN_KINDS)
+    options = Options(seconds=4.0, transactions=4, copiers=2, kinds=TXN_KINDS)
     simulation = Simulation(seed, options)
 
     simulation.run()
@@ -35,7 +35,7 @@ def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_lone_node_keeps_what_it_acknowledged(seed: int) -> None:
     """Every second one has transactions, too."""
-    options = Options(nodes=1, seconds=8.0, transactions=seed % 2 * 3, copiers=seed % 2)
+    options = Options(nodes=1, seconds=6.0, transactions=seed % 2 * 3, copiers=seed % 2)
 
     outcome = run_seed(seed, options)
 
@@ -44,24 +44,24 @@ def test_a_lone_node_keeps_what_it_acknowledged(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(1000, 1008))
 def test_three_voters_keep_what_they_answered(seed: int) -> None:
-    assert run_seed(seed, Options(replicas=1, seconds=8.0)).metadata_offset > 0
+    assert run_seed(seed, Options(replicas=1, seconds=6.0)).metadata_offset > 0
 
 
 @pytest.mark.parametrize("seed", range(2000, 2008))
 def test_metadata_that_were_answered_survive_whatever_loses_power(seed: int) -> None:
-    options = Options(replicas=1, seconds=8.0, may_lose=True, kinds=POWER)
+    options = Options(replicas=1, seconds=6.0, may_lose=True, kinds=POWER)
 
     assert run_seed(seed, options).metadata_offset > 0
 
 
 @pytest.mark.parametrize("seed", range(3000, 3005))
 def test_brokers_that_are_no_voters_follow_those_that_are(seed: int) -> None:
-    assert run_seed(seed, Options(nodes=4, replicas=1, seconds=8.0)).metadata_offset > 0
+    assert run_seed(seed, Options(nodes=4, replicas=1, seconds=6.0)).metadata_offset > 0
 
 
 @pytest.mark.parametrize(("nodes", "transactions"), [(1, 0), (3, 2)])
 def test_the_same_seed_is_the_same_run(nodes: int, transactions: int) -> None:
-    options = Options(nodes=nodes, seconds=6.0, keep_trace=True, transactions=transactions, copiers=1)
+    options = Options(nodes=nodes, seconds=3.0, keep_trace=True, transactions=transactions, copiers=1)
     one, other = (run_seed(7, options) for _ in "ab")
 
     assert one.trace == other.trace

@@ -282,18 +282,17 @@ def test_a_dead_process_changes_nothing_on_its_disk() -> None:
 
 # ---- seeds -------------------------------------------------------------------------------------------------
 
-_DIGEST = (
-    "from tests.simulation.simulation import *; "
-    "print(run_seed(3, Options(nodes={nodes}, seconds=6.0)).digest)"
-)
+_DIGESTS = """
+from tests.simulation.simulation import *
+print(*(run_seed(3, Options(nodes=nodes, seconds=3.0, transactions=2)).digest for nodes in (1, 3)))
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nodes", [1, 3])
-def test_a_seed_is_the_same_run_in_every_process(nodes: int) -> None:
+def test_a_seed_is_the_same_run_in_every_process() -> None:
     digests = {
         subprocess.run(
-            [sys.executable, "-c", _DIGEST.format(nodes=nodes)],
+            [sys.executable, "-c", _DIGESTS],
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             cwd=ROOT,
             capture_output=True,
@@ -301,7 +300,7 @@ def test_a_seed_is_the_same_run_in_every_process(nodes: int) -> None:
             check=True,
             timeout=120,
         ).stdout
-        for hash_seed in ("1", "2", "3")
+        for hash_seed in ("1", "2")
     }
 
     assert len(digests) == 1 and digests != {""}

@@ -159,7 +159,7 @@ def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
 # ---- the coordinator ---------------------------------------------------------------------------------------
 
 
-@mutant(TXN)
+@mutant(TXN, 9)
 def a_stale_producer_may_end_a_transaction(patch: Patch) -> None:
     patch.setattr(end_transaction, "check_pair", lambda *_: None)
 

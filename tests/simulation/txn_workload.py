@@ -176,7 +176,7 @@ class TxnProducer:
                 if party.is_fenced(error):
                     await pause(party.chance, party.chance.choice((0.0, 0.5, 3.0)))
                     await party.init()
-            await asyncio.sleep(party.habits.pause_s * party.chance.random() * 2)
+            await party.workload.rest(party.habits.pause_s * party.chance.random() * 2)
         party.client.close()
 
     async def _transaction(self, transaction: ToldTransaction) -> None:
@@ -379,7 +379,7 @@ async def _read_all(
                 workload.history.saw(partition, record.offset, record.value or b"")
                 workload.reads += 1
             offsets[partition] = portion.next_offset
-        await asyncio.sleep(0.1)
+        await workload.rest(0.2)
         if chance.random() < 0.05:
             offsets = {one: chance.randint(0, offset) for one, offset in offsets.items()}
     client.close()
@@ -403,7 +403,7 @@ def add_producers(
             timeout_ms=timeout_ms,
             has_rival=is_rival,
             may_be_fenced=is_rival or clocks_jump or timeout_ms < LONG_TIMEOUT_MS,
-            pause_s=chance.choice((0.02, 0.1, 0.5)),
+            pause_s=chance.choice((0.05, 0.2, 0.5)),
         )
         transactional_id = "rivals" if is_rival else f"tx-{number}"
         TxnProducer(TxnParty(workload, history, f"x{number}", transactional_id, habits), partitions)

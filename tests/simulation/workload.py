@@ -19,6 +19,7 @@ LOST: Final = {
     ErrorCode.INVALID_PRODUCER_EPOCH,
 }
 ALL: Final = -1
+CALM_PAUSE_S: Final = 1.0
 # Answers that no fault explains: a bug of the client or of the cluster.
 UNEXPECTED: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -38,6 +39,7 @@ class Workload:
         self.world = world
         self.history = history
         self.may_lose = may_lose
+        self.is_calm = False  # no faults any more: clients show that they can go on, and no more than that
         self.stopping = False
         self.produced = 0
         self.reads = 0
@@ -61,6 +63,10 @@ class Workload:
         process = self.world.add_client(name)
         chance = random.Random(f"{name} {self.world.seed}")
         return SimClient(self._bootstrap, chance), chance, process
+
+    async def rest(self, seconds: float) -> None:
+        """The pause of a client between two things that it does."""
+        await asyncio.sleep(max(seconds, CALM_PAUSE_S) if self.is_calm else seconds)
 
     def judge(self, error: KafkaError) -> None:
         """Errors that no fault explains end the run."""
@@ -146,7 +152,7 @@ class Workload:
             self.produced += len(values)
             self.last_success_s = self.world.loop.now_s
             sequence += len(values)
-            await asyncio.sleep(pause_s * chance.random() * 2)
+            await self.rest(pause_s * chance.random() * 2)
 
     # ---- readers -----------------------------------------------------------------------------------
 
@@ -174,7 +180,7 @@ class Workload:
                     self.history.saw(partition, record.offset, record.value or b"")
                     offsets[partition] = record.offset + 1
                     self.reads += 1
-            await asyncio.sleep(0.2)
+            await self.rest(0.2)
             if chance.random() < 0.05:
                 offsets = {one: chance.randint(0, offset) for one, offset in offsets.items()}
         client.close()

@@ -17,7 +17,7 @@ def test_three_voters_in_a_storm(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1008))
 def test_five_voters_in_a_storm(seed: int) -> None:
-    assert fuzz.run(seed, voters=5).acked
+    assert fuzz.run(seed, voters=5, seconds=8.0).acked
 
 
 @pytest.mark.slow
