@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tests.compat.java.java_programs import QUICK_START
 from tests.node_fork import popen
 from tests.ports import free_port
 
@@ -82,9 +83,9 @@ def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
 
 
 def start_kafka(data: Path, *overrides: str) -> Server:
-    """Apache Kafka, without the compiler that pays off later than tests live: half of its start."""
+    """Apache Kafka, without what pays off later than tests live."""
     command = [str(ROOT / "scripts" / "kafka-reference"), "--data", str(data / "kafka")]
-    return start(command, data, overrides, JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1")
+    return start(command, data, overrides, JDK_JAVA_OPTIONS=" ".join(QUICK_START))
 
 
 def start(command: list[str], data: Path, overrides: tuple[str, ...], **environment: str) -> Server:

@@ -19,8 +19,10 @@ from tests.compat.java.jars import (
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache" / "java"
-# Of short life: what a better compiler, or a collector with threads, would gain is less than they cost.
-JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+# Of short life: what a better compiler, or a collector with threads, would gain is less than they cost; and
+# others have verified these classes.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:-UsePerfData", *QUICK_START)
 _OF_MEMBERS = ("GroupMembers", "Transactions")
 _OF_THE_BROKER = (
     *("AssignorJudge", "CleanerJudge", "GroupRecordJudge", "RegexJudge"),
