@@ -15,7 +15,7 @@ from tests.chaos.transactions import CommittedReader, TransactionWriter
 
 PARTITIONS = 6
 WRITERS = 3
-RATE = 50  # records a second, writer and partition
+RATE = 50  # records a second, writer and partition, unless told otherwise
 PAUSE_S = (0.5, 12.0)  # some shorter and some longer than broker.session.timeout.ms
 REST_S = (0.2, 2.0)
 RECOVERY_LIMIT_S = 90.0
@@ -39,7 +39,13 @@ class Outcome:
 
 
 def storm(
-    data: Path, *, seed: int, seconds: float, faults: tuple[str, ...] = FAULTS, at_least: int = 1
+    data: Path,
+    *,
+    seed: int,
+    seconds: float,
+    faults: tuple[str, ...] = FAULTS,
+    at_least: int = 1,
+    rate: float = RATE,
 ) -> Outcome:
     """Run three nodes under writers and readers, hurt them for `seconds`, and so many times `at_least`, heal
     them, and judge.
@@ -49,7 +55,7 @@ def storm(
     try:
         create_topic(nodes.bootstrap, PARTITIONS, 3)
         history = History()
-        writers = [Writer(number, nodes.bootstrap, PARTITIONS, RATE, history) for number in range(WRITERS)]
+        writers = [Writer(number, nodes.bootstrap, PARTITIONS, rate, history) for number in range(WRITERS)]
         reader = Reader(nodes.bootstrap, PARTITIONS, history)
         transactions.create_topic(nodes.bootstrap)
         decided = TransactionHistory()

@@ -13,7 +13,7 @@ from tests.chaos.nodes import Nodes
 from tests.chaos.traffic import Reader, Writer, acknowledged_after, create_topic, read_all
 
 pytestmark = pytest.mark.slow
-PARTITIONS, RATE = 6, 50
+PARTITIONS, RATE = 6, 20
 CUT_S = 6.0
 # What was on its way when a link was cut is acknowledged by then.
 IN_FLIGHT_S = 0.5

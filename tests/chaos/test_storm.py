@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_storm_of_faults_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    outcome = storm(tmp_path, seed=1, seconds=25, at_least=5)
+    outcome = storm(tmp_path, seed=1, seconds=25, at_least=5, rate=15)
 
     assert outcome.problems == []
     assert outcome.acknowledged > 1_000, outcome

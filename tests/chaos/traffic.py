@@ -38,7 +38,7 @@ def create_topic(bootstrap: str, partitions: int, replicas: int) -> None:
 class Writer:
     """Sends to all partitions in turn, at `rate` records a second each, until it is stopped."""
 
-    def __init__(self, number: int, bootstrap: str, partitions: int, rate: int, history: History) -> None:
+    def __init__(self, number: int, bootstrap: str, partitions: int, rate: float, history: History) -> None:
         self.sent = 0
         self._number, self._partitions, self._rate, self._history = number, partitions, rate, history
         self._producer = Producer({"bootstrap.servers": bootstrap, **WRITER})

@@ -188,12 +188,17 @@ def create_topic(bootstrap: str) -> None:
 
 
 def read_all_committed(bootstrap: str) -> list[Shown]:
-    """All that may be read once every transaction is over: up to the ends of the partitions."""
-    consumer = _consumer(bootstrap)
+    """All that may be read once every transaction is over: up to the ends of the partitions.
+
+    Ends of logs, not of what may be read by then: a commit is answered before its markers are everywhere.
+    """
+    uncommitted = _consumer(bootstrap, "read_uncommitted")
     ends = {
-        number: consumer.get_watermark_offsets(TopicPartition(TOPIC, number), CALL_TIMEOUT_S)[1]
+        number: uncommitted.get_watermark_offsets(TopicPartition(TOPIC, number), CALL_TIMEOUT_S)[1]
         for number in range(PARTITIONS)
     }
+    uncommitted.close()
+    consumer = _consumer(bootstrap)
     log: list[Shown] = []
     deadline = time.monotonic() + 2 * CALL_TIMEOUT_S
     while True:
@@ -206,13 +211,13 @@ def read_all_committed(bootstrap: str) -> list[Shown]:
         assert time.monotonic() < deadline, f"a transaction is open for ever in partitions {left}"
 
 
-def _consumer(bootstrap: str) -> Consumer:
+def _consumer(bootstrap: str, isolation_level: str = "read_committed") -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": TOPIC,
             "enable.auto.commit": False,
-            "isolation.level": "read_committed",
+            "isolation.level": isolation_level,
             "auto.offset.reset": "error",
             "reconnect.backoff.max.ms": 200,
             "topic.metadata.refresh.fast.interval.ms": 50,

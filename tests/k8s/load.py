@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError
 from tests.chaos.history import History, Stamp
 from tests.chaos.traffic import TOPIC, Writer, create_topic, read_all
 
-RATE = 50  # records a second and partition
+RATE = 20  # records a second and partition
 ALL_READ_TIMEOUT_S = 90.0
 
 
