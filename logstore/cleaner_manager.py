@@ -51,6 +51,8 @@ class CleanerManager:
         for name, log in list(logs.items()):
             if not log.config.compact or name in self._in_progress or name in self.uncleanable:
                 continue
+            if name in self._log_manager.future_logs:
+                continue  # What was copied before a round would count as cleaned by it in the new place.
             try:
                 cleanable, measured = self._measure(log, now_ms)
             except OSError as error:
@@ -72,6 +74,7 @@ class CleanerManager:
     def _measure(self, log: PartitionLog, now_ms: int) -> tuple[CleanableRange, CleaningCandidate]:
         config, active = log.config, log.active_segment
         closed = log.segments[:-1]
+        self._note_cut(log)
         # Timestamps may have to be read, so only where a lag asks for them.
         spans = [
             SegmentSpan(
@@ -144,12 +147,13 @@ class CleanerManager:
 
     def finish(self, job: CleaningJob, offset_map: OffsetMap | None) -> PendingFile | None:
         """The round is over; the checkpoint to write. An `offset_map` of None: it was not completed."""
-        self._in_progress.discard(job.log.topic_partition)
-        if offset_map is None or not self.is_current(job):
+        name = job.log.topic_partition
+        self._in_progress.discard(name)
+        if offset_map is None or not self.is_current(job) or name in self._log_manager.future_logs:
             return None
-        return self._log_manager.set_cleaned_offset(
-            job.log, min(job.end_offset, offset_map.latest_offset + 1)
-        )
+        cleaned = min(job.end_offset, offset_map.latest_offset + 1)
+        cut = job.log.take_lowest_cut()
+        return self._log_manager.set_cleaned_offset(job.log, cleaned if cut is None else min(cleaned, cut))
 
     def set_apart(self, log: PartitionLog, reason: str) -> None:
         """Do not clean this log again."""
@@ -158,11 +162,11 @@ class CleanerManager:
             f"{log.topic_partition} cannot be cleaned and is set apart: {reason}"
         )
 
-    def truncated(self, log: PartitionLog, offset: int) -> None:
-        """A follower's log was cut at `offset`: what comes after it is dirty again."""
-        cleaned = self._log_manager.cleaned_offset(log)
-        if cleaned is not None and cleaned > offset:
-            self._log_manager.set_cleaned_offset(log, offset)
+    def _note_cut(self, log: PartitionLog) -> None:
+        """A follower's log was cut, or a crash left less of it: what comes after that is dirty again."""
+        cleaned, cut = self._log_manager.cleaned_offset(log), log.take_lowest_cut()
+        if cleaned is not None and cut is not None and cut < cleaned:
+            self._log_manager.set_cleaned_offset(log, cut)
 
     @property
     def in_progress(self) -> Iterable[TopicPartition]:

@@ -403,9 +403,10 @@ class LogManager:
         self.removals.add_directory(doomed, old.config.file_delete_delay_ms)
         new.update_config(old.config)
         new.update_high_watermark(old.high_watermark)
-        cleaned = old_dir.cleaned_offsets.pop(topic_partition, None)
+        cleaned, cut = old_dir.cleaned_offsets.pop(topic_partition, None), old.take_lowest_cut()
+        new.take_lowest_cut()  # it is a copy, whatever became of it on the way
         if cleaned is not None:
-            new_dir.cleaned_offsets[topic_partition] = cleaned
+            new_dir.cleaned_offsets[topic_partition] = cleaned if cut is None else min(cleaned, cut)
         self.logs[topic_partition] = new
         return new
 

@@ -122,6 +122,7 @@ class PartitionLog:
         "_failure",
         "_files",
         "_first_unstable",
+        "_lowest_cut",
         "_producers",
         "_room",
         "_snapshots",
@@ -175,6 +176,7 @@ class PartitionLog:
         # before a flush: `flush.messages`. None: nothing waits for the disk.
         self.flush_due_from: int | None = None
         self._cuts = 0
+        self._lowest_cut: int | None = self.log_end_offset  # what may have stood above is not here any more
         self.on_failure: Callable[[PartitionLog, OSError], None] | None = None
         self._failure: OSError | None = None
         self._room: Room | None = None
@@ -911,9 +913,16 @@ class PartitionLog:
     def _cut_at(self, end_offset: int) -> None:
         """Nothing from this offset on is on the disk, nor will be by a flush that is under way."""
         self._cuts += 1
+        if self._lowest_cut is None or end_offset < self._lowest_cut:
+            self._lowest_cut = end_offset
         self.recovery_point = min(self.recovery_point, end_offset)
         if self.flush_due_from is not None and self.flush_due_from >= end_offset:
             self.flush_due_from = None
+
+    def take_lowest_cut(self) -> int | None:
+        """From where on other records may stand than when this was asked last; None if none."""
+        lowest_cut, self._lowest_cut = self._lowest_cut, None
+        return lowest_cut
 
     def flush_target(self) -> FlushTarget:
         """What to fsync, now, to move the recovery point to the log end; give it to `flushed` when it has

@@ -347,6 +347,51 @@ def test_a_log_that_went_away_is_not_swapped_into(world: World) -> None:
     assert not [path for path in world.disk.files if path.name.endswith(".cleaned")]
 
 
+def test_what_is_written_where_a_log_was_cut_is_dirty_again(world: World) -> None:
+    for number in range(20):
+        world.append((b"a", b"%d" % number))
+    job = world.run()
+    assert job is not None and job.end_offset > 10
+
+    world.log.truncate_to(10, now_ms=world.now_ms)
+    for number in range(20):
+        world.append((b"b", b"%d" % number))
+    again = world.run()
+
+    assert again is not None and again.first_dirty_offset <= 10
+    assert len([record for record in world.records() if record.key == b"b"]) < 20
+
+
+def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(world: World) -> None:
+    for number in range(20):
+        world.append((b"a", b"%d" % number))
+    job = world.cleaner.next_job(world.now_ms)
+    assert job is not None
+    offset_map = index_dirty(job, buffer_bytes=24_000, load_factor=0.9, on_bytes=lambda _size: None)
+
+    world.log.truncate_to(5, now_ms=world.now_ms)
+    world.cleaner.finish(job, offset_map)
+
+    assert (world.manager.cleaned_offset(world.log) or 0) <= 5
+
+
+def test_a_log_that_moves_to_another_directory_is_not_cleaned(world: World) -> None:
+    """What was copied of it before the round would count as cleaned."""
+    for number in range(20):
+        world.append((b"a", b"%d" % number))
+    moving, cleaner = world.manager.future_logs, world.cleaner
+    job = cleaner.next_job(world.now_ms)
+    assert job is not None
+    offset_map = index_dirty(job, buffer_bytes=24_000, load_factor=0.9, on_bytes=lambda _size: None)
+
+    moving[T0] = world.log
+
+    assert cleaner.finish(job, offset_map) is None and world.manager.cleaned_offset(world.log) is None
+    assert cleaner.next_job(world.now_ms) is None
+    del moving[T0]
+    assert cleaner.next_job(world.now_ms) is not None
+
+
 def test_power_may_fail_at_any_step_of_a_round() -> None:
     def filled() -> World:
         world = World()

@@ -346,6 +346,8 @@ def test_a_partition_moves_to_another_directory(world: World) -> None:
     manager = world.started()
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
     append(log, b"1", b"2")
+    log.take_lowest_cut()  # the cleaner has looked at it
+    manager.set_cleaned_offset(log, 2)
     manager.move_to_dir(T0, B)
     future = manager.future_logs[T0]
     assert future.directory.parent == B and future.directory.name.endswith("-future")
@@ -355,6 +357,7 @@ def test_a_partition_moves_to_another_directory(world: World) -> None:
 
     assert moved.directory == B / "t-0" and manager.logs[T0] is moved
     assert (moved.log_end_offset, moved.high_watermark) == (2, 2)
+    assert manager.cleaned_offset(moved) == 2 and moved.take_lowest_cut() is None
     append(moved, b"3")
     manager.close()
     assert world.started().logs[T0].log_end_offset == 3
