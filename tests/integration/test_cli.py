@@ -12,6 +12,7 @@ import pytest
 
 from tests.compat.command_line import TIMEOUT_S, ottla, start
 from tests.compat.servers import Server
+from tests.integration.cluster.conftest import eventually
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
@@ -90,7 +91,12 @@ def test_members_share_and_hand_over_without_loss(node: Server) -> None:
     first = start(where, "consume", "cli-group", "--group", "cli-members")
     ottla(where, "produce", "cli-group", "-K", ":", given=lines(0, 100))
     second = start(where, "consume", "cli-group", "--group", "cli-members")
-    time.sleep(5)  # longer than the heartbeat that tells the first one of the second
+
+    def shares() -> list[int]:
+        members = json.loads(ottla(where, "group", "members", "cli-members", "--output", "json"))
+        return [len(one["partitions"]) for one in members]
+
+    eventually(lambda: shares() == [2, 2], "both have partitions")
     ottla(where, "produce", "cli-group", "-K", ":", given=lines(100, 200))
     time.sleep(1)
 
