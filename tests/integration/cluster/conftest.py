@@ -53,7 +53,8 @@ class Cluster:
         os.kill(self.nodes[node_id].process.pid, number)
 
     def terminate(self, node_id: int) -> int:
-        """SIGTERM; the exit code."""
+        """SIGTERM; the exit code. Admin clients are made anew, as after a kill."""
+        self._admins.clear()
         node = self.nodes[node_id]
         node.process.terminate()
         return node.process.wait(READY_TIMEOUT_S)
