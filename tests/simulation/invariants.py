@@ -21,7 +21,6 @@ from tests.simulation.world import VirtualNode, World
 
 # Read at once when a replica is looked at; the rest in later turns.
 MAX_BYTES_A_LOOK = 1_000_000
-COMPACTED = "__consumer_offsets"
 LATE_S = 20.0  # longer than any pause of a process
 
 
@@ -181,7 +180,10 @@ class Invariants:
             )
         seen.is_leader, seen.leader_epoch = partition.is_leader, partition.leader_epoch
         seen.log_end_offset = log.log_end_offset
-        if log.high_watermark > seen.compared_to and partition.topic_partition.topic != COMPACTED:
+        if (
+            log.high_watermark > seen.compared_to
+            and partition.topic_partition.topic not in self.world.compacted
+        ):
             seen.compared_to = self._compare(process, partition, max(seen.compared_to, log.log_start_offset))
 
     def _check_leader(self, process: Process, partition: Partition, name: tuple[bytes, int]) -> None:

@@ -16,7 +16,7 @@ from metadata_raft.image import MetadataImage, PartitionImage
 from node.replica.partition import Partition
 from tests.simulation import admin_requests
 from tests.simulation.history import History
-from tests.simulation.invariants import COMPACTED, batches_of
+from tests.simulation.invariants import batches_of
 from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.world import World
@@ -91,7 +91,7 @@ def _problem_of(
     starts = {node_id: one.log.log_start_offset for node_id, one in replicas.items()}
     if min(starts.values()) < deleted:
         return lambda: f"the replicas of {partition} begin at {starts}, deleted was up to {deleted}"
-    if partition.topic != COMPACTED:
+    if partition.topic not in world.compacted:
         contents = {
             node_id: tuple(batches_of(one, max(starts.values()))) for node_id, one in replicas.items()
         }

@@ -14,8 +14,9 @@ from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from metadata_raft.image import INTERNAL_TOPICS
 from metadata_raft.raft_node import use_clock
-from tests.simulation import admin_requests, judgement, txn_judgement, txn_workload
+from tests.simulation import admin_requests, judgement, two_phase_workload, txn_judgement, txn_workload
 from tests.simulation.admin_history import Asked, TopicHistory
 from tests.simulation.administrator import Grounds, PartitionAdministrator, TopicAdministrator
 from tests.simulation.consumer_history import ConsumerHistory
@@ -36,6 +37,13 @@ LIMIT_S: Final = 3_600.0
 RECOVERY_S: Final = 20.0  # within which a cluster without faults must be whole again: less than a time-out
 SECRET: Final = "a secret of the simulation"
 # What a lone node cannot survive: there is nobody who has what its page cache forgot.
+# Internal topics have a segment a second, and nothing stays in them for long that need not.
+CLEANING: Final = {
+    "log.roll.ms": "1000",
+    "log.cleaner.min.cleanable.ratio": "0.0",
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.delete.retention.ms": "500",
+}
 NEEDS_REPLICAS: Final = frozenset({"power", "power_at_disk_step"})
 
 
@@ -53,7 +61,9 @@ class Options:
     keep_trace: bool = False
     consumers: int = 0  # members of a consumer group (KIP-848), besides those of a classic one
     transactions: int = 0  # producers of transactions
+    two_phase: int = 0  # more of them, whose transactions outlive them (KIP-939)
     copiers: int = 0  # that consume what these produce, and produce copies
+    cleans: bool = False  # the logs of the coordinators, all the while
     may_lose: bool = False  # records, not metadata: whole clusters lose power, or elections are unclean
 
 
@@ -82,6 +92,8 @@ class Simulation:
         self.world = World(seed, show=options.show)
         if options.keep_trace:
             self.world.lines = []
+        if options.cleans:
+            self.world.compacted = INTERNAL_TOPICS
         chance = self.world.chance
         self.settings = _cluster_settings(chance, options)
         for node_id in range(options.nodes):
@@ -226,6 +238,7 @@ class Simulation:
         txn_workload.add_producers(
             workload, history, self.txn_partitions, options.transactions, clocks_jump=clocks_jump
         )
+        two_phase_workload.add_producers(workload, history, self.txn_partitions, options.two_phase)
         self.copiers = txn_workload.add_copiers(
             workload,
             history,
@@ -488,9 +501,10 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
         "replica.lag.time.max.ms": chance.choice(("1500", "5000")),
         "replica.fetch.wait.max.ms": "300",
         "metadata.log.max.record.bytes.between.snapshots": chance.choice(("2000", "20000000")),
-        "log.cleaner.enable": "false",
+        "log.cleaner.enable": str(options.cleans).lower(),
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
+        **(CLEANING if options.cleans else {}),
         **(CONSUMER_SETTINGS if options.consumers else {}),
         **(_transaction_settings(replicas) if options.transactions else {}),
         **options.settings,

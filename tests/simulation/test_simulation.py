@@ -24,7 +24,10 @@ def test_three_nodes_lose_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4000, 4006))
 def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
-    options = Options(seconds=4.0, transactions=4, copiers=2, kinds=TXN_KINDS)
+    """Some have two phases. Every second one compacts the logs of the coordinators."""
+    options = Options(
+        seconds=4.0, transactions=4, two_phase=1, copiers=2, cleans=seed % 2 == 1, kinds=TXN_KINDS
+    )
     simulation = Simulation(seed, options)
 
     simulation.run()

@@ -40,6 +40,8 @@ from tests.simulation.virtual_loop import Process
 from tests.simulation.world import World
 
 LAST_CLIENTS_ADD_VERSION: Final = 3
+INIT_VERSION: Final = 5
+TWO_PHASE_INIT_VERSION: Final = 6
 COORDINATOR_IS_ELSEWHERE: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -143,8 +145,10 @@ class TxnClient:
         timeout_ms: int,
         now_ms: Callable[[], int],
         trace: Callable[[str, str], None],
+        is_two_phase: bool = False,
     ) -> None:
         self.client = client
+        self.is_two_phase = is_two_phase
         self.transactional_id = transactional_id
         self.protocol = protocol
         self.timeout_ms = timeout_ms
@@ -156,18 +160,25 @@ class TxnClient:
 
     # ---- the coordinator -----------------------------------------------------------------------------
 
-    async def init(self, *, resumes: bool = False) -> None:
-        """A pair of its own; `resumes`: as the one that it has been (KIP-360)."""
+    async def init(self, *, resumes: bool = False, keeps_prepared: bool = False) -> tuple[int, int]:
+        """A pair of its own; `resumes`: as the one that it has been (KIP-360).
+
+        With `keeps_prepared` what is open stays so (KIP-939); told is its pair, (-1, -1) for nothing.
+        """
         expected = self.producer if resumes else (-1, -1)
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self.timeout_ms,
             producer_id=expected[0],
             producer_epoch=expected[1],
+            enable2_pc=self.is_two_phase,
+            keep_prepared_txn=keeps_prepared,
         )
-        found = await self._ask(request, InitProducerIdResponse, 5, lambda answer: (answer.error_code,))
+        version = TWO_PHASE_INIT_VERSION if self.is_two_phase else INIT_VERSION
+        found = await self._ask(request, InitProducerIdResponse, version, lambda answer: (answer.error_code,))
         self.producer = (found.producer_id, found.producer_epoch)
         self._sequences.clear()
+        return found.ongoing_txn_producer_id, found.ongoing_txn_producer_epoch
 
     async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         request = AddPartitionsToTxnRequest(
@@ -201,26 +212,36 @@ class TxnClient:
 
     async def end(self, *, committed: bool, late: LatePath | None = None) -> None:
         """Commit or abort. With `late` a first copy goes astray and arrives when it does."""
-        request = EndTxnRequest(
+        if late is not None:
+            await self.end_and_forget(late, committed=committed)
+        answer = await self._ask(
+            self._end_request(committed),
+            EndTxnResponse,
+            self.protocol.end,
+            lambda answer: (answer.error_code,),
+        )
+        if self.protocol.moves_epoch:
+            self.producer = (answer.producer_id, answer.producer_epoch)
+            self._sequences.clear()
+
+    async def end_and_forget(self, late: LatePath, *, committed: bool) -> None:
+        """Ask for the end, and hear nothing of it."""
+        try:
+            coordinator = await self._coordinator()
+        except KafkaError:
+            return
+        request = self._end_request(committed)
+        await late.send(self.client, coordinator, request, EndTxnResponse, self.protocol.end)
+        # As libraries do when an answer is overdue: the connection is given up for a newer one.
+        self.client.drop_connection(coordinator)
+
+    def _end_request(self, committed: bool) -> EndTxnRequest:
+        return EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer[0],
             producer_epoch=self.producer[1],
             committed=committed,
         )
-        version = self.protocol.end
-        if late is not None:
-            try:
-                coordinator = await self._coordinator()
-            except KafkaError:
-                pass
-            else:
-                await late.send(self.client, coordinator, request, EndTxnResponse, version)
-                # As libraries do when an answer is overdue: the connection is given up for a newer one.
-                self.client.drop_connection(coordinator)
-        answer = await self._ask(request, EndTxnResponse, version, lambda answer: (answer.error_code,))
-        if self.protocol.moves_epoch:
-            self.producer = (answer.producer_id, answer.producer_epoch)
-            self._sequences.clear()
 
     async def _coordinator(self) -> tuple[str, int]:
         return await self.client.coordinator_of(self.transactional_id, key_type=1)

@@ -42,6 +42,7 @@ Patch = pytest.MonkeyPatch
 KINDS: Final = ("kill", "isolate", "cut_one_way", "reset", "slow_link", "pause", "kill_leaders_in_turn")
 TXN: Final = Options(seconds=5.0, transactions=4, kinds=KINDS)
 COPIES: Final = Options(seconds=12.0, transactions=2, copiers=2, kinds=("kill", "reset"))
+TWO_PHASE: Final = Options(seconds=4.0, transactions=1, two_phase=3, kinds=("kill", "reset"))
 FAILOVERS: Final = Options(seconds=6.0, transactions=4, kinds=("kill_coordinator_at_markers",))
 
 TXN_MUTANTS: list[Mutant] = []
@@ -263,6 +264,36 @@ def a_coordinator_answers_before_its_word_is_replicated(patch: Patch) -> None:
             answer_when_committed(log, token, answer)
 
     patch.setattr(CoordinatorLog, "answer_when_committed", at_once)
+
+
+# ---- two phases --------------------------------------------------------------------------------------------
+
+
+@mutant(TWO_PHASE)
+def who_has_prepared_may_still_end_it(patch: Patch) -> None:
+    end = end_transaction._end_moving_the_epoch
+
+    def believe(shard: Any, t: Transaction, command: Any, now_ms: int) -> Any:
+        if t.is_kept and command.producer == t.pair:
+            command = replace(command, producer=t.client_pair)
+        return end(shard, t, command, now_ms)
+
+    patch.setattr(end_transaction, "_end_moving_the_epoch", believe)
+
+
+@mutant(TWO_PHASE)
+def what_was_prepared_has_a_time(patch: Patch) -> None:
+    patch.setattr(init_producer, "NO_TIMEOUT_MS", 500)
+
+
+@mutant(TWO_PHASE)
+def who_keeps_what_was_prepared_takes_it_over(patch: Patch) -> None:
+    begin = transaction_coordinator.init_producer
+
+    def forget(shard: Any, command: Any, now_ms: int, **more: Any) -> Any:
+        return begin(shard, replace(command, keep_prepared=False), now_ms, **more)
+
+    patch.setattr(transaction_coordinator, "init_producer", forget)
 
 
 # ---- markers -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
@@ -32,6 +32,7 @@ SLOW_S: Final = 5.0  # longer than a member may be silent
 SETTINGS: Final = {
     "transaction.state.log.num.partitions": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "transaction.two.phase.commit.enable": "true",
 }
 
 
@@ -47,6 +48,7 @@ class Habits:
     timeout_ms: int
     has_rival: bool = False  # another instance with its id
     may_be_fenced: bool  # it has a rival, or its time may be over
+    is_two_phase: bool = False  # nobody but its clients ends its transactions
     pause_s: float
 
 
@@ -71,6 +73,7 @@ class TxnParty:
             timeout_ms=habits.timeout_ms,
             now_ms=lambda: START_MS + int(world.loop.now_s * 1000),
             trace=world.trace,
+            is_two_phase=habits.is_two_phase,
         )
         self._serial = 0
         self._count = 0
@@ -95,6 +98,15 @@ class TxnParty:
             except KafkaError as error:
                 self.fail(error)
         self._tell_pair()
+
+    async def init_keeping(self) -> tuple[int, int]:
+        """Begin anew, and leave open what the one before has prepared: its pair, (-1, -1) for nothing."""
+        try:
+            prepared = await self.producer.init(keeps_prepared=True)
+        except KafkaError as error:
+            self.fail(error)
+        self._tell_pair()
+        return prepared
 
     def _tell_pair(self) -> None:
         if self.habits.protocol.moves_epoch and not self.habits.has_rival:
@@ -125,6 +137,12 @@ class TxnParty:
         await self._end(committed=True)
         transaction.fate = Fate.COMMITTED
 
+    async def end_and_forget(self, transaction: ToldTransaction, *, committed: bool) -> None:
+        """Ask for the end as the last thing; that arrives when it does."""
+        if committed:
+            transaction.fate = Fate.IN_DOUBT
+        await self.producer.end_and_forget(self.late, committed=committed)
+
     async def abort(self) -> None:
         await self._end(committed=False)
 
@@ -141,7 +159,7 @@ class TxnParty:
         self.history.fences += 1
         return True
 
-    def fail(self, error: KafkaError) -> None:
+    def fail(self, error: KafkaError) -> NoReturn:
         """No fault explains this answer."""
         who = f"{self.name} ({self.producer.transactional_id} {self.producer.producer})"
         raise self.workload.world.unexplained(error, who) from error

@@ -158,6 +158,7 @@ class World:
         self.show = show
         self.lines: list[str] | None = None
         self.last_exception = ""  # that a node logged
+        self.compacted: frozenset[str] = frozenset()  # topics of which replicas keep different batches
         self.digest = 0
         self.events = 0
 
