@@ -449,11 +449,10 @@ class LogManager:
                         self._offline_partitions[name] = log_dir
                     if log.failure is None:
                         log.flush_failed(OSError(reason))
-        self.notes.append(
-            f"The log directory {log_dir.path} is offline: {reason}. It served {len(lost)} partitions."
-        )
         if self.on_offline is not None:
             self.on_offline(log_dir, lost)
+        else:
+            self.warnings.append(f"The log directory {log_dir.path} is offline: {reason}.")
 
     def _on_log_failure(self, log: PartitionLog, error: OSError) -> None:
         self.take_offline(self._log_dir_of(log), f"{log.directory.name}: {error}")

@@ -485,7 +485,12 @@ class Broker:
             self.groups.change_topics(changed)
 
     def _dir_went_offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
-        log.error("The log directory %s is offline: %s", log_dir.path, log_dir.offline_reason)
+        log.error(
+            "The log directory %s is offline: %s. It served %d partitions.",
+            log_dir.path,
+            log_dir.offline_reason,
+            len(lost),
+        )
         self.replica_manager.take_offline(lost)
         if log_dir.directory_id is not None:
             self.assignments.dir_failed(log_dir.directory_id)

@@ -240,7 +240,7 @@ def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
     world.disk.repair()
 
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert told == [(A, [T0])]
+    assert told == [(A, [T0])] and manager.notes == [], "who is called tells it, once"
     with pytest.raises(KafkaError, match="No space left"):
         manager.find(T0)
     append(sane, b"1")
