@@ -195,7 +195,7 @@ def who_is_too_slow_keeps_its_epoch(patch: Patch) -> None:
     patch.setattr(coordinator_abort, "fenced", without_fence)
 
 
-@mutant(TXN, 4)
+@mutant(TXN, 1)
 def late_ends_of_the_old_protocol_decide(patch: Patch) -> None:
     """KAFKA-17754."""
     end = transaction_coordinator.end_transaction
@@ -331,7 +331,7 @@ def offsets_of_a_transaction_are_forgotten(patch: Patch) -> None:
     )
 
 
-@mutant(COPIES, 2)
+@mutant(COPIES, 10)
 def nobody_waits_for_offsets_of_open_transactions(patch: Patch) -> None:
     patch.setattr(PendingOffsets, "has", lambda *_: False)
     patch.setattr(PendingOffsets, "keys_of", lambda *_: ())
