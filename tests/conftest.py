@@ -12,6 +12,7 @@ decided by seeds, bytes or a judge of histories gets no second chance.
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,10 @@ MAX_RERUNS = 3
 # compiled, as in many a container, each compiles some 280 modules anew, which is half of its start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Under nohup a hangup is ignored, and so by all that is started. A handler is not passed on.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # Whether an example takes longer than 200 ms says how busy the machine is, not whether it is right.
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

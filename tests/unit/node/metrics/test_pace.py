@@ -1,6 +1,7 @@
 """Work that is long sleeps once a turn, and work that is short never does."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +19,8 @@ def test_a_pause_is_a_sleep_when_a_turn_is_over(monkeypatch: pytest.MonkeyPatch)
         now_s += seconds
 
     monkeypatch.setattr(module, "monotonic_s", lambda: now_s)
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    # Not for the nodes of other tests, which may be at work in this process.
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
     pace = Pace()
 
     async def work(seconds: float) -> int:
