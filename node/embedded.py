@@ -62,14 +62,17 @@ class _Node:
     _stop: asyncio.Event | None = None
     _is_ready: threading.Event = field(default_factory=threading.Event)
     _resume: threading.Event | None = None
+    # A thread can be waited for only once it runs, and who ends a node may come before.
+    _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
         """Begin to start; `wait_until_ready` tells when it serves."""
         self.is_ending, self.is_killed, self.problem = False, False, None
         self._main, self._stop = None, None
         self._is_ready = threading.Event()
-        self.thread = threading.Thread(target=self._run, name=f"ottla-node-{self.node_id}", daemon=True)
-        self.thread.start()
+        with self._starting:
+            self.thread = threading.Thread(target=self._run, name=f"ottla-node-{self.node_id}", daemon=True)
+            self.thread.start()
 
     def wait_until_ready(self) -> None:
         """Raises what kept it from serving; RuntimeError if somebody ended it meanwhile."""
@@ -106,7 +109,8 @@ class _Node:
             self._resume = None
 
     def _end(self) -> None:
-        thread = self.thread
+        with self._starting:
+            thread = self.thread
         if thread is None:
             return
         self.is_ending = True

@@ -3,6 +3,7 @@
 Links can be cut as real ones are: nothing is refused, packets just do not arrive. Needs root and iproute2.
 """
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 
 # Of this bridge alone, which nothing else on the machine can reach; another run of the tests has another.
 NETWORK = f"10.199.{os.getpid() % 254 + 1}"
+# The kernel removes the links of a network in its own time: the next one of this process has other names.
+_networks = itertools.count()
 NOBODY = "02:00:00:00:00:99"  # a hardware address that no interface has
 
 
@@ -65,7 +68,7 @@ class Network:
     """A bridge, and the hosts on it; each gets an address that none had before."""
 
     def __init__(self) -> None:
-        self._tag = os.getpid() % 100_000
+        self._tag = (os.getpid() * 10 + next(_networks)) % 100_000
         self._made = 0
         self.hosts: list[Host] = []
 
