@@ -103,7 +103,7 @@ async def a_copy_of_offsets_comes_late(simulation: Simulation) -> None:
         await producer.init()
         await producer.add_offsets("g")
         await producer.commit_offsets("g", {FIRST: 10}, generation_id=-1, member_id="")
-        connection = await client._connect(await client.coordinator_of("g"))
+        connection = await client.connect(await client.coordinator_of("g"))
         client.drop_connection(await client.coordinator_of("g"))
         await producer.commit_offsets("g", {FIRST: 10}, generation_id=-1, member_id="")
         await producer.end(committed=True)

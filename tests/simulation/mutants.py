@@ -14,8 +14,11 @@ from typing import Any, Final
 
 import pytest
 
+from logstore import partition_log
 from logstore.errors import ErrorCode
 from logstore.partition_log import PartitionLog
+from logstore.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from logstore.record_batch import BatchHeader
 from logstore.schema import schema_of
 from metadata_raft import (
     cluster_control,
@@ -89,6 +92,8 @@ class Mutant:
 
 
 MUTANTS: list[Mutant] = []
+
+_duplicate_of = ProducerState.duplicate_of
 
 
 def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
@@ -238,7 +243,7 @@ def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", fastest)
 
 
-@mutant(CUTS, 2)
+@mutant(CUTS, 3)
 def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     propose = InSyncReplicas.propose_shrinking
 
@@ -251,7 +256,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(GROWN, 21)
+@mutant(GROWN, 8)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -317,6 +322,27 @@ def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
         return is_new
 
     patch.setattr(Partition, "assign", assign_and_forget)
+
+
+@mutant(REPLICAS)
+def every_batch_of_a_producer_is_taken_as_it_comes(patch: Patch) -> None:
+    patch.setattr(ProducerState, "check_batch", lambda *_, **__: None)
+
+
+@mutant(REPLICAS)
+def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
+    """With five on the way the first of them is the one that goes again."""
+
+    def is_last(state: ProducerState, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
+        found = _duplicate_of(state, entry, header)
+        return found if entry.batches and found == entry.batches[-1] else None
+
+    patch.setattr(ProducerState, "duplicate_of", is_last)
+
+
+@mutant(FALLS, 5)
+def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
+    patch.setattr(partition_log, "complete_window", lambda *_: False)
 
 
 # ---- the controller ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A client of the simulated cluster: finds leaders, sends one request at a time, and tells errors apart.
+"""A client of the simulated cluster: finds leaders, sends requests, and tells errors apart.
 
 It is built on the shipped `PeerClient`, knows nothing that a client outside could not know, and never gives
 up: what a request ended with is for its caller to judge.
@@ -47,6 +47,7 @@ LAST_COMMIT_VERSION_WITH_NAMES: Final = 9
 REQUEST_TIMEOUT_S: Final = 3.0
 PRODUCE_TIMEOUT_MS: Final = 1_500
 EARLIEST: Final = -2
+ALL: Final = -1  # acks
 
 R = TypeVar("R")
 
@@ -75,7 +76,8 @@ class SimClient:
         for connection in [*self._connections.values(), *self._given_up]:
             connection.abort()
 
-    async def _connect(self, endpoint: tuple[str, int]) -> PeerClient:
+    async def connect(self, endpoint: tuple[str, int]) -> PeerClient:
+        """The connection to a node: requests over it are carried out in their order."""
         connection = self._connections.get(endpoint)
         if connection is None or not connection.is_open:
             connection = await self.new_connection(endpoint)
@@ -106,7 +108,7 @@ class SimClient:
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> R:
         """One request to one node."""
-        connection = await self._connect(endpoint)
+        connection = await self.connect(endpoint)
         return await connection.request(message, answer, timeout_s=timeout_s, max_version=max_version)
 
     def any_endpoint(self) -> tuple[str, int]:
@@ -150,39 +152,6 @@ class SimClient:
         response = await self.ask(self.any_endpoint(), request, InitProducerIdResponse)
         check(response.error_code)
         return response.producer_id, response.producer_epoch
-
-    async def produce(
-        self,
-        topic_partition: TopicPartition,
-        values: Sequence[bytes],
-        *,
-        acks: int,
-        now_ms: int,
-        producer: tuple[int, int] = (-1, -1),
-        base_sequence: int = -1,
-    ) -> int:
-        """Append one batch at the leader; its base offset."""
-        batch = build_batch(
-            [(None, value, now_ms, ()) for value in values],
-            producer_id=producer[0],
-            producer_epoch=producer[1],
-            base_sequence=base_sequence,
-        )
-        request = ProduceRequest(
-            acks=acks,
-            timeout_ms=PRODUCE_TIMEOUT_MS,
-            topic_data=[
-                TopicProduceData(
-                    name=topic_partition.topic,
-                    partition_data=[PartitionProduceData(index=topic_partition.partition, records=batch)],
-                )
-            ],
-        )
-        endpoint = await self.leader(topic_partition)
-        response = await self.ask(endpoint, request, ProduceResponse, max_version=LAST_VERSION_WITH_NAMES)
-        one = response.responses[0].partition_responses[0]
-        check(one.error_code, one.error_message)
-        return one.base_offset
 
     async def fetch(
         self,
@@ -318,6 +287,43 @@ class SimClient:
         one = response.groups[0].topics[0].partitions[0]
         check(one.error_code)
         return one.committed_offset
+
+
+def produce_request(
+    topic_partition: TopicPartition,
+    values: Sequence[bytes],
+    *,
+    now_ms: int,
+    producer: tuple[int, int],
+    base_sequence: int,
+    transactional_id: str | None = None,
+) -> ProduceRequest:
+    """One batch with acks=all, in a transaction if there is an id of one."""
+    batch = build_batch(
+        [(None, value, now_ms, ()) for value in values],
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=base_sequence,
+        is_transactional=transactional_id is not None,
+    )
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=ALL,
+        timeout_ms=PRODUCE_TIMEOUT_MS,
+        topic_data=[
+            TopicProduceData(
+                name=topic_partition.topic,
+                partition_data=[PartitionProduceData(index=topic_partition.partition, records=batch)],
+            )
+        ],
+    )
+
+
+def base_offset_of(response: ProduceResponse) -> int:
+    """Where the one batch of a request is; KafkaError if it was refused."""
+    one = response.responses[0].partition_responses[0]
+    check(one.error_code, one.error_message)
+    return one.base_offset
 
 
 def check(code: int, message: str | None = None) -> None:

@@ -16,7 +16,14 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import INTERNAL_TOPICS
 from metadata_raft.raft_node import use_clock
-from tests.simulation import admin_requests, judgement, two_phase_workload, txn_judgement, txn_workload
+from tests.simulation import (
+    admin_requests,
+    idempotent_producer,
+    judgement,
+    two_phase_workload,
+    txn_judgement,
+    txn_workload,
+)
 from tests.simulation.admin_history import Asked, TopicHistory
 from tests.simulation.administrator import Grounds, PartitionAdministrator, TopicAdministrator
 from tests.simulation.consumer_history import ConsumerHistory
@@ -178,8 +185,12 @@ class Simulation:
         world, chance, options = self.world, self.world.chance, self.options
         await self._begin()
         for number in range(2):
-            self.workload.add_producer(
-                f"p{number}", self.partitions, pause_s=chance.choice((0.2, 0.5, 1.0)), max_records=5
+            idempotent_producer.add_producer(
+                self.workload,
+                f"p{number}",
+                self.partitions,
+                pause_s=chance.choice((0.2, 0.5, 1.0)),
+                max_in_flight=chance.choice((1, idempotent_producer.MAX_IN_FLIGHT)),
             )
         self.workload.add_reader("reader", self.partitions)
         self.workload.add_group("g", self.partitions[0], pause_s=0.4)

@@ -12,6 +12,7 @@ from metadata_raft.image import MetadataImage, PartitionImage
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from tests.simulation import admin_requests
+from tests.simulation.idempotent_producer import add_producer
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
 from tests.simulation.virtual_loop import SimulationError
@@ -42,7 +43,7 @@ async def a_leader_is_cut_off_for_a_moment(simulation: Simulation) -> None:
 
 async def a_broker_loses_its_disk(simulation: Simulation) -> None:
     """It is filled again."""
-    simulation.workload.add_producer("p", simulation.partitions, pause_s=0.1, max_records=5)
+    add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
     await asyncio.sleep(3)
     lost = simulation.world.nodes[3]
     lost.kill()
@@ -58,7 +59,7 @@ async def a_broker_loses_its_disk(simulation: Simulation) -> None:
 async def all_are_killed_and_two_of_three_return(simulation: Simulation) -> None:
     """Their hosts ran on, so what they wrote is still there, and nobody has to wait for the third."""
     nodes = simulation.world.nodes
-    simulation.workload.add_producer("p", simulation.partitions, pause_s=0.1, max_records=5)
+    add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
     await asyncio.sleep(3)
     for node in nodes:
         node.kill()
@@ -77,7 +78,7 @@ async def all_are_killed_and_two_of_three_return(simulation: Simulation) -> None
 
 async def the_leader_loses_its_power_when_the_others_die(simulation: Simulation) -> None:
     """It comes back first and forms a quorum with one that never led; the last has what it has lost."""
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)
     leader = next(node for node, one in replicas_of(simulation.world, FIRST) if one.is_leader)
     others = [node for node in simulation.world.nodes if node is not leader]
@@ -96,7 +97,7 @@ async def the_leader_loses_its_power_when_the_others_die(simulation: Simulation)
 
 async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
     """Others may not lead once they have left the ISR, so it has synced what was acknowledged before."""
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.05, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     await asyncio.sleep(3)
     last, partition = next(pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader)
     gone, other = (node for node in simulation.world.nodes if node is not last)
@@ -130,7 +131,7 @@ DURABLE: Final = {"log.flush.interval.messages": "1"}
 async def the_power_of_all_fails(simulation: Simulation) -> None:
     """Again and again: with `flush.messages` nothing that was acknowledged hangs on it."""
     world = simulation.world
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     for _ in range(3):
         await asyncio.sleep(1 + world.chance.random())
         for node in world.nodes:
@@ -144,7 +145,7 @@ async def the_power_of_all_fails(simulation: Simulation) -> None:
 async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> None:
     """It was decided long ago; meanwhile the replica that it let in has been put out again."""
     world = simulation.world
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(1)
     leader, partition = await leader_of(simulation)
     next_id = next(one for one in partition.assignment.replicas if one != leader.node_id)
@@ -177,7 +178,7 @@ async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None
         leader.node_id,
         *(one for one in partition.assignment.replicas if one != leader.node_id),
     )
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(1)
     last, second = world.nodes[last_id], world.nodes[second_id]
     news_of_last = _HeldNews(last)
@@ -200,7 +201,7 @@ async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None
 async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> None:
     """Its followers have not heard of it: who is told that records are deleted must not find them again."""
     world, history, client = simulation.world, simulation.history, simulation.admin_client
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(1)
     leader, _ = await leader_of(simulation)
     followers = [node for node in world.nodes if node is not leader]
@@ -246,7 +247,7 @@ async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answ
     leader.start()
     await simulation.wait_until_whole()
     await have_lead(simulation, leader.node_id)
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.05, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     await asyncio.sleep(1)
     await the_end(simulation)
 
@@ -259,7 +260,7 @@ async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulat
     pair = [node.node_id for node in world.nodes if node.node_id != controller_id]
     await world.spawn(simulation.admin, admin_requests.reassign(simulation.admin_client, FIRST, pair))
     await until(lambda: any(_are_in_sync(one, pair) for _, one in replicas_of(world, FIRST)))
-    simulation.workload.add_producer("p", [FIRST], pause_s=0.02, max_records=5)
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)
     leader, _ = await leader_of(simulation)
     follower = next(world.nodes[one] for one in pair if one != leader.node_id)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import ControlType, Record, build_batch, marker_of_batch, records_of
+from logstore.record import ControlType, Record, marker_of_batch, records_of
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -24,10 +24,8 @@ from node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from node.wire.messages.produce import (
-    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
 )
 from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -35,7 +33,14 @@ from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from tests.simulation.sim_client import LAST_VERSION_WITH_NAMES, PRODUCE_TIMEOUT_MS, SimClient, check, pause
+from tests.simulation.sim_client import (
+    LAST_VERSION_WITH_NAMES,
+    SimClient,
+    base_offset_of,
+    check,
+    pause,
+    produce_request,
+)
 from tests.simulation.virtual_loop import Process
 from tests.simulation.world import World
 
@@ -269,7 +274,7 @@ class TxnClient:
     async def produce(
         self, partition: TopicPartition, values: Sequence[bytes], *, late: LatePath | None = None
     ) -> int:
-        """Append one batch; its offset, or -1 for one that was known already.
+        """Append one batch; its offset.
 
         With `late` a first copy goes astray and arrives when it does.
         """
@@ -282,16 +287,14 @@ class TxnClient:
                 answer = await self.client.ask(
                     endpoint, request, ProduceResponse, max_version=self.protocol.produce
                 )
-                one = answer.responses[0].partition_responses[0]
-                if one.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                    check(one.error_code, one.error_message)
+                offset = base_offset_of(answer)
                 sequence = self._sequences.get(partition, 0)
                 self._sequences[partition] = sequence + len(values)
                 self._trace(
                     "produced",
-                    f"{self.transactional_id} {self.producer} {partition} {sequence} at {one.base_offset}",
+                    f"{self.transactional_id} {self.producer} {partition} {sequence} at {offset}",
                 )
-                return -1 if one.error_code else one.base_offset
+                return offset
             except KafkaError as error:
                 self._trace("transactions", f"{self.transactional_id} {partition} {error.code.name}")
                 if error.code not in RETRIABLE:
@@ -314,23 +317,13 @@ class TxnClient:
         self.client.drop_connection(endpoint)
 
     def _produce_request(self, partition: TopicPartition, values: Sequence[bytes]) -> ProduceRequest:
-        batch = build_batch(
-            [(None, value, self._now_ms(), ()) for value in values],
-            producer_id=self.producer[0],
-            producer_epoch=self.producer[1],
+        return produce_request(
+            partition,
+            values,
+            now_ms=self._now_ms(),
+            producer=self.producer,
             base_sequence=self._sequences.get(partition, 0),
-            is_transactional=True,
-        )
-        return ProduceRequest(
             transactional_id=self.transactional_id,
-            acks=-1,
-            timeout_ms=PRODUCE_TIMEOUT_MS,
-            topic_data=[
-                TopicProduceData(
-                    name=partition.topic,
-                    partition_data=[PartitionProduceData(index=partition.partition, records=batch)],
-                )
-            ],
         )
 
     async def commit_offsets(

@@ -165,7 +165,7 @@ def a_stale_producer_may_end_a_transaction(patch: Patch) -> None:
     patch.setattr(end_transaction, "check_pair", lambda *_: None)
 
 
-@mutant(TXN)
+@mutant(TXN, 4)
 def the_retry_of_an_end_is_one_of_the_next_transaction(patch: Patch) -> None:
     end = end_transaction._end_moving_the_epoch
 
@@ -195,7 +195,7 @@ def who_is_too_slow_keeps_its_epoch(patch: Patch) -> None:
     patch.setattr(coordinator_abort, "fenced", without_fence)
 
 
-@mutant(TXN, 1)
+@mutant(TXN, 18)
 def late_ends_of_the_old_protocol_decide(patch: Patch) -> None:
     """KAFKA-17754."""
     end = transaction_coordinator.end_transaction
@@ -224,7 +224,7 @@ def a_transaction_is_as_old_as_its_id(patch: Patch) -> None:
     patch.setattr(add_partitions, "with_partitions", older)
 
 
-@mutant(FAILOVERS, 5)
+@mutant(FAILOVERS, 39, 17)
 def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
     written = marker_progress.markers_written
 
@@ -315,7 +315,7 @@ def a_marker_counts_before_it_is_replicated(patch: Patch) -> None:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-@mutant(COPIES, 1)
+@mutant(COPIES, 9)
 def offsets_count_when_their_transaction_is_aborted(patch: Patch) -> None:
     end = PendingOffsets.end
     patch.setattr(

@@ -1,4 +1,4 @@
-"""What clients do while the cluster suffers: idempotent producers, readers and groups."""
+"""What clients do while the cluster suffers: readers, groups, and what all clients share."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from logstore.topic_partition import TopicPartition
 from tests.simulation.history import Content, History
 from tests.simulation.sim_client import EARLIEST, SimClient, pause
 from tests.simulation.virtual_loop import Process, SimulationError
-from tests.simulation.world import START_MS, World
+from tests.simulation.world import World
 
 # What an idempotent producer is told only if the cluster has lost what it acknowledged.
 LOST: Final = {
@@ -18,7 +18,6 @@ LOST: Final = {
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 }
-ALL: Final = -1
 CALM_PAUSE_S: Final = 1.0
 # Answers that no fault explains: a bug of the client or of the cluster.
 UNEXPECTED: Final = {
@@ -72,87 +71,6 @@ class Workload:
         """Errors that no fault explains end the run."""
         if error.code in UNEXPECTED or (error.code in LOST and not self.may_lose):
             raise self.world.unexplained(error, "a client")
-
-    # ---- producers ---------------------------------------------------------------------------------
-
-    def add_producer(
-        self, name: str, partitions: Sequence[TopicPartition], *, pause_s: float, max_records: int
-    ) -> None:
-        """An idempotent acks=all producer with one batch on the way to each partition."""
-        client, chance, process = self.client(name)
-        self.spawn(process, self._produce_all(name, client, chance, partitions, pause_s, max_records))
-
-    async def _produce_all(
-        self,
-        name: str,
-        client: SimClient,
-        chance: random.Random,
-        partitions: Sequence[TopicPartition],
-        pause_s: float,
-        max_records: int,
-    ) -> None:
-        producer = await self._init_producer(client, chance)
-        async with asyncio.TaskGroup() as tasks:
-            for one in partitions:
-                tasks.create_task(
-                    self._produce(f"{name}", client, chance, one, producer, pause_s, max_records)
-                )
-        client.close()
-
-    async def _init_producer(self, client: SimClient, chance: random.Random) -> tuple[int, int]:
-        while True:
-            try:
-                return await client.init_producer_id()
-            except KafkaError as error:
-                self.judge(error)
-                await pause(chance)
-
-    async def _produce(
-        self,
-        name: str,
-        client: SimClient,
-        chance: random.Random,
-        partition: TopicPartition,
-        producer: tuple[int, int],
-        pause_s: float,
-        max_records: int,
-    ) -> None:
-        number = sequence = 0
-        while not self.stopping:
-            values = []
-            for _ in range(chance.randint(1, max_records)):
-                filler = bytes(chance.choice((0, 10, 200, 3_000)))
-                values.append(b"%s:%d:" % (name.encode(), number) + filler)
-                number += 1
-            self.history.attempt(partition, values)
-            while True:
-                try:
-                    offset = await client.produce(
-                        partition,
-                        values,
-                        acks=ALL,
-                        now_ms=START_MS + int(self.world.loop.now_s * 1000),
-                        producer=producer,
-                        base_sequence=sequence,
-                    )
-                except KafkaError as error:
-                    self.judge(error)
-                    self.world.trace("refused", f"{name} {partition} {sequence} {error.code.name}")
-                    if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                        offset = -1
-                    elif error.code in LOST:
-                        return
-                    else:
-                        client.forget_leader(partition)
-                        await pause(chance)
-                        continue
-                break
-            self.world.trace("acknowledged", f"{name} {partition} {sequence} at {offset}")
-            self.history.acknowledge(partition, offset, values)
-            self.produced += len(values)
-            self.last_success_s = self.world.loop.now_s
-            sequence += len(values)
-            await self.rest(pause_s * chance.random() * 2)
 
     # ---- readers -----------------------------------------------------------------------------------
 
