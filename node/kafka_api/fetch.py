@@ -1,9 +1,12 @@
 """Fetch: batches from the partitions that a consumer reads, at once or when there are enough of them.
 
 4 to 18. Incremental sessions since 7 (KIP-227), leader epochs since 9 (KIP-320), the end of a diverging log
-since 12 (KIP-595), topic ids since 13 (KIP-516), the leader's endpoint with an error since 16 (KIP-951). Data
-compressed with zstd needs 10. Since 11 followers serve consumers too, up to their high watermark, and leaders
-may name one in the consumer's rack (KIP-392). Followers' own fetches (replica id >= 0) are `replica_fetch`.
+since 12 (KIP-595), topic ids since 13 (KIP-516), the leader's endpoint with an error since 16 (KIP-951).
+Since 11 followers serve consumers too, up to their high watermark, and leaders may name one in the consumer's
+rack (KIP-392). Followers' own fetches (replica id >= 0) are `replica_fetch`.
+
+Data compressed with zstd goes out in every version: KIP-110 wants 10, Apache Kafka 4 does not look, and older
+clients read it (aiokafka to 0.12).
 """
 
 from collections.abc import Sequence

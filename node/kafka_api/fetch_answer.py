@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from logstore.compression import Compression
 from logstore.disk import FileRecords, FileSlice
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import ColdRead
 from logstore.partition_log import FetchDataInfo, FetchIsolation
-from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
 from logstore.schema import Buffer
 from node.cluster_settings import RACK_AWARE_SELECTOR
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
@@ -48,10 +46,8 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_UNSENT_BYTES = 256 * 1024 * 1024
 # Fewer bytes are read: one write of header and records costs less than two system calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
-FIRST_VERSION_WITH_ZSTD = 10  # Before it the first batch is looked at.
 FIRST_VERSION_OF_READ_REPLICAS = 11  # KIP-392; before it only the leader is asked
 _READ_COMMITTED = 1
-_ATTRIBUTES_LOW_BYTE = 22
 
 
 Content = Buffer | FileRecords  # of one partition: read, or to be sent from its file
@@ -85,7 +81,6 @@ NOT_READ = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     }
 )
 
@@ -366,11 +361,7 @@ class FetchAnswer:
 
     def _content_of(self, piece: FileSlice) -> Content | None:
         """What to send of a slice, or None when the disk has to be asked."""
-        if (
-            piece.size >= MIN_SENT_FILE_BYTES
-            and self._context.api_version >= FIRST_VERSION_WITH_ZSTD
-            and "SSL" not in self._context.connection.security_protocol
-        ):
+        if piece.size >= MIN_SENT_FILE_BYTES and "SSL" not in self._context.connection.security_protocol:
             records = piece.to_send()
             if records is not None:
                 return records
@@ -390,9 +381,7 @@ class FetchAnswer:
         topics: dict[TopicKey, list[PartitionData]] = {}
         for one, content in zip(located, contents, strict=True):
             data, size_bytes = one.data, one.size_bytes
-            if size_bytes and self._context.api_version < FIRST_VERSION_WITH_ZSTD and _has_zstd(content):
-                data, size_bytes = failure(data.partition_index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), 0
-            elif size_bytes:
+            if size_bytes:
                 data.records = content  # type: ignore[misc, assignment]  # ours until it is sent
                 if one.partition is not None and not self._is_follower:
                     one.partition.counters.bytes_out += size_bytes
@@ -432,10 +421,3 @@ def _give_up(one: Located, error: OSError) -> None:
     assert one.partition is not None
     code = one.partition.log.flush_failed(error).code
     one.data, one.size_bytes = failure(one.item.wanted.partition, code), 0
-
-
-def _has_zstd(records: Content | None) -> bool:
-    """Whether the first batch is compressed with zstd, which no client before Fetch 10 reads (KIP-110)."""
-    if records is None or isinstance(records, FileRecords) or len(records) < HEADER_SIZE:
-        return False
-    return records[_ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK == Compression.ZSTD
