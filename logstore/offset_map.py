@@ -13,24 +13,27 @@ from math import isqrt
 from typing import Final
 
 SLOT_BYTES: Final = 24  # 16 of hash and 8 of offset
+MIN_LOAD_FACTOR: Final = 0.01
 NO_OFFSET: Final = -1
 _MASK: Final = 2**64 - 1
 
 
 class OffsetMap:
-    """Key to last offset. `capacity` keys fit; who puts more breaks the promise of short probes."""
+    """Key to last offset. `capacity` keys fit, one at least; a slot is always empty, so that probes end."""
 
     __slots__ = ("_hashes", "_offsets", "_others", "_slots", "capacity", "latest_offset", "size")
 
     def __init__(self, *, buffer_bytes: int, load_factor: float, expected_keys: int | None = None) -> None:
-        """At most `buffer_bytes` of memory, less when `expected_keys` need less."""
+        """At most `buffer_bytes` of memory, less when `expected_keys` need less.
+
+        Both settings are whatever somebody made of them while the node runs; only the work gets more by it.
+        """
+        load_factor = min(max(load_factor, MIN_LOAD_FACTOR), 1.0)
         slots = buffer_bytes // SLOT_BYTES
         if expected_keys is not None:
             slots = min(slots, int(expected_keys / load_factor) + 8)
         self._slots = _prime_at_most(max(slots, 2))
-        self.capacity = int(self._slots * load_factor)
-        if self.capacity < 1:
-            raise ValueError("the key map has no room for a single key: raise log.cleaner.dedupe.buffer.size")
+        self.capacity = min(max(1, int(self._slots * load_factor)), self._slots - 1)
         # Pages that are never touched cost nothing. Offsets are kept as offset + 1: 0 is an empty slot.
         self._hashes = memoryview(bytearray(8 * self._slots)).cast("Q")
         self._others = memoryview(bytearray(8 * self._slots)).cast("Q")

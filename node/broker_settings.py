@@ -9,6 +9,7 @@ is 0 where none is given.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from logstore.config_def import (
@@ -21,7 +22,8 @@ from logstore.config_def import (
     entries,
     one_of,
 )
-from logstore.log_config import BROKER_LOG_KEYS
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import BROKER_LOG_KEYS, check_compaction_lags, topic_defaults
 from node.cluster_settings import CLUSTER_SETTINGS
 from node.group_settings import GROUP_SETTINGS
 from node.metrics_settings import METRICS_SETTINGS
@@ -30,6 +32,7 @@ from node.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, se
 from node.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
+MIN_DEDUPE_BUFFER_BYTES: Final = 1 << 20  # of each cleaner; Kafka wants more than that
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
@@ -127,7 +130,7 @@ _NETWORK = (
         INT_MAX,
         "How many connections this node holds; a further one is closed at once. As"
         " listener.name.NAME.max.connections it limits one listener.",
-        at_least(0),
+        at_least(1),
         scope=_CLUSTER_WIDE,
     ),
     setting(
@@ -268,7 +271,7 @@ _STORAGE = (
         INT,
         1,
         "Logs that are compacted at the same time.",
-        at_least(0),
+        at_least(1),
         scope=_CLUSTER_WIDE,
     ),
     setting(
@@ -358,3 +361,17 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
     ),
     base_name=_base_name,
 )
+
+
+def check_log_settings(values: Mapping[str, ConfigValue]) -> None:
+    """INVALID_CONFIG for settings of the logs that others forbid, as Apache Kafka has it."""
+    check_compaction_lags(topic_defaults(values))
+    if topic_defaults(values)["retention.ms"] == 0:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "log.retention.ms must be -1 (no limit) or at least 1.")
+    buffer_bytes, threads = values["log.cleaner.dedupe.buffer.size"], values["log.cleaner.threads"]
+    assert isinstance(buffer_bytes, int) and isinstance(threads, int)
+    if buffer_bytes // threads <= MIN_DEDUPE_BUFFER_BYTES:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "log.cleaner.dedupe.buffer.size must be more than 1 MB for each of log.cleaner.threads.",
+        )

@@ -16,9 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from logstore.config_def import ConfigScope, ConfigValue
 from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import check_compaction_lags, topic_defaults
 from logstore.topic_partition import uuid_from_text
-from node.broker_settings import BROKER_CONFIG_DEF, listener_setting
+from node.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
 from node.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
 from node.group_settings import check_group_settings, within_limits
 from node.listener_settings import (
@@ -206,7 +205,20 @@ class BrokerConfig:
                 except KafkaError as error:
                     warnings.append(f"A dynamic setting is ignored: {error.detail}")
             accepted.append(good)
-        return _build(self.static_texts, accepted[0], accepted[1], tuple(warnings))
+        # Each is good by itself; beside the others of this node it may not be.
+        for cluster, broker in ((accepted[0], accepted[1]), (accepted[0], {}), ({}, {})):
+            try:
+                return _build(self.static_texts, cluster, broker, tuple(warnings))
+            except KafkaError as error:
+                left_out = broker or cluster
+                warnings.append(
+                    f"Dynamic settings are ignored ({', '.join(sorted(left_out))}): {error.detail}"
+                )
+        raise AssertionError("a node runs with its own settings")
+
+    def check_dynamic(self, texts: Mapping[str, str]) -> None:
+        """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own."""
+        _build(self.static_texts, texts, {}, ())
 
 
 def load_config(
@@ -324,7 +336,12 @@ def _build(
         Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
     )
     check_group_settings(values)
-    check_compaction_lags(topic_defaults(values))
+    check_log_settings(values)
+    if not typed["max_connections_per_ip"] and not special["max_connections_per_ip_overrides"]:
+        raise _invalid(
+            "max.connections.per.ip",
+            "0 needs addresses in max.connections.per.ip.overrides that may connect.",
+        )
     return BrokerConfig(
         **{name: value for name, value in typed.items() if name in _PLAIN_FIELDS},
         **special,

@@ -230,13 +230,6 @@ def check_group_settings(values: Mapping[str, ConfigValue]) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{heartbeat} must be less than {session}")
 
 
-def check_dynamic_group_settings(values: Mapping[str, ConfigValue], texts: Mapping[str, str]) -> None:
-    """INVALID_CONFIG if these dynamic settings cannot stand beside the others of a broker."""
-    given = {key.name: key.parse(texts[key.name]) for key in GROUP_SETTINGS if key.name in texts}
-    if given:
-        check_group_settings({**values, **given})
-
-
 def within_limits(values: Mapping[str, ConfigValue], name: str, text: str) -> str:
     """A dynamic setting as it holds: its limits may have moved, by a restart, since it was set."""
     for bounded, minimum, maximum in _RANGES:

@@ -14,7 +14,6 @@ from metadata_raft.records import ConfigResourceType
 from node.broker_settings import BROKER_CONFIG_DEF
 from node.config import BrokerConfig
 from node.group_config_def import GROUP_CONFIG_DEF, check_group_configs
-from node.group_settings import check_dynamic_group_settings
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ def controller_config(config: BrokerConfig) -> ControllerConfig:
         ),
         broker_config_def=BROKER_CONFIG_DEF,
         group_config_def=GROUP_CONFIG_DEF,
-        check_broker_configs=partial(check_dynamic_group_settings, config.values),
+        check_broker_configs=config.check_dynamic,
         check_group_configs=partial(check_group_configs, config.values),
         broker_values=config.values,
     )

@@ -36,6 +36,15 @@ def test_a_small_log_gets_a_small_map() -> None:
     assert OffsetMap(buffer_bytes=2**27, load_factor=0.9, expected_keys=100).capacity in range(100, 150)
 
 
-def test_a_buffer_without_room_for_a_key_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"log\.cleaner\.dedupe\.buffer\.size"):
-        OffsetMap(buffer_bytes=24, load_factor=0.1)
+@pytest.mark.parametrize("buffer_bytes", [-1, 0, 24, 24 * 100, 2**30])
+@pytest.mark.parametrize("load_factor", [-1e308, -1.0, 0.0, 1e-300, 0.9, 1.0, 1.5, 1e308])
+def test_no_setting_leaves_it_without_room_or_without_an_empty_slot(
+    buffer_bytes: int, load_factor: float
+) -> None:
+    offsets = OffsetMap(buffer_bytes=buffer_bytes, load_factor=load_factor, expected_keys=20)
+    keys = [b"%d" % number for number in range(3000)]
+
+    taken = [key for key in keys if offsets.put(key, 7)]
+
+    assert len(taken) == offsets.capacity >= 1
+    assert offsets.get(b"never put") == NO_OFFSET  # The search for it ends.

@@ -221,6 +221,40 @@ def test_dynamic_settings_go_before_static_ones_and_bad_ones_are_left_out() -> N
     assert config.with_dynamic({}, {}).message_max_bytes == 100
 
 
+FORBIDDEN_TOGETHER = [
+    ({"max.connections.per.ip.overrides": "5"}, "max.connections.per.ip.overrides"),
+    ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides"),
+    ({"log.cleaner.min.compaction.lag.ms": "6", "log.cleaner.max.compaction.lag.ms": "5"}, "compaction.lag"),
+    ({"log.retention.ms": "0"}, "log.retention.ms"),
+    ({"log.cleaner.dedupe.buffer.size": "1048576"}, "log.cleaner.dedupe.buffer.size"),
+    ({"log.cleaner.threads": "128"}, "log.cleaner.dedupe.buffer.size"),
+    ({"group.consumer.assignment.interval.ms": "20000"}, "group.consumer.assignment.interval.ms"),
+]
+
+
+@pytest.mark.parametrize(("texts", "word"), FORBIDDEN_TOGETHER)
+def test_what_no_node_could_run_with_is_refused_at_the_start_and_later(
+    texts: dict[str, str], word: str
+) -> None:
+    node = parse_config({})
+
+    for ask in (parse_config, node.check_dynamic):
+        with pytest.raises(KafkaError, match=word) as refused:
+            ask(texts)
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_dynamic_settings_that_do_not_go_together_leave_the_node_with_its_own() -> None:
+    texts = {"max.connections.per.ip.overrides": "5", "message.max.bytes": "200"}
+    node = parse_config({"message.max.bytes": "100"})
+
+    of_all = node.with_dynamic(texts, {"message.max.bytes": "300"})
+    of_this_one = node.with_dynamic({"message.max.bytes": "200"}, texts)
+
+    assert of_all.message_max_bytes == 100 and of_this_one.message_max_bytes == 200
+    assert "max.connections.per.ip.overrides" in of_all.warnings[-1]
+
+
 PROPERTIES = [
     ("a=1", {"a": "1"}),
     ("a = 1 ", {"a": "1 "}),

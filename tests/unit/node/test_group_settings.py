@@ -7,7 +7,7 @@ from logstore.errors import ErrorCode, KafkaError
 from node.broker_start import coordinator_config
 from node.config import parse_config
 from node.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of
-from node.group_settings import assignor_names, check_dynamic_group_settings
+from node.group_settings import assignor_names
 from node.runtime.group_configs import GroupConfigs
 
 MIN, MAX = (
@@ -125,8 +125,8 @@ def test_the_assignment_interval_changes_while_the_node_runs_but_not_beyond_its_
     held = static.with_dynamic({ASSIGNMENT: "100"}, {})  # set before the minimum was raised, by a restart
     assert held.group_consumer_assignment_interval_ms == 500 and ASSIGNMENT in held.warnings[0]
     with pytest.raises(KafkaError, match=f"{ASSIGNMENT} {MIN}assignment"):
-        check_dynamic_group_settings(static.values, {ASSIGNMENT: "100"})
-    check_dynamic_group_settings(static.values, {"log.retention.ms": "1"})
+        static.check_dynamic({ASSIGNMENT: "100"})
+    static.check_dynamic({"log.retention.ms": "1"})
 
 
 TO_HIGH, TO_LOW = "must be less than or equal to", "must be greater than or equal to"
