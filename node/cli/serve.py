@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,6 +83,8 @@ def _reason(error: OSError, overrides: Sequence[str]) -> str:
         return f"{listeners} cannot be opened: another process has that port; {advice}."
     if error.errno == errno.EACCES and error.filename is None:
         return f"{listeners} cannot be opened: no permission; choose a port above 1023."
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"{listeners} cannot be opened: this machine has no such address; name one of its own."
     place = f"{error.filename}: " if error.filename else ""
     return f"{place}{error.strerror or error}. Choose another directory with --data."
 

@@ -1,0 +1,49 @@
+"""Why a node does not start, in one sentence."""
+
+import errno
+import socket
+from pathlib import Path
+
+import pytest
+
+from node import broker
+from node.cli import serve
+from node.cli.failure import CommandError
+
+OPENED = "listeners=PLAINTEXT://1.2.3.4:9092 cannot be opened: "
+REASONS = [
+    (
+        OSError(errno.EADDRINUSE, "taken"),
+        OPENED + "another process has that port; choose another with --port.",
+    ),
+    (PermissionError(errno.EACCES, "denied"), OPENED + "no permission; choose a port above 1023."),
+    (
+        OSError(errno.EADDRNOTAVAIL, "while attempting to bind"),
+        OPENED + "this machine has no such address; name one of its own.",
+    ),
+    (
+        socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+        OPENED + "this machine has no such address; name one of its own.",
+    ),
+    (
+        PermissionError(errno.EACCES, "Permission denied", "/data"),
+        "/data: Permission denied. Choose another directory with --data.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fault", "sentence"), REASONS)
+def test_what_the_machine_refuses_is_told_with_what_to_do(
+    fault: OSError, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(broker, "run", fail)
+    monkeypatch.setattr(serve.log_output, "begin", lambda *_: None)
+    listeners = "listeners=PLAINTEXT://1.2.3.4:9092"
+
+    with pytest.raises(CommandError) as refused:
+        serve.start(None, port=None, data=tmp_path, log_format=None, overrides=[listeners])
+
+    assert str(refused.value) == sentence
