@@ -41,7 +41,9 @@ LOGS_PER_TURN: Final = 50
 # would be added to each request while a log is cleaned.
 SWITCH_INTERVAL_SECONDS: Final = 0.0005
 MAX_CLEANERS: Final = 32  # They share one interpreter; more would only divide the memory for keys.
-CLEANER_CHECK_SECONDS: Final = 1.0  # how soon a changed log.cleaner.threads holds
+CLEANER_CHECK_SECONDS: Final = 1.0  # how soon a changed log.cleaner.threads or .backoff.ms holds
+# To look through all logs without a pause would leave the loop no time for anything else.
+MIN_BACKOFF_SECONDS: Final = 0.01
 MAX_THROTTLE_STEP_SECONDS: Final = 0.1  # how soon a changed rate, or the node's end, is noticed
 MIN_CLEANER_BYTES_PER_SECOND: Final = 1.0  # A rate of 0 or less stands still all the same.
 
@@ -282,9 +284,18 @@ class LogMaintenance:
         try:
             while number < self._cleaner_count():
                 if not await self.clean_dirtiest_log():
-                    await asyncio.sleep(self._config().log_cleaner_backoff_ms / 1000)
+                    await self._back_off(number)
         finally:
             self.cleaners.discard(number)
+
+    async def _back_off(self, number: int) -> None:
+        """Rest for log.cleaner.backoff.ms as it is now: one that was made shorter is not slept out."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        rest = MIN_BACKOFF_SECONDS
+        while rest > 0 and number < self._cleaner_count():
+            await asyncio.sleep(min(rest, CLEANER_CHECK_SECONDS))
+            rest = began + self._config().log_cleaner_backoff_ms / 1000 - now()
 
     async def clean_dirtiest_log(self) -> bool:
         """One round over the compacted log that needs it most; False when none does."""

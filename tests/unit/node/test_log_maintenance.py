@@ -379,6 +379,34 @@ def test_there_are_as_many_cleaners_as_the_configuration_says_now(
     assert not world.maintenance.cleaners
 
 
+def test_a_backoff_that_was_made_shorter_holds_at_once_and_none_stops_the_node(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.runtime.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
+    static, rounds = world.config, 0
+
+    async def count() -> bool:
+        nonlocal rounds
+        rounds += 1
+        return False
+
+    monkeypatch.setattr(world.maintenance, "clean_dirtiest_log", count)
+
+    async def change_the_backoff() -> None:
+        world.config = static.with_dynamic({"log.cleaner.backoff.ms": str(2**63 - 1)}, {})
+        task = asyncio.create_task(world.maintenance.run())
+        while not rounds:
+            await asyncio.sleep(0.001)
+        for shorter in ("1", "0"):
+            world.config, before = static.with_dynamic({"log.cleaner.backoff.ms": shorter}, {}), rounds
+            while rounds < before + 3:
+                await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(change_the_backoff(), 60))
+
+
 def test_a_stopped_throttle_lets_nobody_wait() -> None:
     throttle = Throttle(lambda: 1.0)
     throttle.stop()
