@@ -93,7 +93,11 @@ async def handle(
         is_complete = not missing
         topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
     if request.include_topic_authorized_operations:
-        topics = [replace(topic, topic_authorized_operations=TOPIC_OPERATIONS) for topic in topics]
+        topics = [
+            # Of what has no name nobody can say what is allowed.
+            topic if topic.name is None else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
+            for topic in topics
+        ]
     response = _response(broker, context, request, image, topics)
     if cache_key is not None and is_complete and image is broker.metadata.image:
         encode = partial(encoder(MetadataResponse, version), response, bytearray())

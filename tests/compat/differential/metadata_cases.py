@@ -21,6 +21,7 @@ metadata("twice the same", "TOPIC", "TOPIC")
 metadata("nothing", since=1)
 metadata("unknown and illegal", "no-such-topic", "bad name", "", "..", "x" * 250, since=4)
 metadata("authorized operations", "TOPIC", since=8, include_topic_authorized_operations=True)
+metadata("operations of unknown", "no-such-topic", since=8, include_topic_authorized_operations=True)
 case(
     "metadata",
     "cluster operations",
@@ -30,6 +31,12 @@ case(
 )
 case("metadata", "by id", lambda c: {"topics": [{"topic_id": c.topic_id, "name": None}]}, since=12)
 case("metadata", "by unknown id", {"topics": [{"topic_id": UNKNOWN_ID, "name": None}]}, since=12)
+case(
+    "metadata",
+    "operations of unknown id",
+    {"topics": [{"topic_id": UNKNOWN_ID, "name": None}], "include_topic_authorized_operations": True},
+    since=12,
+)
 case("metadata", "id and name", lambda c: {"topics": [{"topic_id": c.topic_id, "name": c.topic}]}, since=12)
 case("metadata", "null name without id", {"topics": [{"name": None}]}, since=12)
 case("metadata", "null name before ids", {"topics": [{"name": None}]}, since=10, until=11)
