@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -11,7 +12,7 @@ from pipeline.source.batch_plan import plan_batch
 from pipeline.source.data_loss import LossPolicy
 from pipeline.source.source_options import Mode, SourceOptions
 from pipeline.spark.range_partition import RangePartition
-from pipeline.spark.worker_process import settle
+from pipeline.spark.worker_process import ask_for_more, settle
 
 LOG = logging.getLogger("ottla.source")
 
@@ -22,6 +23,10 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
         self._options = SourceOptions.from_options(options, Mode.BATCH)
         self._fields = fields
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        ask_for_more()
 
     def partitions(self) -> list[InputPartition]:
         tell_without_effect(self._options)

@@ -30,7 +30,7 @@ from pipeline.source.stream_plan import begin_offsets, is_before, plan_micro_bat
 from pipeline.source.subscription import find_subscribed
 from pipeline.spark.batch_reader import LOG, loss_policy, tell_without_effect
 from pipeline.spark.range_partition import RangePartition
-from pipeline.spark.worker_process import settle
+from pipeline.spark.worker_process import ask_for_more, settle
 
 CHECKPOINT: Final = "checkpoint"
 # The group's offsets are for those who look; a query does not wait for them as for its own.
@@ -148,6 +148,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return cluster_of(self._options.client)
 
     # ---- tasks ------------------------------------------------------------------------------------
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        ask_for_more()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.

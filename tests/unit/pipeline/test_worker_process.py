@@ -1,14 +1,28 @@
-"""A worker of Spark, whose garbage collector has less to walk through, and which keeps its memory."""
+"""A worker of Spark: its garbage collector has less to walk through, it keeps its memory, and it tells Java
+at once that it has what came."""
 
+import errno
 import gc
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pipeline.spark import worker_process
+from pipeline.spark.batch_reader import BatchReader
+from pipeline.spark.batch_writer import BatchWriter
+from pipeline.spark.stream_reader import StreamReader
+from pipeline.spark.stream_writer import StreamWriter
+
+OPTIONS = {"kafka.bootstrap.servers": "localhost:9092"}
+SOURCE, SINK = OPTIONS | {"subscribe": "t"}, OPTIONS | {"topic": "t"}
+VALUES = StructType([StructField("value", BinaryType())])
 
 
 @pytest.fixture
@@ -58,3 +72,49 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.g
     )
 
     assert cleared_bytes < 8 << 20  # of 192 MiB that were asked for
+
+
+@pytest.fixture
+def connection() -> Iterator[socket.socket]:
+    """One whose acknowledgements wait for something to be sent with them."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as one,
+    ):
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        yield one
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can ask for it")
+@pytest.mark.parametrize(
+    "task",
+    [
+        BatchReader(SOURCE, ("value",)),
+        StreamReader(SOURCE, ("value",)),
+        BatchWriter(SINK, VALUES, False),
+        StreamWriter(SINK, VALUES),
+    ],
+    ids=lambda task: type(task).__name__,
+)
+def test_a_task_that_arrives_is_acknowledged_at_once(task: object, connection: socket.socket) -> None:
+    sparks = CloudPickleSerializer()
+    told = sparks.dumps(task)
+    assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 0
+
+    sparks.loads(told)
+
+    assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can ask for it")
+@pytest.mark.usefixtures("connection")
+def test_to_acknowledge_opens_nothing_and_fails_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.listdir("/proc/self/fd")
+    worker_process.ask_for_more()
+    assert os.listdir("/proc/self/fd") == opened
+
+    def none_left(_descriptor: int) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(os, "dup", none_left)
+    worker_process.ask_for_more()
