@@ -13,7 +13,7 @@ from metadata_raft.drain_plan import AssignedPartition, plan_drain
 from node.client import cluster_admin, topic_admin
 from node.client.cluster_client import Client
 from node.client.quorum_admin import describe_quorum
-from node.client.refusal import Refused, no_broker
+from node.client.refusal import Refused, find_broker
 from node.wire.messages.describe_cluster import DescribeClusterBroker
 from node.wire.messages.metadata import MetadataResponseTopic
 
@@ -98,8 +98,7 @@ def _is_down(broker: DescribeClusterBroker | None) -> bool:
 async def check_may_leave(client: Client, broker_id: int) -> None:
     """Refused for a broker that there is not, and for one that votes in the metadata quorum."""
     cluster = await cluster_admin.describe_cluster(client)
-    if all(one.broker_id != broker_id for one in cluster.brokers):
-        raise no_broker(broker_id)
+    find_broker(cluster.brokers, broker_id)
     view = await describe_quorum(client)
     if broker_id in view.voter_ids:
         raise Refused(
@@ -135,9 +134,7 @@ async def is_stopped(client: Client, broker_id: int) -> bool:
 async def progress(client: Client, broker_id: int) -> Progress:
     """How far it is; Refused if there is no such broker, as when it is forgotten."""
     cluster = await cluster_admin.describe_cluster(client)
-    found = next((one for one in cluster.brokers if one.broker_id == broker_id), None)
-    if found is None:
-        raise no_broker(broker_id)
+    found = find_broker(cluster.brokers, broker_id)
     held = await held_partitions(client, broker_id)
     if held:
         return Progress(Stage.HOLDS, held)

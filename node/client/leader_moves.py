@@ -18,7 +18,7 @@ from node.client.leadership import (
     plan_return_of_leaders,
     plan_transfer,
 )
-from node.client.refusal import Refused, no_broker
+from node.client.refusal import Refused, find_broker
 
 
 class LeaderMoves(NamedTuple):
@@ -89,8 +89,7 @@ async def elect(client: Client, partitions: Sequence[TopicPartition], election_t
 async def _active(client: Client, broker_id: int) -> list[int]:
     """The brokers that are not fenced; Refused if there is none of this id."""
     brokers = (await cluster_admin.describe_cluster(client)).brokers
-    if all(one.broker_id != broker_id for one in brokers):
-        raise no_broker(broker_id)
+    find_broker(brokers, broker_id)
     return [one.broker_id for one in brokers if not one.is_fenced]
 
 

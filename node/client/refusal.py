@@ -1,5 +1,9 @@
 """A sentence for whoever asked for something that cannot be done as things are."""
 
+from collections.abc import Iterable
+
+from node.wire.messages.describe_cluster import DescribeClusterBroker
+
 
 class Refused(Exception):
     """Nothing was changed; the text is the whole message. Another state of the cluster would allow it."""
@@ -10,5 +14,9 @@ class Refused(Exception):
         self.is_missing = is_missing
 
 
-def no_broker(broker_id: int) -> Refused:
-    return Refused(f"There is no broker {broker_id}; `ottla broker list` shows all.", is_missing=True)
+def find_broker(brokers: Iterable[DescribeClusterBroker], broker_id: int) -> DescribeClusterBroker:
+    """The one of this id; Refused if there is none."""
+    for broker in brokers:
+        if broker.broker_id == broker_id:
+            return broker
+    raise Refused(f"There is no broker {broker_id}; `ottla broker list` shows all.", is_missing=True)

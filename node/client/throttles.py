@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from node.client import topic_admin
 from node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from node.client.cluster_client import Client, check
-from node.client.refusal import Refused, no_broker
+from node.client.refusal import Refused, find_broker
 from node.client.topic_admin import ConfigResource, config_of_topic
 from node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -87,13 +87,11 @@ async def set_throttles(
     A rate of `RATES` that is not given stays as it is. UNKNOWN_TOPIC_OR_PARTITION for a topic that is not
     there; nothing is changed then.
     """
-    is_fenced = {one.broker_id: one.is_fenced for one in (await describe_cluster(client)).brokers}
+    brokers = (await describe_cluster(client)).brokers
     for broker_id in broker_ids or ():
-        if broker_id not in is_fenced:
-            raise no_broker(broker_id)
-        if is_fenced[broker_id]:
+        if find_broker(brokers, broker_id).is_fenced:
             raise Refused(f"Broker {broker_id} is fenced, so it cannot be told; start it first.")
-    living = sorted(broker_id for broker_id, fenced in is_fenced.items() if not fenced)
+    living = sorted(one.broker_id for one in brokers if not one.is_fenced)
     await topic_admin.describe_topics(client, list(topics))
     # Topics first: a rate that holds for nothing does no harm, and a topic without a rate neither.
     for name in topics:

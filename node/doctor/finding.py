@@ -1,7 +1,10 @@
 """What the doctor finds: how bad it is, what it is about, and one sentence that says what to do."""
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_NAMED: Final = 5  # of a sentence
 
 
 class Severity(Enum):
@@ -19,6 +22,13 @@ class Finding(NamedTuple):
     severity: Severity
     subject: str
     sentence: str
+
+
+def named(what: Sequence[object], *, total: int | None = None, separator: str = ", ") -> str:
+    """The first of them, and how many more there are of `total`, which is all that are given."""
+    first = what[:_NAMED]
+    more = (len(what) if total is None else total) - len(first)
+    return separator.join(map(str, first)) + (f" and {more} more" if more > 0 else "")
 
 
 def problem(subject: str, sentence: str) -> Finding:

@@ -1,11 +1,9 @@
 """Logs that a node cannot clean: they grow, and who reads them from their beginning takes ever longer."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from node.doctor.finding import Finding, problem
-
-_NAMED: Final = 5  # logs of a sentence
+from node.doctor.finding import Finding, named, problem
 
 
 class UncleanableFacts(NamedTuple):
@@ -20,12 +18,11 @@ def of_uncleanable(facts: Iterable[UncleanableFacts]) -> Iterator[Finding]:
     """A finding for each node that has some."""
     for one in facts:
         if one.total:
-            named = one.logs[:_NAMED]
-            names = "; ".join(f"{log} ({reason.rstrip('.')})" for log, reason in named)
-            more = f" and {one.total - len(named)} more" if one.total > len(named) else ""
+            logs = [f"{log} ({reason.rstrip('.')})" for log, reason in one.logs]
+            names = named(logs, total=one.total, separator="; ")
             what = "a compacted log, which grows" if one.total == 1 else "compacted logs, which grow"
             yield problem(
                 "log",
-                f"Node {one.node_id} cannot clean {what}: {names}{more}; `ottla log dump` shows what is"
+                f"Node {one.node_id} cannot clean {what}: {names}; `ottla log dump` shows what is"
                 " broken, and a replica that is made anew is whole.",
             )

@@ -1,13 +1,9 @@
 """Partitions that cannot be written to or read, and those that one more failure would make so."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator
 
-from logstore.topic_partition import TopicPartition
 from node.client.cluster_health import Health
-from node.doctor.finding import Finding, note, problem
-
-_NAMED: Final = 5  # partitions of a sentence
+from node.doctor.finding import Finding, named, note, problem
 
 
 def of_partitions(health: Health | None) -> Iterator[Finding]:
@@ -17,24 +13,17 @@ def of_partitions(health: Health | None) -> Iterator[Finding]:
     if health.leaderless:
         yield problem(
             "partition",
-            f"Nobody leads {_named(health.leaderless)}: start the brokers that have their replicas in sync.",
+            f"Nobody leads {named(health.leaderless)}: start the brokers that have their replicas in sync.",
         )
     leaderless = set(health.leaderless)
     refused = [one for one in health.under_min_isr if one not in leaderless]
     if refused:
         yield problem(
             "partition",
-            f"Fewer replicas than min.insync.replicas are in sync of {_named(refused)}: producers with"
+            f"Fewer replicas than min.insync.replicas are in sync of {named(refused)}: producers with"
             " acks=all are refused until their followers are back.",
         )
     told = {*leaderless, *refused}
     behind = [one for one in health.under_replicated if one not in told]
     if behind:
-        yield note("partition", f"Replicas are not in sync of {_named(behind)}: they copy, or are down.")
-
-
-def _named(partitions: Sequence[TopicPartition]) -> str:
-    """The first of them by name, and how many more there are."""
-    names = ", ".join(map(str, partitions[:_NAMED]))
-    more = len(partitions) - _NAMED
-    return f"{names} and {more} more" if more > 0 else names
+        yield note("partition", f"Replicas are not in sync of {named(behind)}: they copy, or are down.")

@@ -6,7 +6,7 @@ from node.client.cluster_admin import describe_cluster
 from node.client.cluster_health import cluster_health
 from node.client.log_dirs import BrokerLogDirs, LogDirView, describe_log_dirs
 from node.client.quorum_admin import describe_quorum, quorum_as_json
-from node.client.refusal import no_broker
+from node.client.refusal import find_broker
 from node.rest_api.json_schema import Schema
 from node.rest_api.operation_words import (
     MAX_LISTED,
@@ -162,9 +162,7 @@ async def get_quorum(context: RestContext, request: RestRequest) -> Answer:
 async def get_log_dirs(context: RestContext, request: RestRequest) -> Answer:
     broker_id = request.query.get("broker_id")
     if broker_id is not None:
-        brokers = (await describe_cluster(context.client)).brokers
-        if all(one.broker_id != broker_id for one in brokers):
-            raise no_broker(broker_id)
+        find_broker((await describe_cluster(context.client)).brokers, broker_id)
     found = await describe_log_dirs(context.client, broker_ids=None if broker_id is None else [broker_id])
     with_partitions = request.query.get("partitions", False)
     return Answer(body={"brokers": [_log_dirs_of(one, with_partitions) for one in found]})

@@ -5,7 +5,7 @@ from typing import Any, Final
 from logstore.topic_partition import TopicPartition
 from node.client import cluster_admin, leader_moves
 from node.client.leader_moves import LeaderMoves
-from node.client.refusal import no_broker
+from node.client.refusal import find_broker
 from node.rest_api.operation_words import (
     GIVEN_PARTITIONS,
     MAX_LISTED,
@@ -70,9 +70,7 @@ def _as_json(moves: LeaderMoves) -> dict[str, Any]:
 
 async def get_drain(context: RestContext, request: RestRequest) -> Answer:
     broker_id = request.path["broker_id"]
-    brokers = (await cluster_admin.describe_cluster(context.client)).brokers
-    if all(one.broker_id != broker_id for one in brokers):
-        raise no_broker(broker_id)
+    find_broker((await cluster_admin.describe_cluster(context.client)).brokers, broker_id)
     partitions = await leader_moves.led_partitions(context.client)
     leads = sum(one.leader == broker_id for one in partitions)
     preferred_for = sum(one.replicas[:1] == [broker_id] for one in partitions)

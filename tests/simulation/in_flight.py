@@ -1,0 +1,77 @@
+"""Several batches of one producer on their way to one partition, as Kafka's clients send them.
+
+They go over one connection, in the order of their sequences, the next while the answers to others are awaited.
+When one is refused, no other goes out until all are answered: what has no acknowledgement is to go again, oldest
+first.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from logstore.errors import ErrorCode, KafkaError
+from node.wire.messages.produce import ProduceRequest, ProduceResponse
+from tests.simulation.sim_client import (
+    LAST_VERSION_WITH_NAMES,
+    REQUEST_TIMEOUT_S,
+    SimClient,
+    base_offset_of,
+)
+
+MAX_IN_FLIGHT: Final = 5  # with which Kafka's clients are idempotent
+
+
+class Batch(NamedTuple):
+    """Of one producer and partition."""
+
+    sequence: int  # of its first record
+    values: list[bytes]
+    request: ProduceRequest
+
+
+class Refused(NamedTuple):
+    """A batch without an acknowledgement, and why."""
+
+    batch: Batch
+    error: KafkaError
+
+
+async def send_in_order(
+    client: SimClient,
+    endpoint: tuple[str, int],
+    batches: Iterator[Batch],
+    *,
+    acknowledge: Callable[[Batch, int], None],
+    max_in_flight: int = MAX_IN_FLIGHT,
+    max_version: int = LAST_VERSION_WITH_NAMES,
+    patience_s: Callable[[], float | None] = lambda: None,
+) -> list[Refused]:
+    """Send until one is refused or none is left; the refused in their order, the first is why.
+
+    What was not sent is left in `batches`. `acknowledge` is told each offset. `patience_s` says how long to
+    wait for the next answer: after that all go on their way without anybody who waits for them.
+    """
+    connection = await client.connect(endpoint)
+    on_the_way: deque[tuple[Batch, asyncio.Task[ProduceResponse]]] = deque()
+    refused: list[Refused] = []
+    while True:
+        while not refused and len(on_the_way) < max_in_flight and (batch := next(batches, None)) is not None:
+            asked = connection.request(
+                batch.request, ProduceResponse, timeout_s=REQUEST_TIMEOUT_S, max_version=max_version
+            )
+            on_the_way.append((batch, asyncio.create_task(asked)))
+        if not on_the_way:
+            return refused
+        await asyncio.wait([on_the_way[0][1]], timeout=patience_s())
+        if not on_the_way[0][1].done():
+            client.drop_connection(endpoint)
+            for batch, answer in on_the_way:
+                answer.add_done_callback(asyncio.Task.exception)  # whatever it is, nobody hears of it
+                refused.append(Refused(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+            return refused
+        batch, answer = on_the_way.popleft()
+        try:
+            acknowledge(batch, base_offset_of(answer.result()))
+        except KafkaError as error:
+            refused.append(Refused(batch, error))
