@@ -145,8 +145,9 @@ class Verifications:
     def marker_appended(self, producer_id: int, producer_epoch: int) -> None:
         """A transaction has ended: what was asked for it is void."""
         guard = self._guards.get(producer_id)
-        # A marker carries the epoch that the client goes on with: a guard of that one asks for what follows.
-        if guard is not None and not (guard.bumps_epoch and guard.producer_epoch == producer_epoch):
+        # A marker carries a newer epoch than its transaction, and the client goes on with that, or from a
+        # prepared transaction (KIP-939) with a newer one still: a guard of these asks for what follows.
+        if guard is not None and not (guard.bumps_epoch and guard.producer_epoch >= producer_epoch):
             del self._guards[producer_id]
 
     def clear(self) -> None:

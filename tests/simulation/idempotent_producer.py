@@ -1,9 +1,6 @@
 """An idempotent producer with acks=all and up to five requests on the way to each partition (KIP-98).
 
-It sends as Kafka's clients do: one connection to the leader, batches in the order of their sequences, the
-next while the answers to others are awaited. When one is refused, no new one goes out until all are answered;
-then those without an acknowledgement go again, oldest first. Now and then it has no patience: all go again
-over a new connection, while the first copies are still on their way.
+Now and then it has no patience: all go again over a new connection, while the first copies are on their way.
 
 What the cluster owes it is checked with each answer. A batch may be out of order only behind one that was
 refused; the oldest that is on its way never is, for the leader has all before it, and knows the last five.
@@ -11,39 +8,21 @@ refused; the oldest that is on its way never is, for the leader has all before i
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
+from logstore.errors import KafkaError
 from logstore.record_batch import MAX_SEQUENCE
 from logstore.topic_partition import TopicPartition
-from node.net.peer_client import PeerClient
-from node.wire.messages.produce import ProduceRequest, ProduceResponse
-from tests.simulation.sim_client import (
-    LAST_VERSION_WITH_NAMES,
-    REQUEST_TIMEOUT_S,
-    SimClient,
-    base_offset_of,
-    pause,
-    produce_request,
-)
+from tests.simulation.in_flight import MAX_IN_FLIGHT, Batch, send_in_order
+from tests.simulation.sim_client import SimClient, pause, produce_request
 from tests.simulation.workload import LOST, Workload
 from tests.simulation.world import START_MS
 
-MAX_IN_FLIGHT: Final = 5  # for which Kafka's clients may be idempotent
 MAX_RECORDS: Final = 5  # of a batch
 IMPATIENCE: Final = 0.03  # the chance that a request is given up early
 # A producer that is unknown may begin anywhere: this one comes past the last sequence before long.
 NEAR_THE_LAST_SEQUENCE: Final = MAX_SEQUENCE - 100
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    values: list[bytes]
-    sequence: int
-    request: ProduceRequest
 
 
 def add_producer(
@@ -77,12 +56,6 @@ async def _init_producer(workload: Workload, client: SimClient, chance: random.R
             await pause(chance)
 
 
-async def _ask(connection: PeerClient, request: ProduceRequest) -> ProduceResponse:
-    return await connection.request(
-        request, ProduceResponse, timeout_s=REQUEST_TIMEOUT_S, max_version=LAST_VERSION_WITH_NAMES
-    )
-
-
 class _Sender:
     """What one producer writes to one partition."""
 
@@ -105,7 +78,7 @@ class _Sender:
         self._max_in_flight = max_in_flight
         self._next_number = 0
         self._next_sequence = chance.choice((0, NEAR_THE_LAST_SEQUENCE)) if max_in_flight > 1 else 0
-        self._unacknowledged: list[_Batch] = []  # that are to go again, oldest first
+        self._unacknowledged: list[Batch] = []  # that are to go again, oldest first
         # Who is unknown may begin with any batch, so the second waits until the first is there.
         self._is_known = False
 
@@ -115,7 +88,7 @@ class _Sender:
         while self._unacknowledged or not workload.stopping:
             try:
                 endpoint = await self._client.leader(self._partition)
-                failure = await self._send(endpoint, new=self._new_batches())
+                failure = await self._send(endpoint)
             except KafkaError as error:
                 failure = error
             if failure is None:
@@ -127,57 +100,36 @@ class _Sender:
             self._client.forget_leader(self._partition)
             await pause(chance)
 
-    def _new_batches(self) -> int:
-        """How many are to be written before the next pause."""
-        if self._workload.stopping:
-            return 0
-        return 1 if self._max_in_flight == 1 else self._chance.randint(1, self._max_in_flight + 1)
+    async def _send(self, endpoint: tuple[str, int]) -> KafkaError | None:
+        """Send what is to go again, or else new batches; the first refusal.
 
-    async def _send(self, endpoint: tuple[str, int], *, new: int) -> KafkaError | None:
-        """Send what is to go again, and then new batches, until all are answered; the first refusal."""
-        connection = await self._client.connect(endpoint)
-        again, self._unacknowledged = deque(self._unacknowledged), []
-        on_the_way: deque[tuple[_Batch, asyncio.Task[ProduceResponse]]] = deque()
-        failure: KafkaError | None = None
-        while True:
-            limit = self._max_in_flight if self._is_known else 1
-            while failure is None and len(on_the_way) < limit and (again or new > 0):
-                if again:
-                    batch = again.popleft()
-                else:
-                    batch, new = self._next_batch(), new - 1
-                on_the_way.append((batch, asyncio.create_task(_ask(connection, batch.request))))
-            if not on_the_way:
-                self._unacknowledged += again
-                return failure
-            batch, answer = on_the_way.popleft()
-            if await self._has_no_patience(answer):
-                self._client.drop_connection(endpoint)
-                waiting = [(batch, answer), *on_the_way]
-                for _, task in waiting:
-                    task.add_done_callback(asyncio.Task.exception)  # whatever it is, nobody hears of it
-                self._unacknowledged += [*(one for one, _ in waiting), *again]
-                return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-            try:
-                self._acknowledge(batch, base_offset_of(await answer))
-            except KafkaError as error:
-                self._workload.world.trace(
-                    "refused", f"{self._name} {self._partition} {batch.sequence} {error.code.name}"
-                )
-                if failure is None:
-                    failure = error
-                elif error.code not in LOST:
-                    self._workload.judge(error)
-                self._unacknowledged.append(batch)
+        So no more than those on their way lie behind the first that has no acknowledgement.
+        """
+        again = iter(self._unacknowledged)
+        refused = await send_in_order(
+            self._client,
+            endpoint,
+            again if self._unacknowledged else self._new_batches(),
+            acknowledge=self._acknowledge,
+            max_in_flight=self._max_in_flight,
+            patience_s=self._patience_s,
+        )
+        self._unacknowledged = [*(one.batch for one in refused), *again]
+        for batch, error in refused:
+            self._workload.world.trace(
+                "refused", f"{self._name} {self._partition} {batch.sequence} {error.code.name}"
+            )
+        for _, error in refused[1:]:
+            if error.code not in LOST:
+                self._workload.judge(error)
+        return refused[0].error if refused else None
 
-    async def _has_no_patience(self, answer: asyncio.Task[ProduceResponse]) -> bool:
-        """Wait for an answer; now and then not long enough."""
+    def _patience_s(self) -> float | None:
         if self._max_in_flight == 1 or self._chance.random() >= IMPATIENCE:
-            return False
-        done, _ = await asyncio.wait([answer], timeout=0.1 * self._chance.random())
-        return not done
+            return None
+        return 0.1 * self._chance.random()
 
-    def _acknowledge(self, batch: _Batch, offset: int) -> None:
+    def _acknowledge(self, batch: Batch, offset: int) -> None:
         workload = self._workload
         workload.world.trace("acknowledged", f"{self._name} {self._partition} {batch.sequence} at {offset}")
         workload.history.acknowledge(self._partition, offset, batch.values)
@@ -185,7 +137,14 @@ class _Sender:
         workload.last_success_s = workload.world.loop.now_s
         self._is_known = True
 
-    def _next_batch(self) -> _Batch:
+    def _new_batches(self) -> Iterator[Batch]:
+        """Those that are written before the next pause, each made when it is sent."""
+        if not self._workload.stopping:
+            is_alone = self._max_in_flight == 1 or not self._is_known
+            for _ in range(1 if is_alone else self._chance.randint(1, self._max_in_flight + 1)):
+                yield self._next_batch()
+
+    def _next_batch(self) -> Batch:
         chance, values = self._chance, []
         for _ in range(chance.randint(1, MAX_RECORDS)):
             filler = bytes(chance.choice((0, 10, 200, 3_000)))
@@ -199,6 +158,6 @@ class _Sender:
             producer=self._producer,
             base_sequence=self._next_sequence,
         )
-        batch = _Batch(values, self._next_sequence, request)
+        batch = Batch(self._next_sequence, values, request)
         self._next_sequence = (self._next_sequence + len(values)) & MAX_SEQUENCE
         return batch

@@ -1,8 +1,8 @@
 """Several batches of one producer on their way to one partition, as Kafka's clients send them.
 
-They go over one connection, in the order of their sequences, the next while the answers to others are awaited.
-When one is refused, no other goes out until all are answered: what has no acknowledgement is to go again, oldest
-first.
+They go over one connection, in the order of their sequences, the next while the answers to others are
+awaited. When one is refused, no other goes out until all are answered: what has no acknowledgement is to go
+again, oldest first.
 """
 
 import asyncio

@@ -256,7 +256,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(GROWN, 8)
+@mutant(GROWN, 30, 56, 64)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -279,7 +279,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
     patch.setattr(FollowedPartition, "want", want_without_epoch)
 
 
-@mutant(TURNS, 3)
+@mutant(TURNS, 2)
 def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
     """As before KIP-101: what was committed, but not yet known to be, is lost with the next leader."""
     add = FollowerFetcher.add
@@ -340,7 +340,7 @@ def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
     patch.setattr(ProducerState, "duplicate_of", is_last)
 
 
-@mutant(FALLS, 5)
+@mutant(FALLS, 7)
 def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
     patch.setattr(partition_log, "complete_window", lambda *_: False)
 
@@ -348,7 +348,7 @@ def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
 # ---- the controller ----------------------------------------------------------------------------------------
 
 
-@mutant(FALLS)
+@mutant(FALLS, 3)
 def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 
@@ -424,7 +424,7 @@ def a_follower_acknowledges_before_the_flush(patch: Patch) -> None:
     patch.setattr(FollowerFetcher, "_until_safe", lambda _: asyncio.sleep(0))
 
 
-@mutant(GROUPS, 6)
+@mutant(GROUPS, 8)
 def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
     patch.setattr(
         CoordinatorLog, "answer_when_committed", lambda log, token, answer: log._answer(token, answer)

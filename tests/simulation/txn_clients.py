@@ -33,10 +33,10 @@ from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from tests.simulation.in_flight import Batch, send_in_order
 from tests.simulation.sim_client import (
     LAST_VERSION_WITH_NAMES,
     SimClient,
-    base_offset_of,
     check,
     pause,
     produce_request,
@@ -272,41 +272,61 @@ class TxnClient:
     # ---- records and offsets -----------------------------------------------------------------------------
 
     async def produce(
-        self, partition: TopicPartition, values: Sequence[bytes], *, late: LatePath | None = None
-    ) -> int:
-        """Append one batch; its offset.
+        self, partition: TopicPartition, *batches: list[bytes], late: LatePath | None = None
+    ) -> list[int]:
+        """Append batches, of which several are on their way at once; their offsets.
 
-        With `late` a first copy goes astray and arrives when it does.
+        With `late` a first copy of the first goes astray and arrives when it does.
         """
-        request = self._produce_request(partition, values)
+        offsets: dict[int, int] = {}
+
+        def acknowledge(batch: Batch, offset: int) -> None:
+            offsets[batch.sequence] = offset
+            self._trace(
+                "produced",
+                f"{self.transactional_id} {self.producer} {partition} {batch.sequence} at {offset}",
+            )
+
+        waiting = self._batches(partition, batches)
+        end = waiting[-1].sequence + len(waiting[-1].values)
         if late is not None:
-            await self._send_late(late, partition, request)
-        while True:
+            await self._send_late(late, partition, waiting[0].request)
+        while waiting:
+            errors = []
             try:
-                endpoint = await self.client.leader(partition)
-                answer = await self.client.ask(
-                    endpoint, request, ProduceResponse, max_version=self.protocol.produce
+                endpoint, unsent = await self.client.leader(partition), iter(waiting)
+                refused = await send_in_order(
+                    self.client, endpoint, unsent, acknowledge=acknowledge, max_version=self.protocol.produce
                 )
-                offset = base_offset_of(answer)
-                sequence = self._sequences.get(partition, 0)
-                self._sequences[partition] = sequence + len(values)
-                self._trace(
-                    "produced",
-                    f"{self.transactional_id} {self.producer} {partition} {sequence} at {offset}",
-                )
-                return offset
+                waiting = [*(one.batch for one in refused), *unsent]
+                errors = [one.error for one in refused]
             except KafkaError as error:
+                errors = [error]
+            for place, error in enumerate(errors):
                 self._trace("transactions", f"{self.transactional_id} {partition} {error.code.name}")
-                if error.code not in RETRIABLE:
-                    raise
+                is_behind = place > 0 and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                if error.code not in RETRIABLE and not is_behind:
+                    raise error
+            if errors:
                 self.client.forget_leader(partition)
-            await pause(self._chance)
+                await pause(self._chance)
+        self._sequences[partition] = end
+        return [offset for _, offset in sorted(offsets.items())]
+
+    def _batches(self, partition: TopicPartition, batches: Sequence[list[bytes]]) -> list[Batch]:
+        sequence = self._sequences.get(partition, 0)
+        made = []
+        for values in batches:
+            request = self._produce_request(partition, values, sequence)
+            made.append(Batch(sequence, values, request))
+            sequence += len(values)
+        return made
 
     async def produce_and_forget(
-        self, partition: TopicPartition, values: Sequence[bytes], late: LatePath
+        self, partition: TopicPartition, values: list[bytes], late: LatePath
     ) -> None:
         """A batch that its producer gives up while it is on its way; a new epoch must follow."""
-        await self._send_late(late, partition, self._produce_request(partition, values))
+        await self._send_late(late, partition, self._batches(partition, [values])[0].request)
 
     async def _send_late(self, late: LatePath, partition: TopicPartition, request: ProduceRequest) -> None:
         try:
@@ -316,13 +336,15 @@ class TxnClient:
         await late.send(self.client, endpoint, request, ProduceResponse, self.protocol.produce)
         self.client.drop_connection(endpoint)
 
-    def _produce_request(self, partition: TopicPartition, values: Sequence[bytes]) -> ProduceRequest:
+    def _produce_request(
+        self, partition: TopicPartition, values: Sequence[bytes], sequence: int
+    ) -> ProduceRequest:
         return produce_request(
             partition,
             values,
             now_ms=self._now_ms(),
             producer=self.producer,
-            base_sequence=self._sequences.get(partition, 0),
+            base_sequence=sequence,
             transactional_id=self.transactional_id,
         )
 

@@ -113,7 +113,7 @@ def an_aborted_transaction_is_noted_from_its_end_on(patch: Patch) -> None:
     )
 
 
-@mutant(FAILOVERS, 2)
+@mutant(FAILOVERS, 6)
 def a_marker_is_written_as_often_as_it_comes(patch: Patch) -> None:
     check_marker = ProducerState.check_marker
 
@@ -160,7 +160,7 @@ def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
 # ---- the coordinator ---------------------------------------------------------------------------------------
 
 
-@mutant(TXN, 9)
+@mutant(TXN, 6)
 def a_stale_producer_may_end_a_transaction(patch: Patch) -> None:
     patch.setattr(end_transaction, "check_pair", lambda *_: None)
 
@@ -195,7 +195,7 @@ def who_is_too_slow_keeps_its_epoch(patch: Patch) -> None:
     patch.setattr(coordinator_abort, "fenced", without_fence)
 
 
-@mutant(TXN, 18)
+@mutant(TXN, 11)
 def late_ends_of_the_old_protocol_decide(patch: Patch) -> None:
     """KAFKA-17754."""
     end = transaction_coordinator.end_transaction
@@ -224,7 +224,7 @@ def a_transaction_is_as_old_as_its_id(patch: Patch) -> None:
     patch.setattr(add_partitions, "with_partitions", older)
 
 
-@mutant(FAILOVERS, 39, 17)
+@mutant(FAILOVERS, 20)
 def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
     written = marker_progress.markers_written
 
@@ -253,7 +253,7 @@ def markers_leave_before_the_decision_is_replicated(patch: Patch) -> None:
     patch.setattr(CoordinatorLog, "when_committed", at_once)
 
 
-@mutant(FAILOVERS, 1)
+@mutant(FAILOVERS, 8)
 def a_coordinator_answers_before_its_word_is_replicated(patch: Patch) -> None:
     answer_when_committed = CoordinatorLog.answer_when_committed
 
@@ -331,7 +331,7 @@ def offsets_of_a_transaction_are_forgotten(patch: Patch) -> None:
     )
 
 
-@mutant(COPIES, 10)
+@mutant(COPIES, 2)
 def nobody_waits_for_offsets_of_open_transactions(patch: Patch) -> None:
     patch.setattr(PendingOffsets, "has", lambda *_: False)
     patch.setattr(PendingOffsets, "keys_of", lambda *_: ())

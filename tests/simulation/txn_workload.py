@@ -16,6 +16,7 @@ from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
 from tests.simulation.group_history import GroupHistory, Ownership
 from tests.simulation.group_members import REJOIN, GroupMember
+from tests.simulation.in_flight import MAX_IN_FLIGHT
 from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.txn_clients import FENCED, OLD, V1, V2, LatePath, Protocol, TxnClient, read
 from tests.simulation.txn_history import Fate, ToldTransaction, TxnHistory
@@ -116,21 +117,24 @@ class TxnParty:
         self,
         transaction: ToldTransaction,
         partition: TopicPartition,
-        values: Sequence[bytes],
-        *,
+        *batches: list[bytes],
         dies: bool = False,
     ) -> None:
-        """One batch; of a producer that `dies` it is the last, and arrives when it does."""
-        self.history.sends(transaction, partition, values)
+        """Several on their way at once; of a producer that `dies` the last one arrives when it does."""
         told = self.workload.history
-        told.attempt(partition, list(values))
+        for values in batches:
+            self.history.sends(transaction, partition, values)
+            told.attempt(partition, values)
+        heard_of = batches[:-1] if dies else batches
+        if heard_of:
+            late = self.late if not dies and self.chance.random() < LATE_CHANCE else None
+            offsets = await self.producer.produce(partition, *heard_of, late=late)
+            for offset, values in zip(offsets, heard_of, strict=True):
+                told.acknowledge(partition, offset, values)
+                self.workload.produced += len(values)
         if dies:
-            await self.producer.produce_and_forget(partition, values, self.late)
+            await self.producer.produce_and_forget(partition, batches[-1], self.late)
             raise Died
-        late = self.late if self.chance.random() < LATE_CHANCE else None
-        offset = await self.producer.produce(partition, values, late=late)
-        told.acknowledge(partition, offset, list(values))
-        self.workload.produced += len(values)
 
     async def commit(self, transaction: ToldTransaction) -> None:
         transaction.fate = Fate.IN_DOUBT
@@ -201,14 +205,21 @@ class TxnProducer:
         party, chance = self._party, self._party.chance
         plan = chance.choices((COMMIT, ABORT, GIVE_UP, DIE, LEAVE), (55, 20, 10, 10, 5))[0]
         partitions = chance.sample(self._partitions, chance.randint(1, len(self._partitions)))
-        batches = [partition for partition in partitions for _ in range(chance.choice((1, 1, 2)))]
-        chance.shuffle(batches)
+        portions = [
+            (partition, count)
+            for partition in partitions
+            for count in chance.choice(((1,), (1,), (1, 1), (MAX_IN_FLIGHT,)))
+        ]
+        chance.shuffle(portions)
         if party.habits.protocol.adds_partitions:
             await self._add(partitions)
-        for place, partition in enumerate(batches):
-            is_last = plan == DIE and (place == len(batches) - 1 or chance.random() < 0.3)
-            values = party.values(chance.randint(1, 4), lambda _: bytes(chance.choice((0, 10, 300))))
-            await party.produce(transaction, partition, values, dies=is_last)
+        for place, (partition, count) in enumerate(portions):
+            is_last = plan == DIE and (place == len(portions) - 1 or chance.random() < 0.3)
+            batches = [
+                party.values(chance.randint(1, 4), lambda _: bytes(chance.choice((0, 10, 300))))
+                for _ in range(count)
+            ]
+            await party.produce(transaction, partition, *batches, dies=is_last)
         party.workload.world.trace("transaction", f"{transaction.name} {plan}")
         if plan == COMMIT:
             await party.commit(transaction)

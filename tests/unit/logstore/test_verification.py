@@ -152,13 +152,16 @@ def test_an_end_while_the_coordinator_is_asked_voids_the_answer(log: PartitionLo
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_the_end_that_gave_the_client_its_epoch_leaves_what_it_asks_for_next(log: PartitionLog) -> None:
+@pytest.mark.parametrize("next_epoch", [1, 2], ids=["at once", "who took over a prepared one"])
+def test_an_end_leaves_what_is_asked_with_the_epoch_that_follows_it(
+    log: PartitionLog, next_epoch: int
+) -> None:
     send(log, 0, begin(log, bumps=True))
-    guard = begin(log, 0, epoch=1, bumps=True)
+    guard = begin(log, 0, epoch=next_epoch, bumps=True)
 
     end_transaction(log, PRODUCER, COMMIT, epoch=1, version=2)
 
-    assert send(log, 0, guard, producer_epoch=1).base_offset == 3
+    assert send(log, 0, guard, producer_epoch=next_epoch).base_offset == 3
 
 
 def test_an_end_copied_from_the_leader_voids_a_guard_too(log: PartitionLog) -> None:
