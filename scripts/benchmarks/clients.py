@@ -4,6 +4,7 @@ import struct
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -74,21 +75,25 @@ def produce(
         if error is not None:
             failures.append(error)
 
+    def send(payload: bytes, partition: int, on_delivery: Callable[[Any, Any], None] | None) -> None:
+        """As soon as the client's queue has room."""
+        while True:
+            try:
+                producer.produce(topic, payload, partition=partition, on_delivery=on_delivery)
+                return
+            except BufferError:
+                producer.poll(0.01)
+
     began = time.perf_counter()
     count = 0
     while count < limit and time.perf_counter() - began < seconds:
         for payload in payloads:
-            while True:
-                try:
-                    producer.produce(topic, payload, partition=count % partitions, on_delivery=None)
-                    break
-                except BufferError:
-                    producer.poll(0.01)
+            send(payload, count % partitions, None)
             count += 1
         producer.poll(0)
     # One delivery report says that the last are in; reports for all would be measured as the client's cost.
     for partition in range(partitions):
-        producer.produce(topic, payloads[0], partition=partition, on_delivery=delivered)
+        send(payloads[0], partition, delivered)
     if producer.flush(CALL_TIMEOUT_S) or failures:
         raise RuntimeError(f"not delivered: {failures[:1] or 'timeout'}")
     took = time.perf_counter() - began
