@@ -18,8 +18,16 @@ from groupcoord.transactions.transaction import (
 )
 from groupcoord.transactions.transaction_commands import EndTransaction
 from groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
-from groupcoord.transactions.transaction_effects import CloseAsker, Effect, NeedProducerId, Reply
+from groupcoord.transactions.transaction_effects import (
+    Append,
+    CloseAsker,
+    Effect,
+    NeedProducerId,
+    Refuse,
+    Reply,
+)
 from groupcoord.transactions.transaction_lookup import check_pair, fenced_producer, known, other_producer
+from groupcoord.transactions.transaction_records import TransactionRecord
 from groupcoord.transactions.transaction_results import EndTransactionResult
 from groupcoord.transactions.transaction_shard import EndedBy, Shard
 from groupcoord.transactions.transaction_state import PREPARED, TransactionState
@@ -83,7 +91,13 @@ def _end_moving_the_epoch(shard: Shard, t: Transaction, command: EndTransaction,
     if theirs.producer_epoch != pair.producer_epoch:
         raise fenced_producer(theirs, pair)
     if t.state is not TransactionState.ONGOING and command.committed:
-        raise _not_now(t, command)
+        # Leaders of data begin transactions, perhaps at the coordinator that follows on this one, and this
+        # answer ends the application: it leaves once the state, written again, shows who coordinates (D45).
+        error = _not_now(t, command)
+        return [
+            Append((TransactionRecord(t.transactional_id, t),)),
+            Refuse(command.token, error.code, error.detail),
+        ]
     return _decided(shard, t, command, now_ms)
 
 

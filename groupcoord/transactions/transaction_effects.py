@@ -1,9 +1,9 @@
 """What a shard of the transaction coordinator asks of the world, and what it answers.
 
-The node carries effects out in their order. An `Append` is one batch, all or nothing. A `Reply` after an
-`Append` of the same list leaves when that is committed; one that `shows_state` also waits for all appends
-before it. `SendMarkers` waits for the `Append`s before it in the same way: a marker is never undone, so the
-decision must be safe first.
+The node carries effects out in their order. An `Append` is one batch, all or nothing. A `Reply` or `Refuse`
+after an `Append` of the same list leaves when that is committed; a reply that `shows_state` also waits for
+all appends before it. `SendMarkers` waits for the `Append`s before it in the same way: a marker is never
+undone, so the decision must be safe first.
 """
 
 from collections.abc import Sequence

@@ -159,7 +159,7 @@ class CoordinatorLog(Generic[A]):
             self._flushing.cancel()
         self._flushing, self._is_lingering = None, False
 
-    def answer_when_committed(self, token: Token, answer: A) -> None:
+    def answer_when_committed(self, token: Token, answer: A | KafkaError) -> None:
         """Give an answer when all that was appended so far is committed, perhaps at once; an error if that
         takes too long.
         """
@@ -171,7 +171,7 @@ class CoordinatorLog(Generic[A]):
         """
         self._wait(tell, is_patient=True)
 
-    def _give(self, token: Token, answer: A, error: KafkaError | None) -> None:
+    def _give(self, token: Token, answer: A | KafkaError, error: KafkaError | None) -> None:
         self._answer(token, answer if error is None else error)
 
     def _wait(self, tell: Waiter, *, is_patient: bool) -> None:

@@ -254,7 +254,10 @@ class TxnShard:
                     else:
                         self._answer(token, result)
                 case Refuse(token, error_code, detail):
-                    self._answer(token, KafkaError(error_code, detail))
+                    if has_appended:
+                        self._log.answer_when_committed(token, KafkaError(error_code, detail))
+                    else:
+                        self._answer(token, KafkaError(error_code, detail))
                 case CloseAsker(token):
                     self._answer(token, effect)
                 case SendMarkers(job):

@@ -233,6 +233,27 @@ def test_who_asked_the_last_coordinator_is_told_so_and_nothing_is_decided() -> N
     play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
 
 
+@pytest.mark.parametrize("has_moved", [True, False])
+def test_only_who_is_coordinator_still_says_that_there_is_nothing_to_commit(has_moved: bool) -> None:
+    """The transaction that the client ends may be known to the next coordinator alone."""
+
+    async def story(node: TxnNode) -> None:
+        answer = node.submit("x", end(await begun(node), client_version=2))
+        await asyncio.sleep(0.01)
+        assert not answer.done()
+
+        if has_moved:
+            node.host(leader_epoch=1, leader=2)
+            node.txns.refresh()
+        else:
+            replicate(node)
+
+        expected = ErrorCode.NOT_COORDINATOR if has_moved else ErrorCode.INVALID_TXN_STATE
+        assert code_of(await answer) is expected
+
+    play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
+
+
 def test_requests_are_told_to_wait_while_a_shard_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def before(node: TxnNode) -> None:
         await node.begin()

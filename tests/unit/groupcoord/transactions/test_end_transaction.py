@@ -104,6 +104,20 @@ def test_version_2(state: TransactionState, committed: bool, pair: tuple[int, in
         judge(world, pair, CLIENT_V2, committed, expected[not committed] if expected else otherwise)
 
 
+@pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
+def test_that_there_is_nothing_to_commit_is_said_by_who_can_still_write(state: TransactionState) -> None:
+    """Leaders of data begin transactions at the coordinator that they know, which may be the next one."""
+    world = TransactionWorld()
+    world.put(at(state))
+    world.commits = False
+    token = world.ask_end(CURRENT, version=CLIENT_V2, committed=True)
+    assert world.seen(token) is None
+
+    world.commit()
+
+    assert world.seen(token) is WRONG and world.read[ID].state is state
+
+
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize(
     ("version", "committed", "marker_epoch", "after"),

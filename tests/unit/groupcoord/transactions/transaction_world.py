@@ -75,7 +75,7 @@ class TransactionWorld:
         self.read: dict[str, Transaction] = {}  # the log, replayed
         self.committed = 0  # records of the log that no crash can take away
         self.commits = True
-        self.gated: list[tuple[int, Reply | SendMarkers]] = []
+        self.gated: list[tuple[int, Reply | Refuse | SendMarkers]] = []
         self.answers: dict[int, Answer] = {}
         self.asked: set[int] = set()
         self.jobs: list[MarkerJob] = []  # sent, and not all written
@@ -110,14 +110,18 @@ class TransactionWorld:
         assert holds == self.coordinator.shard.waiting.keys()
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
+        has_appended = False
         for effect in effects:
             match effect:
                 case Append(records):
                     assert records
                     self.appends.append(records)
                     self._append(records)
+                    has_appended = True
                 case Reply(token, _, shows_state):
                     assert shows_state or effects.index(effect) > 0, "an answer without a reason to wait"
+                    self.gated.append((len(self.log), effect))
+                case Refuse() if has_appended:
                     self.gated.append((len(self.log), effect))
                 case Refuse(token) | CloseAsker(token):
                     self._answer(token, effect)
@@ -167,7 +171,7 @@ class TransactionWorld:
             elif isinstance(effect, SendMarkers):
                 self.jobs.append(effect.job)
             else:
-                self._answer(effect.token, effect.result)
+                self._answer(effect.token, effect if isinstance(effect, Refuse) else effect.result)
         self.gated = left
 
     def _answer(self, token: int, answer: Answer) -> None:
