@@ -24,6 +24,7 @@ from logstore.checkpoint import (
     encode_offsets,
     read_offsets,
 )
+from logstore.config_def import LONG_MAX
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.meta_properties import MetaProperties
@@ -87,6 +88,7 @@ class LogDir:
     log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     cleaned_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    has_lost_checkpoints: bool = False
 
     @property
     def is_online(self) -> bool:
@@ -96,6 +98,10 @@ class LogDir:
     def directory_id(self) -> bytes | None:
         """The 16-byte id of this directory in the cluster."""
         return self.properties.directory_id if self.properties else None
+
+    def compacted_to(self, topic_partition: TopicPartition) -> int:
+        """Below which offset compaction may have been at work above the recovery point, at start."""
+        return LONG_MAX if self.has_lost_checkpoints else self.cleaned_offsets.get(topic_partition, 0)
 
     def checkpoint_path(self, name: str) -> Path:
         """Where the checkpoint of that name is."""
@@ -124,6 +130,7 @@ def read_checkpoints(disk: Disk, log_dir: LogDir) -> list[str]:
             return read_offsets(disk, log_dir.checkpoint_path(name))
         except KafkaError as error:
             problems.append(f"{error.detail} It is made again from the logs.")
+            log_dir.has_lost_checkpoints = True
             return {}
 
     log_dir.recovery_points = read(RECOVERY_POINT_CHECKPOINT)

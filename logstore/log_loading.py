@@ -115,6 +115,7 @@ def open_log(found: FoundLog) -> OpenedLog:
             # The checkpoints are about the log that the copy is made from.
             log_start_offset=0 if found.is_future else log_dir.log_start_offsets.get(name, 0),
             recovery_point=0 if found.is_future else log_dir.recovery_points.get(name, 0),
+            compacted_to=0 if found.is_future else log_dir.compacted_to(name),
         )
     except (KafkaError, OSError) as error:
         return OpenedLog(found=found, log=None, error=error)

@@ -196,6 +196,7 @@ class PartitionLog:
         clean_shutdown: bool,
         log_start_offset: int = 0,
         recovery_point: int = 0,
+        compacted_to: int = 0,
     ) -> "PartitionLog":
         """Open or create the log in `directory`, and recover it unless the last shutdown was clean.
 
@@ -210,6 +211,7 @@ class PartitionLog:
                 clean_shutdown=clean_shutdown,
                 log_start_offset=log_start_offset,
                 recovery_point=recovery_point,
+                compacted_to=compacted_to,
             )
         except OSError as error:
             raise _storage_error(directory, error) from error
@@ -641,7 +643,10 @@ class PartitionLog:
                 timestamp=timestamp,
                 now_ms=now_ms,
             ):
-                segment = self._roll(first_offset, now_ms)
+                # The old segment is to end where the new one begins, also where the leader has compacted away
+                # what was between them: other ends are a power cut's (D7).
+                is_near = last_offset - self.log_end_offset <= MAX_RELATIVE_OFFSET
+                segment = self._roll(self.log_end_offset if is_near else first_offset, now_ms)
             else:
                 self._room = room_in(segment, config, longest_ms)
         elif first_offset > segment.base_offset and (last_offset - segment.base_offset > MAX_RELATIVE_OFFSET):

@@ -81,9 +81,12 @@ def load_log(
     clean_shutdown: bool,
     log_start_offset: int = 0,
     recovery_point: int = 0,
+    compacted_to: int = 0,
 ) -> LoadedLog:
     """Open, and where needed recover, the log in `directory`, which is created if missing. Blocks; OSError
     passes.
+
+    A segment that begins below `compacted_to` may end before the next one begins.
     """
     disk.make_directory(directory)
     notes: list[str] = []
@@ -95,7 +98,7 @@ def load_log(
     snapshots = ProducerSnapshots(disk, directory, names.get(SNAPSHOT_SUFFIX, frozenset()))
     epochs = LeaderEpochCache(disk, directory)
     epochs_lost = _load_epochs(epochs, LEADER_EPOCH_CHECKPOINT in names, bool(segments), notes)
-    loader = _Loader(config, segments, epochs, snapshots, notes, now_ms)
+    loader = _Loader(config, segments, epochs, snapshots, notes, now_ms, compacted_to)
     if segments:
         unclean_from = None if clean_shutdown else recovery_point
         loader.recover_segments(unclean_from)
@@ -237,6 +240,7 @@ class _Loader:
         snapshots: ProducerSnapshots,
         notes: list[str],
         now_ms: int,
+        compacted_to: int,
     ) -> None:
         self._config = config
         self._segments = segments
@@ -244,6 +248,7 @@ class _Loader:
         self._snapshots = snapshots
         self._notes = notes
         self._now_ms = now_ms
+        self._compacted_to = compacted_to
         self._last_is_open = False
 
     def recover_segments(self, unclean_from: int | None) -> None:
@@ -301,10 +306,9 @@ class _Loader:
                 f"{segment.path}: {recovered.cut_bytes} bytes after the last whole batch were cut."
             )
             return True
-        # A power cut may leave a file short by whole batches. Compaction leaves gaps too, and those are
-        # legal.
+        # A power cut may leave a file short by whole batches, compaction too, which is legal.
         is_short = end_offset is not None and recovered.next_offset < end_offset
-        if is_short and recovered.is_dense and not self._config.compact:
+        if is_short and segment.base_offset >= self._compacted_to:
             self._notes.append(
                 f"{segment.path} ends at {recovered.next_offset}, not at {end_offset}: it is torn."
             )
@@ -322,11 +326,10 @@ class _Loader:
 
 
 class RecoveredSegment(NamedTuple):
-    """What reading a segment showed; `is_dense`: every offset up to its end has its record."""
+    """What reading a segment showed."""
 
     cut_bytes: int
     next_offset: int
-    is_dense: bool
 
 
 def recover_segment(
@@ -342,7 +345,7 @@ def recover_segment(
     `producers` is the state at its base offset, `end_offset` the next segment's base offset.
     """
     segment.reset_for_recovery()
-    valid_end, next_offset, is_dense = 0, segment.base_offset, True
+    valid_end, next_offset = 0, segment.base_offset
     limit = segment.base_offset + MAX_RELATIVE_OFFSET
     if end_offset is not None:
         limit = min(limit, end_offset - 1)
@@ -359,12 +362,11 @@ def recover_segment(
         segment.index_batch(header.last_offset, header.max_timestamp, position, config.index_interval_bytes)
         if header.partition_leader_epoch > epochs.latest_epoch:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
-        is_dense &= header.base_offset == next_offset and header.records_count == header.last_offset_delta + 1
         next_offset = producers.map_end_offset = header.next_offset
         valid_end = position + header.size_bytes
     # The recovery point may be behind them, and then nobody looks at this segment again after a next crash.
     segment.transaction_index.sync()
-    return RecoveredSegment(segment.cut_tail(valid_end), next_offset, is_dense)
+    return RecoveredSegment(segment.cut_tail(valid_end), next_offset)
 
 
 def _whole_batches(segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:

@@ -331,7 +331,10 @@ class LogMaintenance:
             load_factor=config.log_cleaner_io_buffer_load_factor,
             on_bytes=on_bytes,
         )
-        for group in await asyncio.to_thread(groups_to_clean, job, offset_map):
+        groups = await asyncio.to_thread(groups_to_clean, job, offset_map)
+        if groups:
+            await self._keep_recovery_point(job)
+        for group in groups:
             if not self.cleaner.is_current(job):
                 raise CleaningAborted(f"{job.log.topic_partition} is gone")
             cleaned = await asyncio.to_thread(
@@ -350,6 +353,17 @@ class LogMaintenance:
             f" {stats.records_read:,} records are now {stats.bytes_written:,} and {stats.records_written:,}."
         )
         return offset_map
+
+    async def _keep_recovery_point(self, job: CleaningJob) -> None:
+        """Write the recovery point before anything below it is compacted.
+
+        Of a segment above it that ends before the next one begins, the rest is taken for lost (D7).
+        """
+        if job.log.recovery_point < job.end_offset:
+            await self.flusher.flush(job.log, rolled_only=True)
+        if job.log.recovery_point < job.end_offset:
+            raise CleaningAborted(f"{job.log.topic_partition} was cut or cannot be flushed")
+        await self.checkpoint(RECOVERY_POINT_CHECKPOINT)
 
     # ---- moves between log directories -----------------------------------------------------------
 

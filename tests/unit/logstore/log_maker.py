@@ -35,6 +35,7 @@ def open_log(
     clean_shutdown: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    compacted_to: int = 0,
 ) -> PartitionLog:
     log = PartitionLog.open(
         disk=disk,
@@ -46,6 +47,7 @@ def open_log(
         clean_shutdown=clean_shutdown,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        compacted_to=compacted_to,
     )
     log.check_invariants()
     return log

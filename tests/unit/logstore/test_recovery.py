@@ -404,19 +404,37 @@ def test_a_log_that_ends_before_its_start_begins_anew() -> None:
     assert append(log).base_offset == 10_000
 
 
-def test_a_hole_that_a_power_cut_left_ends_the_log_but_compactions_holes_do_not() -> None:
-    for policy, end in (("delete", 2), ("compact", 5)):
-        disk = MemoryDisk()
-        config = LogConfig(cleanup_policy=(policy,))
-        log = open_log(disk, config=config)
-        for _ in range(4):
-            append(log)
-        first = log.active_segment.path
-        log.roll(now_ms=NOW_MS)
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize(("left", "compacted_to", "end"), [(2, 0, 2), (0, 0, 0), (2, 1, 5), (0, 1, 5)])
+def test_a_hole_that_a_power_cut_left_ends_the_log_but_compactions_holes_do_not(
+    policy: str, left: int, compacted_to: int, end: int
+) -> None:
+    disk = MemoryDisk()
+    config = LogConfig(cleanup_policy=(policy,))
+    log = open_log(disk, config=config)
+    for _ in range(4):
         append(log)
-        del disk.files[first].content[2 * len(batch_of()) :]
+    first = log.active_segment.path
+    log.roll(now_ms=NOW_MS)
+    append(log)
+    del disk.files[first].content[left * len(batch_of()) :]
 
-        assert open_log(disk, config=config).log_end_offset == end
+    assert open_log(disk, config=config, compacted_to=compacted_to).log_end_offset == end
+
+
+@pytest.mark.parametrize("gap", [1_000, 2**32])
+def test_a_follower_of_a_compacted_log_has_no_hole_between_its_segments(gap: int) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    log.update_config(LogConfig(segment_bytes=100))
+
+    log.append_as_follower(batch_of(base_offset=gap), now_ms=NOW_MS)
+
+    (first, second), is_near = log.segments, gap < 2**31
+    assert (first.base_offset, second.base_offset) == (0, 1 if is_near else gap)
+    # What is too far for an index of the old segment is fetched once more.
+    assert open_log(disk).log_end_offset == (gap + 1 if is_near else 1)
 
 
 def test_a_directory_is_made_with_an_empty_log_file() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.checkpoint import RECOVERY_POINT_CHECKPOINT, read_offsets
+from logstore.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, read_offsets
 from logstore.disk import MemoryDisk
 from logstore.errors import KafkaError
 from logstore.log_config import LogConfig
@@ -35,16 +35,8 @@ class World:
         self.disk = MemoryDisk()
         self.clock = ManualClock()
         unique = count(1)
-        self.manager = LogManager(
-            log_dirs=(A, B),
-            disk=self.disk,
-            now_ms=self.clock.now_ms,
-            unique=lambda: next(unique).to_bytes(16, "big"),
-            lock=None,
-        )
-        self.manager.acquire()
-        self.manager.claim(cluster_id=TOPIC_ID, node_id=1)
-        self.manager.load(lambda _topic: LogConfig())
+        self._unique = lambda: next(unique).to_bytes(16, "big")
+        self.manager = self.reopened()
         self.config = parse_config({"node.id": "1", "log.dirs": "/a,/b", "log.initial.task.delay.ms": "0"})
         self.moved: list[PartitionLog] = []
         self.maintenance = LogMaintenance(
@@ -55,6 +47,16 @@ class World:
             on_flushed=lambda _: None,
             on_notes=lambda: None,
         )
+
+    def reopened(self) -> LogManager:
+        """As after a crash, if there was another one before."""
+        manager = LogManager(
+            log_dirs=(A, B), disk=self.disk, now_ms=self.clock.now_ms, unique=self._unique, lock=None
+        )
+        manager.acquire()
+        manager.claim(cluster_id=TOPIC_ID, node_id=1)
+        manager.load(lambda _topic: LogConfig())
+        return manager
 
     def log(self, name: TopicPartition = T0, **settings: object) -> PartitionLog:
         config = LogConfig(file_delete_delay_ms=1_000, **settings)  # type: ignore[arg-type]
@@ -143,6 +145,38 @@ def test_a_compacted_log_is_cleaned(world: World) -> None:
     assert len(values(log)) < 10 and values(log)[-1] == b"29"
     assert not asyncio.run(world.maintenance.clean_dirtiest_log())
     assert "cleaned from 0" in world.manager.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [(), (CLEANER_OFFSET_CHECKPOINT,), (RECOVERY_POINT_CHECKPOINT,)],
+    ids=["nothing", "where the cleaner has been", "the recovery point"],
+)
+def test_what_was_compacted_outlives_a_crash_whole(world: World, lost: tuple[str, ...]) -> None:
+    """Also one that comes before it is written where the cleaner has been."""
+    log = world.log(segment_bytes=300, cleanup_policy=("compact",))
+    world.append(log, *[b"%d" % number for number in range(30)])
+    asyncio.run(world.maintenance.clean_dirtiest_log())
+    first, second, *_ = log.segments
+    assert first.find_end()[0] < second.base_offset, "nothing is left of what the first one ended with"
+    left = values(log)
+    for name in lost:
+        world.disk.remove(A / name)
+
+    again = world.reopened().logs[T0]
+
+    assert values(again) == left and again.log_end_offset == 30
+
+
+def test_holes_are_no_power_cuts_where_no_checkpoint_can_say_so(world: World) -> None:
+    log = world.log(segment_bytes=300, cleanup_policy=("compact",))
+    world.append(log, *[b"%d" % number for number in range(30)])
+    asyncio.run(world.maintenance.clean_dirtiest_log())
+    left = values(log)
+    for name in (CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+        world.disk.write_file(A / name, b"rubbish", sync=True)
+
+    assert values(world.reopened().logs[T0]) == left
 
 
 def test_a_log_that_cannot_be_read_is_set_apart_and_others_are_cleaned(world: World) -> None:
