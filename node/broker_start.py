@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from groupcoord.transactions.transaction_config import TransactionConfig
-from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
+from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
@@ -289,6 +289,7 @@ def _make_runtimes(broker: "Broker") -> None:
             start_task=broker.start_task,
             until_safe=lambda partition: broker.maintenance.flusher.until_safe(partition),
             keep_log_starts=lambda: broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT),
+            keep_recovery_points=lambda: broker.maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT),
         ),
         num_fetchers=lambda: broker.config.num_replica_fetchers,
         alter_partition=broker.metadata.submit,

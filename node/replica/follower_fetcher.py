@@ -80,6 +80,7 @@ class FetcherWorld:
     start_task: Callable[[Coroutine[Any, Any, None]], object]
     until_safe: Callable[[Partition], Awaitable[None]]  # until nothing in its log waits for a flush
     keep_log_starts: Callable[[], Awaitable[None]]  # have them written where a kill does not undo it
+    keep_recovery_points: Callable[[], Awaitable[None]]
 
 
 def _timeout_s(settings: FetcherSettings) -> float:
@@ -99,6 +100,7 @@ class FollowerFetcher:
         self._is_waking = False
         self._retry: asyncio.TimerHandle | None = None
         self._unsafe: dict[Partition, None] = {}  # wait for a flush: a fetch would acknowledge what they have
+        self._was_durable = False  # what was cut: the written recovery points may be ahead of the logs
         self._moved_starts: dict[FollowedPartition, None] = {}  # not on the disk yet
         self._is_keeping = False
         self._is_lost = False  # told once, not with each attempt
@@ -113,7 +115,7 @@ class FollowerFetcher:
         log_ = partition.log
         if log_.latest_epoch < 0 and log_.log_end_offset > log_.high_watermark:
             # Nothing tells in which reign this was written, so only what is committed can stay.
-            partition.truncate_to(log_.high_watermark, now_ms=self._world.now_ms())
+            self._cut(partition, log_.high_watermark)
         if log_.flush_due_from is not None:
             self._unsafe[partition] = None
         if self._fetches.add(partition):
@@ -192,7 +194,12 @@ class FollowerFetcher:
             await asyncio.sleep(LOST_PAUSE_S * (0.5 + world.chance.random() / 2))
 
     async def _until_safe(self) -> None:
-        """Have made durable what the next fetch says is here, as `flush.messages` asks."""
+        """Have made durable what the next fetch says is here, as `flush.messages` asks; and before there are
+        other records where durable ones were, that they are not.
+        """
+        if self._was_durable:
+            self._was_durable = False
+            await self._world.keep_recovery_points()
         while self._unsafe:
             partition = next(iter(self._unsafe))
             await self._world.until_safe(partition)
@@ -332,10 +339,19 @@ class FollowerFetcher:
             leader.leader_epoch,
             leader.end_offset,
         )
-        partition.truncate_to(offset, now_ms=self._world.now_ms())
+        self._cut(partition, offset)
         if (log_.log_end_offset, log_.latest_epoch) == before:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"a divergence at {offset} that cuts nothing")
         self._fetches.touch(followed)
+
+    def _cut(self, partition: Partition, offset: int, *, begins_anew: bool = False) -> None:
+        log_, now_ms = partition.log, self._world.now_ms()
+        recovery_point = log_.recovery_point
+        if begins_anew:
+            partition.start_again_at(offset, now_ms=now_ms)
+        else:
+            partition.truncate_to(offset, now_ms=now_ms)
+        self._was_durable |= log_.recovery_point < recovery_point
 
     def _failed(self, followed: FollowedPartition, error: KafkaError) -> None:
         """Leave the partition out for a while, or for good where its own disk has failed."""
@@ -384,10 +400,7 @@ class FollowerFetcher:
             leader.end_offset,
             reset.offset,
         )
-        if reset.begins_anew:
-            partition.start_again_at(reset.offset, now_ms=self._world.now_ms())
-        else:
-            partition.truncate_to(reset.offset, now_ms=self._world.now_ms())
+        self._cut(partition, reset.offset, begins_anew=reset.begins_anew)
         self._fetches.set_phase(followed, Phase.FETCHING)
 
     async def _offsets(

@@ -49,6 +49,7 @@ class Node:
         self.cluster = cluster
         self.disk = disk
         self.sync_s = 0.0  # what a file takes to get to the disk
+        self.kept_recovery_points: list[int] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.world = ReplicaWorld(
             node_id,
@@ -76,6 +77,7 @@ class Node:
                 start_task=self.start_task,
                 until_safe=self.world.flusher.until_safe,
                 keep_log_starts=lambda: asyncio.sleep(self.sync_s),
+                keep_recovery_points=self.keep_recovery_points,
             ),
             num_fetchers=lambda: 1,
             alter_partition=cluster.alter_partition,
@@ -85,6 +87,10 @@ class Node:
     def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         self.tasks.append(asyncio.get_running_loop().create_task(work))
         return self.tasks[-1]
+
+    async def keep_recovery_points(self) -> None:
+        self.kept_recovery_points.append(self.partition.log.recovery_point)
+        await asyncio.sleep(self.sync_s)
 
     def stop(self) -> None:
         for task in self.tasks:

@@ -67,6 +67,27 @@ def test_a_record_that_only_the_old_leader_had_is_cut() -> None:  # KIP-101, sce
     tell_story(story)
 
 
+def test_what_was_durable_and_is_cut_is_written_down_before_other_records_come() -> None:
+    async def story(cluster: Cluster) -> None:
+        one, two = cluster.nodes[1], cluster.nodes[2]
+        assert await one.acknowledged(2) is OK
+        cluster.cut(1)
+        one.produce(3, value=b"lost")
+        one.partition.log.flush(now_ms=0)
+        cluster.change(leader=2, isr=(2, 3))
+        assert await two.acknowledged(1, value=b"kept") is OK
+        one.sync_s = 3.0
+        cluster.heal()
+        await cluster.until(lambda: one.kept_recovery_points == [2])
+        await asyncio.sleep(2)
+        assert one.partition.log.log_end_offset == 2
+        await cluster.settled()
+        assert one.kept_recovery_points == [2] and one.partition.log.log_end_offset == 3
+        assert not two.kept_recovery_points, "it lost nothing that was durable"
+
+    tell_story(story)
+
+
 def test_offsets_that_both_wrote_are_the_new_leaders() -> None:  # KIP-101, scenario 2
     async def story(cluster: Cluster) -> None:
         assert await cluster.nodes[1].acknowledged() is OK
