@@ -15,7 +15,9 @@ from typing import Any, Final
 import pytest
 
 from logstore import partition_log
+from logstore.config_def import LONG_MAX
 from logstore.errors import ErrorCode
+from logstore.log_dir import LogDir
 from logstore.partition_log import PartitionLog
 from logstore.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from logstore.record_batch import BatchHeader
@@ -351,6 +353,11 @@ def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
 @mutant(FALLS, 3)
 def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
+
+
+@mutant(POWER)
+def a_hole_that_a_power_cut_left_counts_as_compactions(patch: Patch) -> None:
+    patch.setattr(LogDir, "compacted_to", lambda *_: LONG_MAX)
 
 
 @mutant(POWER)

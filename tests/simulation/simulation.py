@@ -509,6 +509,7 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
         "default.replication.factor": str(replicas),
         "broker.session.timeout.ms": chance.choice(("2000", "6000")),
         "broker.heartbeat.interval.ms": "500",
+        "log.flush.offset.checkpoint.interval.ms": "1000",  # what a recovery trusts, while it is young
         "replica.lag.time.max.ms": chance.choice(("1500", "5000")),
         "replica.fetch.wait.max.ms": "300",
         "metadata.log.max.record.bytes.between.snapshots": chance.choice(("2000", "20000000")),
