@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 group = typer.Typer(no_args_is_help=True, help="Consumer groups: who is in them, how far they are.")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP...")]
-SomeGroups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
+Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
 # The second name is that of kafka-consumer-groups.
 Every = Annotated[bool, typer.Option("--all", "--all-groups", help="all groups of consumers")]
 
@@ -55,7 +54,7 @@ def group_list(
 
 @group.command("describe")
 def group_describe(
-    groups: SomeGroups = None,
+    groups: Groups = None,
     every: Every = False,
     timeline: Annotated[
         bool, typer.Option("--timeline", help="with the last rebalances: why, and for how long")
@@ -91,7 +90,7 @@ def group_members(
 
 @group.command("lag")
 def group_lag(
-    groups: SomeGroups = None,
+    groups: Groups = None,
     every: Every = False,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="only this; may be repeated")
@@ -136,7 +135,7 @@ def group_lag(
 
 @group.command("reset")
 def group_reset(
-    groups: SomeGroups = None,
+    groups: Groups = None,
     every: Every = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="the first record there is")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="the end")] = False,
@@ -274,7 +273,8 @@ def group_config(
 
 @group.command("delete")
 def group_delete(
-    groups: Groups,
+    groups: Groups = None,
+    every: Every = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it is not there")] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -282,7 +282,8 @@ def group_delete(
     """Delete groups without members, and all that they committed."""
     import node.cli.group_commands as commands
 
-    run(lambda: commands.delete(client_of(bootstrap, timeout), groups, if_exists))
+    names = _names(groups, every)
+    run(lambda: commands.delete(client_of(bootstrap, timeout), names, every=every, if_exists=if_exists))
 
 
 @group.command("delete-offsets")

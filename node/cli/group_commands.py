@@ -269,11 +269,11 @@ def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
 # ---- delete --------------------------------------------------------------------------------------
 
 
-async def delete(client: Client, group_ids: Sequence[str], if_exists: bool) -> int:
+async def delete(client: Client, group_ids: Sequence[str], *, every: bool, if_exists: bool) -> int:
     """Delete each group that can be; 1 if one could not."""
     code = 0
     async with client:
-        for group_id in dict.fromkeys(group_ids):
+        for group_id in dict.fromkeys(await _named(client, group_ids, every)):
             try:
                 await group_admin.delete_group(client, group_id)
             except KafkaError as error:

@@ -115,6 +115,19 @@ def test_a_group_from_its_first_member_to_its_end(node: Server, topic: str, grou
     assert "is not there" in ottla(where, "group", "delete", group, "--if-exists")
 
 
+def test_all_groups_without_members_are_deleted_and_the_others_are_named(
+    node: Server, group: str, topic: str
+) -> None:
+    member = join(node, group, topic)
+    refused = ottla(node.bootstrap, "group", "delete", "--all-groups", code=1)
+    assert "NON_EMPTY_GROUP" in refused and group in refused
+
+    leave(member)
+    assert f"deleted {group}\n" in ottla(node.bootstrap, "group", "delete", "--all")
+    assert ottla(node.bootstrap, "group", "delete", "--all") == ""
+    assert "Name groups, or give --all" in ottla(node.bootstrap, "group", "delete", group, "--all", code=2)
+
+
 def test_a_group_has_settings_of_its_own(node: Server, group: str) -> None:
     where, session = node.bootstrap, "consumer.session.timeout.ms"
     assert ottla(where, "group", "config", group, "--set", f"{session}=50000").startswith("changed")
