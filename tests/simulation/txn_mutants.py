@@ -160,7 +160,7 @@ def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
 # ---- the coordinator ---------------------------------------------------------------------------------------
 
 
-@mutant(TXN, 6)
+@mutant(TXN, 2)
 def a_stale_producer_may_end_a_transaction(patch: Patch) -> None:
     patch.setattr(end_transaction, "check_pair", lambda *_: None)
 
@@ -224,7 +224,7 @@ def a_transaction_is_as_old_as_its_id(patch: Patch) -> None:
     patch.setattr(add_partitions, "with_partitions", older)
 
 
-@mutant(FAILOVERS, 20)
+@mutant(FAILOVERS, 101)
 def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
     written = marker_progress.markers_written
 
@@ -315,7 +315,7 @@ def a_marker_counts_before_it_is_replicated(patch: Patch) -> None:
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
-@mutant(COPIES, 9)
+@mutant(COPIES, 3)
 def offsets_count_when_their_transaction_is_aborted(patch: Patch) -> None:
     end = PendingOffsets.end
     patch.setattr(

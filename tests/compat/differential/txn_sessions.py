@@ -485,7 +485,8 @@ def ends_are_asked_twice(s: TxnSession) -> None:
 @session()
 def nothing_is_ended(s: TxnSession) -> None:
     s.init("a")
-    s.commit("a")
+    if not s.moves_epoch:  # else it is one of the DIFFERENCES
+        s.commit("a")
     s.abort("a")
     s.describe()
     s.begin("a", 0)
@@ -758,6 +759,14 @@ def a_marker_comes_twice(s: TxnSession) -> None:
     s.note("log", s.logged()[1])
 
 
+def there_is_nothing_to_commit(s: TxnSession) -> None:
+    """Who says so has written once more, and so is the coordinator still (D45)."""
+    s.init("a")
+    s.commit("a")
+    _, told = s.answers[-1]
+    s.note("told and logged", (told, [state[0] for state in s.logged()[0]]))
+
+
 def a_copy_of_an_earlier_batch_comes_late(s: TxnSession) -> None:
     """The batch after it must not be taken for one that overtook it."""
     s.init("a")
@@ -775,6 +784,11 @@ DIFFERENCES: Final = [
         script=a_marker_comes_twice,
         ours=(2, [("p0", 0, True, ("COMMIT", 0))]),
         theirs=(2, [("p0", 0, True, ("COMMIT", 0))] * 2),
+    ),
+    Difference(
+        script=there_is_nothing_to_commit,
+        ours=((48, "-1", -1), ["Empty", "Empty"]),
+        theirs=((48, "-1", -1), ["Empty"]),
     ),
     Difference(script=a_copy_of_an_earlier_batch_comes_late, ours=[0], theirs=[45]),
 ]
