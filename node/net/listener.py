@@ -25,6 +25,7 @@ MAX_SWEEP_SECONDS = 5.0
 STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
 # Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
 MAX_RESERVED_FILES = 1024
+STOPS = "the node stops"
 # Unsent answers beyond this end the connections that have not read theirs for longest. At half of it fetches
 # give one batch each (`MAX_UNSENT_BYTES`), but thousands of peers may ask for one and never read it.
 MAX_HELD_BYTES = 512 * 1024 * 1024
@@ -75,6 +76,7 @@ class Listener:
         self._on_peer_lost = on_peer_lost
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._complaints = 0
+        self._is_stopping = False
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         # The kernel gives out the lowest free number, so a high one says that few are left.
@@ -117,6 +119,7 @@ class Listener:
 
     def stop_accepting(self) -> None:
         """Take no more connections; those that are open go on."""
+        self._is_stopping = True
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -131,7 +134,7 @@ class Listener:
     def abort_connections(self) -> None:
         """Close every connection now."""
         for connection in list(self.connections):
-            connection.abort("the node stops")
+            connection.abort(STOPS)
 
     # ---- called by connections -------------------------------------------------------------------
 
@@ -156,6 +159,8 @@ class Listener:
         self.connections[connection] = None
         self.accepted += 1
         refusal = self.quota.enter(self.name, connection.info.client_host)
+        if self._is_stopping:
+            return STOPS  # it was taken in the turn in which the listener stopped, and nobody would close it
         if not refusal and connection.file_number >= self.file_limit:
             return "too many files are open (ulimit -n); the rest is for the logs"
         return refusal

@@ -78,6 +78,17 @@ def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
     assert connection.info.local_host == "127.0.0.1"
 
 
+def test_whoever_comes_in_the_turn_in_which_the_listener_stops_is_closed() -> None:
+    to = listener()
+    connection, transport = connect(to)
+
+    to.stop_accepting()
+    _, late = connect(to)
+
+    assert late.is_aborted and not transport.is_aborted
+    connection.connection_lost(None)
+
+
 def test_connections_beyond_the_limit_are_closed() -> None:
     to = listener(ConnectionQuota(ConnectionLimits(max_connections=2)))
     kept = [connect(to)[1] for _ in range(2)]
