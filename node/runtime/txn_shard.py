@@ -249,15 +249,11 @@ class TxnShard:
                         return
                     has_appended = True
                 case Reply(token, result, shows_state):
-                    if has_appended or shows_state:
-                        self._log.answer_when_committed(token, result)
-                    else:
-                        self._answer(token, result)
+                    tell = self._log.answer_when_committed if has_appended or shows_state else self._answer
+                    tell(token, result)
                 case Refuse(token, error_code, detail):
-                    if has_appended:
-                        self._log.answer_when_committed(token, KafkaError(error_code, detail))
-                    else:
-                        self._answer(token, KafkaError(error_code, detail))
+                    tell = self._log.answer_when_committed if has_appended else self._answer
+                    tell(token, KafkaError(error_code, detail))
                 case CloseAsker(token):
                     self._answer(token, effect)
                 case SendMarkers(job):

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -12,21 +11,17 @@ from pipeline.source.batch_plan import plan_batch
 from pipeline.source.data_loss import LossPolicy
 from pipeline.source.source_options import Mode, SourceOptions
 from pipeline.spark.range_partition import RangePartition
-from pipeline.spark.worker_process import ask_for_more, settle
+from pipeline.spark.worker_process import TravelsToTasks, settle
 
 LOG = logging.getLogger("ottla.source")
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(TravelsToTasks, DataSourceReader):
     """Reads what there is when it is planned. It travels to tasks, so it holds nothing of the process."""
 
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
         self._options = SourceOptions.from_options(options, Mode.BATCH)
         self._fields = fields
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        ask_for_more()
 
     def partitions(self) -> list[InputPartition]:
         tell_without_effect(self._options)

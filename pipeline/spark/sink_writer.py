@@ -17,13 +17,13 @@ from pipeline.sink.sink_cluster import Connect, connect
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.spark.sink_columns import check_columns
 from pipeline.spark.task_message import TaskMessage
-from pipeline.spark.worker_process import ask_for_more
+from pipeline.spark.worker_process import TravelsToTasks
 
 # What this process knows of the batches that it has planned; not pickled.
 _LIVES: Final[dict[SinkOptions, Any]] = {}
 
 
-class SinkWriter:
+class SinkWriter(TravelsToTasks):
     """Rows into topics; `commit` and `abort`, which differ, are those of the two sinks."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, connect: Connect = connect) -> None:
@@ -36,10 +36,6 @@ class SinkWriter:
         if self._options.is_exactly_once and self._begun is None:
             self._begun = self._driver().begin()
         return self.__dict__
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        ask_for_more()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Called in each task."""

@@ -30,7 +30,7 @@ from pipeline.source.stream_plan import begin_offsets, is_before, plan_micro_bat
 from pipeline.source.subscription import find_subscribed
 from pipeline.spark.batch_reader import LOG, loss_policy, tell_without_effect
 from pipeline.spark.range_partition import RangePartition
-from pipeline.spark.worker_process import ask_for_more, settle
+from pipeline.spark.worker_process import TravelsToTasks, settle
 
 CHECKPOINT: Final = "checkpoint"
 # The group's offsets are for those who look; a query does not wait for them as for its own.
@@ -38,7 +38,7 @@ COMMIT_BUDGET_MS: Final = 5_000
 Json = dict[str, Any]
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets in and out as JSON, as the driver of a query asks for them."""
 
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
@@ -148,10 +148,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return cluster_of(self._options.client)
 
     # ---- tasks ------------------------------------------------------------------------------------
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        ask_for_more()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.

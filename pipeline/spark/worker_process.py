@@ -7,7 +7,7 @@ import socket
 import stat
 import sys
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 # Numbers of glibc's mallopt, and what they are set to. Rows on their way through a task take some 10 MiB,
 # which are given back and asked for again many times a second.
@@ -48,7 +48,7 @@ def _keep_memory() -> None:
 
 
 def ask_for_more() -> None:
-    """Acknowledge what Java has sent, so that it sends the rest; called where a task is unpickled.
+    """Acknowledge what Java has sent, so that it sends the rest.
 
     A task reaches its worker in two small pieces. Java's side holds the second one back until the first is
     acknowledged (Nagle's algorithm), which this side puts off for 40 ms, as it has nothing to say yet. Spark
@@ -60,6 +60,14 @@ def ask_for_more() -> None:
         for name in os.listdir("/proc/self/fd"):
             with suppress(OSError):  # closed since, as the one by which the folder was listed
                 _acknowledge(int(name))
+
+
+class TravelsToTasks:
+    """Acknowledges a task where it is unpickled: what Spark pickles into one has this as a base."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        ask_for_more()
 
 
 def _acknowledge(descriptor: int) -> None:
