@@ -349,7 +349,7 @@ class PartitionLog:
             if producer_id >= 0:
                 producers.add_batch(header, now_ms, base_offset=offset)
                 if opens_transaction:
-                    self._verifications.data_appended(producer_id)
+                    self._verifications.data_appended(producer_id, header.producer_epoch)
                     self._update_first_unstable()
             producers.map_end_offset = next_offset
         except OSError as error:
@@ -579,7 +579,7 @@ class PartitionLog:
         else:
             self._producers.add_batch(header, now_ms)
             if header.is_transactional:
-                self._verifications.data_appended(header.producer_id)
+                self._verifications.data_appended(header.producer_id, header.producer_epoch)
         if header.is_transactional:
             self._update_first_unstable()
 

@@ -12,8 +12,8 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.producer_state import BatchMetadata, ProducerState, old_epoch
 from logstore.record_batch import BatchHeader
 
-# Producers whose first batch waits in one log at a time. A hostile client can ask for any number of ids; the
-# oldest question then loses its guard, and its batch is refused.
+# First batches that wait in one log at a time. A hostile client can ask for any number of ids; the oldest
+# question then loses its guard, and its batch is refused.
 MAX_GUARDS: Final = 100_000
 
 
@@ -48,17 +48,20 @@ NOT_VERIFIED: Final = Guard(
 
 
 class Verifications:
-    """The guards of one log, at most one a producer."""
+    """The guards of one log, at most one an epoch of a producer."""
 
-    __slots__ = ("_guards", "_producers")
+    __slots__ = ("_count", "_guards", "_producers")
 
     def __init__(self, producers: ProducerState) -> None:
         self._producers = producers
-        self._guards: dict[int, Guard] = {}  # oldest first
+        # By producer, oldest first, and epoch: whoever asks with an epoch that its producer never had is
+        # refused by the coordinator, and must not stand in that producer's way meanwhile, or after.
+        self._guards: dict[int, dict[int, Guard]] = {}
+        self._count = 0
 
-    def of(self, producer_id: int) -> Guard | None:
+    def of(self, producer_id: int, producer_epoch: int) -> Guard | None:
         """The guard on file."""
-        return self._guards.get(producer_id)
+        return self._guards.get(producer_id, {}).get(producer_epoch)
 
     def begin(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
@@ -70,23 +73,22 @@ class Verifications:
         producers.check_epoch(producer_id, producer_epoch)
         if producers.has_ongoing_transaction(producer_id, producer_epoch):
             return None
-        guard = self._guards.get(producer_id)
-        if guard is not None and guard.producer_epoch == producer_epoch:
+        guard = self.of(producer_id, producer_epoch)
+        if guard is not None:
             guard.lowest_sequence = min(guard.lowest_sequence, base_sequence)
             return guard
-        fresh = Guard(
+        if self._count >= MAX_GUARDS:
+            self._leave(next(iter(self._guards)), {})
+        guard = Guard(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             lowest_sequence=base_sequence,
             bumps_epoch=bumps_epoch,
             created_ms=now_ms,
         )
-        # An older epoch than the one on file gets a guard that will not do: the newer instance's stays.
-        if guard is None or guard.producer_epoch < producer_epoch:
-            if len(self._guards) >= MAX_GUARDS:
-                del self._guards[next(iter(self._guards))]
-            self._guards[producer_id] = fresh
-        return fresh
+        self._guards.setdefault(producer_id, {})[producer_epoch] = guard
+        self._count += 1
+        return guard
 
     def check_first(
         self, header: BatchHeader, guard: Guard | None, *, is_client: bool
@@ -107,7 +109,7 @@ class Verifications:
                 duplicate = producers.duplicate_of(entry, header)
                 if duplicate is not None:
                     return duplicate
-        self._check_on_file(producer_id, guard)
+        self._check_on_file(producer_id, header.producer_epoch, guard)
         if is_client:
             assert guard is not None
             has_history = entry is not None and bool(entry.batches)
@@ -129,35 +131,50 @@ class Verifications:
         producers = self._producers
         producers.check_epoch(producer_id, producer_epoch)
         if not producers.has_ongoing_transaction(producer_id, producer_epoch):
-            self._check_on_file(producer_id, guard)
+            self._check_on_file(producer_id, producer_epoch, guard)
 
-    def _check_on_file(self, producer_id: int, guard: Guard | None) -> None:
-        if guard is not NOT_VERIFIED and (guard is None or self._guards.get(producer_id) is not guard):
+    def _check_on_file(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
+        if guard is not NOT_VERIFIED and (guard is None or self.of(producer_id, producer_epoch) is not guard):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"The batch of producer {producer_id} is not part of a transaction.",
             )
 
-    def data_appended(self, producer_id: int) -> None:
-        """The first batch of a transaction is in the log: nobody has to ask any more."""
-        self._guards.pop(producer_id, None)
+    def data_appended(self, producer_id: int, producer_epoch: int) -> None:
+        """The first batch of a transaction is in the log: nobody has to ask any more in this epoch."""
+        guards = self._guards.get(producer_id)
+        if guards is not None:
+            self._leave(producer_id, {at: one for at, one in guards.items() if at > producer_epoch})
 
     def marker_appended(self, producer_id: int, producer_epoch: int) -> None:
         """A transaction has ended: what was asked for it is void."""
-        guard = self._guards.get(producer_id)
+        guards = self._guards.get(producer_id)
         # A marker carries a newer epoch than its transaction, and the client goes on with that, or from a
         # prepared transaction (KIP-939) with a newer one still: a guard of these asks for what follows.
-        if guard is not None and not (guard.bumps_epoch and guard.producer_epoch >= producer_epoch):
-            del self._guards[producer_id]
+        if guards is not None:
+            self._leave(
+                producer_id,
+                {at: one for at, one in guards.items() if one.bumps_epoch and at >= producer_epoch},
+            )
 
     def clear(self) -> None:
         """The log begins anew elsewhere: what ended in what is left out is not known."""
         self._guards.clear()
+        self._count = 0
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Forget the questions that are as old as the producers that are forgotten."""
-        guards = self._guards
-        for producer_id in [
-            one for one, guard in guards.items() if now_ms - guard.created_ms >= expiration_ms
-        ]:
-            del guards[producer_id]
+        oldest_ms = now_ms - expiration_ms
+        for producer_id, guards in list(self._guards.items()):
+            if any(one.created_ms <= oldest_ms for one in guards.values()):
+                self._leave(
+                    producer_id, {at: one for at, one in guards.items() if one.created_ms > oldest_ms}
+                )
+
+    def _leave(self, producer_id: int, left: dict[int, Guard]) -> None:
+        """Of the guards of a producer only these stay."""
+        self._count -= len(self._guards[producer_id]) - len(left)
+        if left:
+            self._guards[producer_id] = left
+        else:
+            del self._guards[producer_id]

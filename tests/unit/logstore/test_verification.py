@@ -93,14 +93,25 @@ def test_who_asks_again_in_the_same_epoch_shares_the_guard_and_the_lowest_sequen
     assert send(log, 5, later).base_offset == 3
 
 
-def test_a_newer_epoch_takes_the_place_of_an_older_one_and_not_the_other_way(log: PartitionLog) -> None:
-    old = begin(log, epoch=1)
-    new = begin(log, epoch=2)
-    older = begin(log, epoch=1)
+def test_each_epoch_of_a_producer_has_a_guard_of_its_own(log: PartitionLog) -> None:
+    """A client that makes an epoch up is refused by the coordinator, and must leave no trace here."""
+    made_up = begin(log, epoch=32767)
+    guard = begin(log, epoch=1)
 
-    assert refusal_of_send(log, 0, old, producer_epoch=1) is INVALID_TXN_STATE
-    assert refusal_of_send(log, 0, older, producer_epoch=1) is INVALID_TXN_STATE
+    assert refusal_of_send(log, 0, guard, producer_epoch=32767) is INVALID_TXN_STATE
+    assert send(log, 0, guard, producer_epoch=1).base_offset == 1
+    end_transaction(log, PRODUCER, COMMIT, epoch=1)
+    assert send(log, 1, begin(log, 1, epoch=1), producer_epoch=1).base_offset == 3
+    assert refusal_of_send(log, 0, made_up, producer_epoch=32767) is INVALID_TXN_STATE
+
+
+def test_data_of_a_newer_epoch_void_the_guard_of_an_older_one(log: PartitionLog) -> None:
+    old, new = begin(log, epoch=1), begin(log, epoch=2)
+
     assert send(log, 0, new, producer_epoch=2).base_offset == 1
+
+    assert refusal_of_send(log, 0, old, producer_epoch=1) is INVALID_PRODUCER_EPOCH
+    assert log._verifications.of(PRODUCER, 1) is None
 
 
 # Appending.
@@ -244,9 +255,9 @@ def test_guards_expire_with_producers_and_their_number_is_bounded(
     asked = [log.begin_verification(one, 0, 0, bumps_epoch=False, now_ms=NOW_MS + one) for one in (1, 2, 3)]
     verifications: Verifications = log._verifications
 
-    assert [verifications.of(one) for one in (1, 2, 3)] == [None, *asked[1:]]
+    assert [verifications.of(one, 0) for one in (1, 2, 3)] == [None, *asked[1:]]
     log.remove_expired_producers(NOW_MS + 102, 100)
-    assert [verifications.of(one) for one in (1, 2, 3)] == [None, None, asked[2]]
+    assert [verifications.of(one, 0) for one in (1, 2, 3)] == [None, None, asked[2]]
 
 
 def test_an_unknown_producer_begins_an_empty_log_with_any_sequence() -> None:
