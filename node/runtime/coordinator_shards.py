@@ -212,7 +212,7 @@ class CoordinatorShards(Generic[S, C, A]):
             shard = self.by_index.get(index)
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"this node does not lead {self._topic}-{index}")
-        if not shard.is_loaded:
+        if shard.is_closed or not shard.is_loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{index} is being loaded")
         return shard
 

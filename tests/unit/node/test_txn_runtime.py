@@ -328,6 +328,22 @@ def test_a_leader_that_knows_a_newer_coordinator_has_the_shard_loaded_again(
     play(story)
 
 
+def test_until_it_is_loaded_again_nobody_asks_a_shard_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it would decide the next one would not know, and who waited for it would be told by nobody."""
+    monkeypatch.setattr(coordinator_shards, "RELOAD_DELAY_MS", 3_600_000)
+
+    async def story(node: TxnNode) -> None:
+        pair = await node.begin()
+        await node.ask("x", add(pair))
+
+        node.txns.fail_shard(node.txns.partition_for("x"), 0)
+
+        for make in (init(), add(pair), end(pair)):
+            assert code_of(await node.ask("x", make)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    play(story)
+
+
 # ---- what may go wrong -------------------------------------------------------------------------------------
 
 
