@@ -58,6 +58,8 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -
         return transactional_produce.handle(broker, context, request, append)
     if context.is_large:
         return take_turns(_handle_in_steps(request, append))
+    if any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
+        append.refuse_all(_no_id())
     responses = []
     for topic in request.topic_data:
         if not topic.partition_data:
@@ -77,6 +79,11 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -
 
 def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
     """The same for a request with so many partitions that others must have their turn meanwhile."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if _is_transactional(data.records):
+                append.refuse_all(_no_id())
+            yield
     responses = []
     for topic in request.topic_data:
         name = append.name_of(topic)
@@ -91,6 +98,20 @@ def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
     return append.answer(responses)
 
 
+def _is_transactional(records: Buffer | None) -> bool:
+    if records is None or len(records) <= ATTRIBUTES_LOW_BYTE:
+        return False
+    return records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
+
+
+def _no_id() -> KafkaError:
+    """Nothing of such a request is appended, not even what belongs to no transaction."""
+    return KafkaError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "A batch is transactional and the request has no transactional id.",
+    )
+
+
 class Append:
     """One produce request while its partitions are appended to."""
 
@@ -102,8 +123,8 @@ class Append:
         "_first_error",
         "_located",
         "_places",
+        "_refusal",
         "_timeout_ms",
-        "_transactional_id",
         "now_ms",
     )
 
@@ -112,12 +133,16 @@ class Append:
         self._context = context
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
-        self._transactional_id = request.transactional_id
+        self._refusal: KafkaError | None = None
         self.now_ms = broker.clock.now_ms()
         self._first_error: KafkaError | None = None
         self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
         self._places: dict[Partition, Place] = {}  # where it has to wait for replicas, or a flush
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
+
+    def refuse_all(self, refusal: KafkaError) -> None:
+        """Append nothing of this request."""
+        self._refusal = refusal
 
     def name_of(self, topic: TopicProduceData) -> str | None:
         """The name of a topic of the request, None if its id is unknown."""
@@ -131,11 +156,11 @@ class Append:
     ) -> PartitionProduceResponse:
         """Append one batch, or find out why not."""
         try:
+            if self._refusal is not None:
+                raise self._refusal
             partition = self.partition_to_write(topic, index)
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "The records of the partition are null.")
-            if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
-                self._check_transaction()
             result = partition.append_as_leader(
                 records,
                 required_acks=self._acks,
@@ -199,13 +224,6 @@ class Append:
             counters.failed_produce_requests += 1
         elif code in TOO_LARGE:
             counters.bytes_rejected += size_bytes
-
-    def _check_transaction(self) -> None:
-        if self._transactional_id is None:
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "The batch is transactional and the request has no transactional id.",
-            )
 
     def failed(
         self, topic: str | None, index: int, error: KafkaError, size_bytes: int = 0

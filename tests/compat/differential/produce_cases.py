@@ -27,6 +27,7 @@ def made(values: tuple[bytes, ...] = (b"value",), **wrong: Any) -> Callable[[], 
 produce("one record", (0, made()))
 produce("two partitions", (0, made((b"a", b"b"))), (1, made()))
 produce("one of them missing", (0, made()), (7, made()), (-1, made()))
+produce("a transactional one beside others", (0, made()), (1, made(attributes=TRANSACTIONAL)), (7, made()))
 produce("unknown topic", (0, made()), topic="no-such-topic")
 produce("illegal topic", (0, made()), topic="bad name")
 produce("acks 1", (0, made()), acks=1)

@@ -215,13 +215,15 @@ def test_several_producers_in_one_request_are_refused_with_all_of_it() -> None:
     play(story())
 
 
-def test_without_a_transactional_id_there_is_no_transaction() -> None:
+@pytest.mark.parametrize("is_large", [False, True])
+def test_without_a_transactional_id_nothing_beside_a_transactional_batch_is_appended(is_large: bool) -> None:
     async def story() -> None:
         world = World()
+        message = request((0, batch()), (9, None), (1, transactional()), transactional_id=None)
 
-        answers = await answered(world.send(request((0, transactional()), transactional_id=None), 12))
+        answers = await answered(world.send(message, 12, is_large=is_large))
 
-        assert codes_of(answers) == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+        assert codes_of(answers) == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 3
         assert (world.asked, world.end_offsets()) == ([], [1, 1, 1])
 
     play(story())
