@@ -22,6 +22,9 @@ _ADVICE: Final = {
     ErrorCode.GROUP_ID_NOT_FOUND: "It is not there; `ottla group list` shows all.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "Write it as RE2 has it, in ASCII, as `orders-.*`.",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is decided, and markers wait for their partitions;"
+    " `ottla txn describe` shows them.",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "It is not there; `ottla txn list` shows all.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask for access to the group.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask for access to the topic.",

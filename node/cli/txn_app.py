@@ -22,14 +22,16 @@ def txn_list(
         str | None, typer.Option("--state", metavar="STATE,...", help="only in these, as ongoing,empty")
     ] = None,
     producer_id: Annotated[
-        list[int] | None, typer.Option("--producer-id", metavar="N", help="only this; may be repeated")
+        list[int] | None,
+        typer.Option("--producer-id", metavar="N", min=0, max=2**63 - 1, help="only this; may be repeated"),
     ] = None,
     longer_than: Annotated[
         str | None,
         typer.Option("--longer-than", metavar="PnDTnHnMnS", help="only begun so long ago, as PT15M"),
     ] = None,
     match: Annotated[
-        str | None, typer.Option("--match", metavar="RE", help="only ids that this matches as a whole")
+        str | None,
+        typer.Option("--match", metavar="RE", help="only ids that this, in ASCII, matches whole"),
     ] = None,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
@@ -111,7 +113,7 @@ def txn_abort(
     import node.cli.group_commands as words
     import node.cli.txn_commands as commands
 
-    if transactional_id is not None and topic is None and start_offset is None:
+    if transactional_id and topic is None and start_offset is None:
         run(lambda: commands.abort(client_of(bootstrap, timeout), transactional_id))
     elif transactional_id is None and topic is not None and start_offset is not None:
         named = words.parse_topics([topic])
@@ -140,6 +142,8 @@ def txn_find_hanging(
     timeout: Timeout = 30.0,
 ) -> None:
     """Find transactions that a log has open and no coordinator knows of; ends with 1 if there are any.
+
+    Also if there is a partition that nobody leads, where it cannot be known.
 
     Who reads what is committed waits at them for ever. `ottla txn abort` ends them.
     """

@@ -1,6 +1,7 @@
 """`ottla txn ...`: what the commands do and print. Each returns the exit code."""
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from node.client.cluster_client import Client
 from node.client.group_reset import Topics, partitions_of
 from node.client.txn_admin import TransactionView
 from node.client.txn_as_json import StartOffsets
+from node.doctor.finding import named
 
 STATES = txn_admin.STATES  # words of users are taken in any case
 
@@ -48,6 +50,8 @@ async def list_all(client: Client, options: ListOptions) -> int:
 
 async def describe(client: Client, transactional_ids: Sequence[str], as_json: bool) -> int:
     """Each id with its partitions, and what their leaders have open of it."""
+    if not all(transactional_ids):
+        raise CommandError("Which? An ID is empty; `ottla txn list` shows all.", EXIT_USAGE)
     found: list[tuple[TransactionView, StartOffsets]] = []
     async with client:
         for transactional_id in dict.fromkeys(transactional_ids):
@@ -114,9 +118,9 @@ class HangingOptions:
 
 
 async def find_hanging(client: Client, options: HangingOptions) -> int:
-    """Print the transactions that nobody will end; 1 if there are any."""
+    """Print the transactions that nobody will end; 1 if there are any, or may be where nobody leads."""
     async with client:
-        found = await txn_control.find_hanging(
+        found, leaderless = await txn_control.find_hanging(
             client,
             topics=options.topics,
             broker_id=options.broker_id,
@@ -127,7 +131,9 @@ async def find_hanging(client: Client, options: HangingOptions) -> int:
         print(json.dumps(txn_as_json.hanging_as_json(found, now_ms)))
     else:
         txn_tables.print_hanging(found, now_ms)
-    return EXIT_FAILURE if found else 0
+    if leaderless:
+        print(f"ottla: not searched, for nobody leads it: {named(leaderless)}", file=sys.stderr)
+    return EXIT_FAILURE if found or leaderless else 0
 
 
 def _now_ms() -> int:

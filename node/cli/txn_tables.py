@@ -8,7 +8,7 @@ from node.cli.topic_commands import print_table, shown
 from node.client.hanging_transactions import OpenTransaction
 from node.client.moments import moment_text
 from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
-from node.client.txn_as_json import StartOffsets, is_two_phase, open_for_ms
+from node.client.txn_as_json import UNKNOWN, StartOffsets, is_two_phase, open_for_ms
 
 
 def print_transactions(
@@ -47,8 +47,13 @@ def print_transaction(view: TransactionView, starts: StartOffsets, now_ms: int) 
     if view.partitions:
         print_table(
             ("topic", "partition", "open from"),
-            [(*one, starts.get(one, "deleted")) for one in view.partitions],
+            [(*one, _open_from(starts, one)) for one in view.partitions],
         )
+
+
+def _open_from(starts: StartOffsets, partition: TopicPartition) -> str | int | None:
+    found = starts.get(partition, "deleted")
+    return "no leader" if found == UNKNOWN else found
 
 
 # ---- producers of a log --------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Transactions, and the producers that a log knows: what `ottla txn` asks of a cluster."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -36,6 +38,10 @@ PARTITIONS_OF_A_REQUEST: Final = 500
 IDS_OF_A_REQUEST: Final = 500
 # ListTransactions: since when it knows each filter. An older server would pass over it and list everything.
 _DURATION_VERSION, _PATTERN_VERSION = 1, 2
+# Partitions that lose their leader have another one within this time, or for long none.
+ELECTION_S: Final = 3.0
+_ELECTION_PAUSE_S: Final = 0.2
+NO_LEADER: Final = -1
 # The coordinator makes nothing of it: who fences a producer begins no transaction.
 _FENCING_TIMEOUT_MS: Final = 1
 
@@ -281,6 +287,23 @@ async def partitions_to_search(client: Client, broker_id: int | None) -> list[To
         for one in topic.partitions
         if broker_id is None or broker_id in one.replica_nodes
     ]
+
+
+async def leaders_of(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """Who leads each of the partitions that are there; NO_LEADER where nobody does, and that lasts."""
+    topics = sorted({one.topic for one in partitions})
+    deadline = time.monotonic() + ELECTION_S
+    while True:
+        if topics:
+            await client.refresh(topics)
+        leaders = {
+            one: client.topics[one.topic].leaders[one.partition]
+            for one in partitions
+            if one.topic in client.topics and one.partition in client.topics[one.topic].leaders
+        }
+        if NO_LEADER not in leaders.values() or time.monotonic() > deadline:
+            return leaders
+        await asyncio.sleep(_ELECTION_PAUSE_S)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:

@@ -1,14 +1,16 @@
 """Transactions and producers as programs read them, from the command line and over REST."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from logstore.topic_partition import TopicPartition
 from node.client.hanging_transactions import OpenTransaction
 from node.client.txn_admin import DECIDED, ONGOING, ListedTransaction, ProducerView, TransactionView
 
-# Of each partition the first offset of what its leader has open; None for nothing, and not there if deleted.
+# Of each partition the first offset of what its leader has open; None for nothing, UNKNOWN if nobody leads it
+# now, and not there if deleted.
 StartOffsets = Mapping[TopicPartition, int | None]
+UNKNOWN: Final = -1
 NO_TIMEOUT_MS = 2**31 - 1  # of two-phase commit: the client alone ends it
 
 
@@ -53,8 +55,9 @@ def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int
             {
                 "topic": one.topic,
                 "partition": one.partition,
-                "open_from": starts.get(one),
+                "open_from": None if starts.get(one) == UNKNOWN else starts.get(one),
                 "deleted": one not in starts,
+                "leaderless": starts.get(one) == UNKNOWN,
             }
             for one in view.partitions
         ],

@@ -1,6 +1,7 @@
 """What is done about transactions: looked into, aborted, and found where nobody will end them."""
 
 import time
+from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
@@ -9,28 +10,30 @@ from node.client.cluster_client import Client
 from node.client.group_reset import Topics, partitions_of
 from node.client.hanging_transactions import OpenTransaction
 from node.client.refusal import Refused
-from node.client.txn_admin import DECIDED, ONGOING, ProducerView, TransactionView
-from node.client.txn_as_json import StartOffsets
+from node.client.txn_admin import DECIDED, NO_LEADER, ONGOING, ProducerView, TransactionView
+from node.client.txn_as_json import UNKNOWN, StartOffsets
 
 NOTHING_OPEN = "{} has no transaction open ({})."
 IS_DECIDED = "The transaction of {} is decided ({}): its markers are on their way."
 
 
+class Search(NamedTuple):
+    """What was found hanging, and where nobody could be asked."""
+
+    found: list[OpenTransaction]
+    leaderless: list[TopicPartition]
+
+
 async def start_offsets(client: Client, view: TransactionView) -> StartOffsets:
     """Where each partition that is still there has it open from; None where it has not."""
-    if not view.partitions:
-        return {}
-    await client.refresh(sorted({one.topic for one in view.partitions}))
-    there = [
-        one
-        for one in view.partitions
-        if one.topic in client.topics and one.partition in client.topics[one.topic].leaders
-    ]
-    producers = await txn_admin.describe_producers(client, there)
-    return {
-        partition: next((one.start_offset for one in views if one.producer_id == view.producer_id), None)
-        for partition, views in producers.items()
-    }
+    leaders = await txn_admin.leaders_of(client, view.partitions)
+    led = [one for one, leader in leaders.items() if leader != NO_LEADER]
+    starts: dict[TopicPartition, int | None] = dict.fromkeys(leaders, UNKNOWN)
+    for partition, views in (await txn_admin.describe_producers(client, led)).items():
+        starts[partition] = next(
+            (one.start_offset for one in views if one.producer_id == view.producer_id), None
+        )
+    return starts
 
 
 async def abort(client: Client, transactional_id: str) -> None:
@@ -58,18 +61,23 @@ async def abort_in_log(client: Client, partition: TopicPartition, start_offset: 
 
 async def find_hanging(
     client: Client, *, topics: Topics | None, broker_id: int | None, longer_than_ms: int
-) -> list[OpenTransaction]:
+) -> Search:
     """Transactions that nobody will end: in topics, in the replicas of a broker, or everywhere (None)."""
+    leaderless: list[TopicPartition] = []
     if topics is not None:
         partitions = await partitions_of(client, topics)
     else:
         partitions = await txn_admin.partitions_to_search(client, broker_id)
+    if topics is None and broker_id is None:
+        leaders = await txn_admin.leaders_of(client, partitions)
+        partitions = [one for one, leader in leaders.items() if leader != NO_LEADER]
+        leaderless = sorted(leaders.keys() - set(partitions))
     producers = await txn_admin.describe_producers(client, partitions, broker_id=broker_id)
     found = hanging_transactions.open_for_long(
         producers, now_ms=int(time.time() * 1000), longer_than_ms=longer_than_ms
     )
     if not found:
-        return []
+        return Search([], leaderless)
     ids = sorted({one.producer.producer_id for one in found})
     transactions: dict[int, TransactionView] = {}
     for listed in await txn_admin.list_transactions(client, producer_ids=ids):
@@ -82,4 +90,4 @@ async def find_hanging(
         transactions[view.producer_id] = view
     found = hanging_transactions.without_coordinator(found, transactions)
     again = await txn_admin.describe_producers(client, {one.partition for one in found}, broker_id=broker_id)
-    return hanging_transactions.still_open(found, again)
+    return Search(hanging_transactions.still_open(found, again), leaderless)

@@ -60,7 +60,13 @@ _TRANSACTION: Final = record(
         "coordinator": STRING,
         "partitions": listed(
             record(
-                {"topic": STRING, "partition": INT32, "open_from": NULL_INT64, "deleted": BOOLEAN},
+                {
+                    "topic": STRING,
+                    "partition": INT32,
+                    "open_from": NULL_INT64,
+                    "deleted": BOOLEAN,
+                    "leaderless": BOOLEAN,
+                },
                 title="TransactionPartition",
             )
         ),
@@ -84,7 +90,8 @@ _HANGING: Final = record(
     {
         "hanging": listed(
             record({**_PRODUCER_FIELDS, "silent_for_ms": _ANY_INT64}, title="HangingTransaction")
-        )
+        ),
+        "leaderless": listed(record({"topic": STRING, "partition": INT32}, title="UnsearchedPartition")),
     },
     title="HangingTransactions",
 )
@@ -133,13 +140,18 @@ async def list_hanging(context: RestContext, request: RestRequest) -> Answer:
         cluster = await context.client.refresh([])
         if broker_id not in {broker.node_id for broker in cluster.brokers}:
             raise not_found(f"Broker {broker_id} is not in the cluster now.")
-    found = await txn_control.find_hanging(
+    found, leaderless = await txn_control.find_hanging(
         context.client,
         topics=None if topic is None else {topic: None},
         broker_id=broker_id,
         longer_than_ms=request.query.get("longer_than_ms", DEFAULT_HANGING_MS),
     )
-    return Answer(body={"hanging": txn_as_json.hanging_as_json(found, _now_ms(context))})
+    return Answer(
+        body={
+            "hanging": txn_as_json.hanging_as_json(found, _now_ms(context)),
+            "leaderless": [{"topic": one.topic, "partition": one.partition} for one in leaderless],
+        }
+    )
 
 
 async def list_producers(context: RestContext, request: RestRequest) -> Answer:

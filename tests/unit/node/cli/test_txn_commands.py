@@ -9,6 +9,7 @@ from node.cli import txn_tables
 from node.client import txn_as_json
 from node.client.hanging_transactions import OpenTransaction, open_for_long, still_open, without_coordinator
 from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
+from node.client.txn_as_json import UNKNOWN
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 NOW_MS, LONG_MS = 1_000_000, 900_000
@@ -67,8 +68,9 @@ def test_what_was_just_being_ended_does_not_hang(now: ProducerView, hangs: bool)
 
 
 def test_a_transaction_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    view = VIEW._replace(transactional_id="t\x1b", partitions=[A0, A1, TopicPartition("gone", 0)])
-    txn_tables.print_transaction(view, {A0: 40, A1: None}, NOW_MS)
+    left = TopicPartition("b", 0)
+    view = VIEW._replace(transactional_id="t\x1b", partitions=[A0, A1, left, TopicPartition("gone", 0)])
+    txn_tables.print_transaction(view, {A0: 40, A1: None, left: UNKNOWN}, NOW_MS)
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
@@ -77,6 +79,7 @@ def test_a_transaction_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split() for line in lines[2:]] == [
         ["a", "0", "40"],
         ["a", "1", "-"],
+        ["b", "0", "no", "leader"],
         ["gone", "0", "deleted"],
     ]
 
@@ -90,8 +93,12 @@ def test_one_at_rest_and_one_without_a_timeout(capsys: pytest.CaptureFixture[str
         "id t  CompleteCommit  producer 7  epoch 3  timeout 60 s  coordinator h:9092\n"
     )
     assert (told["timeout_ms"], told["open_for_ms"], told["began_ms"]) == (None, 12_300, VIEW.start_ms)
-    assert told["partitions"] == [{"topic": "a", "partition": 0, "open_from": 40, "deleted": False}]
-    assert txn_as_json.transaction_as_json(two_phase, {}, NOW_MS)["partitions"][0]["deleted"]
+    there = {"topic": "a", "partition": 0, "open_from": 40, "deleted": False, "leaderless": False}
+    assert told["partitions"] == [there]
+    [gone] = txn_as_json.transaction_as_json(two_phase, {}, NOW_MS)["partitions"]
+    assert gone["deleted"] and not gone["leaderless"]
+    [left] = txn_as_json.transaction_as_json(two_phase, {A0: UNKNOWN}, NOW_MS)["partitions"]
+    assert left["leaderless"] and left["open_from"] is None and not left["deleted"]
 
 
 def test_lists_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:

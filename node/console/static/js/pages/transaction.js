@@ -67,10 +67,15 @@ function draw(told) {
           {
             title: "Open from offset",
             number: true,
-            cell: (one) => (one.deleted ? badge("plain", "deleted") : count(one.open_from)),
+            cell: openFrom,
           },
         ],
       }),
     ),
   ];
+}
+
+function openFrom(one) {
+  if (one.deleted) return badge("plain", "deleted");
+  return one.leaderless ? badge("plain", "no leader") : count(one.open_from);
 }
