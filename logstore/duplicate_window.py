@@ -5,9 +5,11 @@ are looked for where they lie, when the first batch comes that is out of sequenc
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
+from logstore.errors import KafkaError
 from logstore.producer_state import RETAINED_BATCHES, BatchMetadata, ProducerEntry
 from logstore.record_batch import MAX_SEQUENCE
 from logstore.segment import Segment, headers_in
@@ -21,21 +23,22 @@ STEP_BYTES: Final = 64 * 1024  # that is looked through at a time, from the newe
 def complete_window(entry: ProducerEntry, segments: Sequence[Segment], base_offsets: Sequence[int]) -> bool:
     """Put the batches before those that `entry` knows in their place; whether there were any.
 
-    CORRUPT_MESSAGE or OSError where the log cannot be read.
+    Where the log is damaged the search ends: readers are told. OSError where it cannot be read.
     """
     entry.is_window_cut = False
     known = entry.batches
     if not known or len(known) >= RETAINED_BATCHES:
         return False
-    found = _earlier_batches(
-        entry.producer_id,
-        entry.epoch,
-        segments,
-        base_offsets,
-        upper_offset=known[0].first_offset,
-        count=RETAINED_BATCHES - len(known),
-    )
-    entry.batches = found + known
+    missing = RETAINED_BATCHES - len(known)
+    found: list[BatchMetadata] = []
+    with suppress(KafkaError):
+        for batches in _earlier_batches(
+            entry.producer_id, entry.epoch, segments, base_offsets, upper_offset=known[0].first_offset
+        ):
+            found[:0] = batches
+            if len(found) >= missing:
+                break
+    entry.batches = found[-missing:] + known
     return bool(found)
 
 
@@ -46,10 +49,10 @@ def _earlier_batches(
     base_offsets: Sequence[int],
     *,
     upper_offset: int,
-    count: int,
-) -> list[BatchMetadata]:
-    """Up to `count` batches of a producer's epoch that end below `upper_offset`, oldest first."""
-    found: list[BatchMetadata] = []
+) -> Iterator[list[BatchMetadata]]:
+    """The batches of a producer's epoch that end below `upper_offset`, of each piece of the log, the newest
+    piece first.
+    """
     left_bytes = MAX_SEARCH_BYTES
     for number in range(bisect_right(base_offsets, upper_offset - 1) - 1, -1, -1):
         segment = segments[number]
@@ -68,11 +71,8 @@ def _earlier_batches(
                 delta = header.last_offset_delta
                 last_sequence = (header.base_sequence + delta) & MAX_SEQUENCE
                 batches.append(BatchMetadata(last_sequence, header.last_offset, delta, header.max_timestamp))
-            found = batches + found
-            if has_older_epoch or len(found) >= count:
-                return found[-count:]
+            yield batches
             left_bytes -= end - start
-            if left_bytes <= 0:
-                return found
+            if has_older_epoch or left_bytes <= 0:
+                return
             end = start
-    return found

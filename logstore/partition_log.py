@@ -601,8 +601,6 @@ class PartitionLog:
             is_longer = complete_window(entry, self.segments, self._base_offsets)
         except OSError as error:
             raise self._fail(error) from error
-        except KafkaError:
-            return None  # The log is damaged there; readers are told.
         return self._producers.duplicate_of(entry, header) if is_longer else None
 
     def _duplicate_result(self, batch: BatchMetadata) -> AppendResult:

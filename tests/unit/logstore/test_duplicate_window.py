@@ -233,6 +233,20 @@ def test_a_damaged_log_answers_as_one_that_knows_no_more() -> None:
     assert refusal_of(log, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_what_was_found_before_the_damage_is_known() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    for sequence in range(3):
+        send(log, PRODUCER, sequence)
+        log.roll(now_ms=NOW_MS)
+    log = reopened(log, disk)
+    content = disk.files[log.segments[0].path].content
+    content[8:12] = bytes(4)  # the batch says that it has no bytes
+
+    assert send(log, PRODUCER, 1).duplicate
+    assert refusal_of(log, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_disk_that_fails_meanwhile_fails_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     log = open_log(disk)
