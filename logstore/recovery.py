@@ -2,8 +2,8 @@
 
 After a clean shutdown nothing is read but the ends of the indexes. After a crash the segments at and above
 the recovery point are read batch by batch: the first one that is not whole ends the log, everything from it
-on is cut away, and the indexes, leader epochs and aborted transactions are built anew by the same code that
-an append uses. Files that a log has no use for are named and left where they are.
+on is cut away, and the indexes, leader epochs, aborted transactions and producer snapshots are built anew by
+the same code that an append uses. Files that a log has no use for are named and left where they are.
 """
 
 import re
@@ -101,6 +101,10 @@ def load_log(
     loader = _Loader(config, segments, epochs, snapshots, notes, now_ms, compacted_to)
     if segments:
         unclean_from = None if clean_shutdown else recovery_point
+        if unclean_from is not None:
+            # A power cut may have brought back those of batches that were cut: they are taken anew. What the
+            # first segment's says is nowhere else.
+            snapshots.remove_above(max(unclean_from, segments[0].base_offset))
         loader.recover_segments(unclean_from)
         log_end_offset = loader.open_last_segment()
         if log_end_offset < recovery_point:
@@ -250,6 +254,7 @@ class _Loader:
         self._now_ms = now_ms
         self._compacted_to = compacted_to
         self._last_is_open = False
+        self._producers = ProducerState()  # after the segment that was recovered last
 
     def recover_segments(self, unclean_from: int | None) -> None:
         """Recover what is above `unclean_from` (None: nothing) and what has a lost or broken index."""
@@ -258,7 +263,9 @@ class _Loader:
             segment = self._segments[number]
             is_last = number + 1 == len(self._segments)
             end = None if is_last else self._segments[number + 1].base_offset
-            is_unflushed = unclean_from is not None and (end is None or end > unclean_from)
+            is_unflushed = unclean_from is not None and (
+                end is None or end > unclean_from or (end == unclean_from and _is_longer(segment, end))
+            )
             reason = None if is_unflushed else segment.problem()
             if reason is not None:
                 self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
@@ -269,7 +276,7 @@ class _Loader:
             if is_unflushed or reason is not None:
                 # What follows a flushed segment was not written into the void: it stays, whatever this one
                 # lost.
-                if self._ends_log(segment, end) and is_unflushed:
+                if self._ends_log(segment, end, is_unflushed=is_unflushed) and is_unflushed:
                     for later in self._segments[number + 1 :]:
                         self._notes.append(f"{later.path} lies after a torn segment and was removed.")
                         later.remove()
@@ -279,6 +286,9 @@ class _Loader:
                     self._last_is_open = True
                 else:
                     segment.seal()
+                    if is_unflushed and end is not None:
+                        self._producers.map_end_offset = end
+                        self._snapshots.take(self._producers)
             number += 1
 
     def open_last_segment(self) -> int:
@@ -292,15 +302,15 @@ class _Loader:
             if end == last.size_bytes:
                 last.activate(next_offset)
                 return next_offset
-            cut_bytes = self._recover(last, None).cut_bytes
+            cut_bytes = self._recover(last, None, is_unflushed=False).cut_bytes
             self._notes.append(
                 f"{last.path} was not closed cleanly: {cut_bytes} bytes after its last batch were cut."
             )
         return last.find_end()[0]
 
-    def _ends_log(self, segment: Segment, end_offset: int | None) -> bool:
+    def _ends_log(self, segment: Segment, end_offset: int | None, *, is_unflushed: bool) -> bool:
         """Recover a segment; whether it turned out to be torn, so that nothing after it can be kept."""
-        recovered = self._recover(segment, end_offset)
+        recovered = self._recover(segment, end_offset, is_unflushed=is_unflushed)
         if recovered.cut_bytes:
             self._notes.append(
                 f"{segment.path}: {recovered.cut_bytes} bytes after the last whole batch were cut."
@@ -315,14 +325,38 @@ class _Loader:
             return True
         return False
 
-    def _recover(self, segment: Segment, end_offset: int | None) -> "RecoveredSegment":
-        producers = ProducerState()
+    def _recover(self, segment: Segment, end_offset: int | None, *, is_unflushed: bool) -> "RecoveredSegment":
+        self._producers = producers = ProducerState()
         self._notes += self._snapshots.load_latest(
             producers, self._segments[0].base_offset, segment.base_offset, self._now_ms
         )
         before = [one for one in self._segments if one.base_offset < segment.base_offset]
         replay_producers(producers, before, segment.base_offset, self._now_ms)
-        return recover_segment(segment, self._config, producers, self._epochs, end_offset, self._now_ms)
+        return recover_segment(
+            segment,
+            self._config,
+            producers,
+            self._epochs,
+            end_offset,
+            self._now_ms,
+            is_unflushed=is_unflushed,
+        )
+
+
+def _is_longer(segment: Segment, end_offset: int) -> bool:
+    """Whether there is more in the file than what ends where the next segment begins.
+
+    A power cut may undo the cut after which that one was made.
+    """
+    next_offset, end = segment.base_offset, 0
+    try:
+        for position, header in segment.headers(segment.offset_index.last().position):
+            if header.base_offset >= end_offset:
+                return True
+            next_offset, end = header.next_offset, position + header.size_bytes
+    except KafkaError:
+        pass  # as far as it is damaged
+    return next_offset == end_offset and end < segment.size_bytes
 
 
 class RecoveredSegment(NamedTuple):
@@ -339,10 +373,13 @@ def recover_segment(
     epochs: LeaderEpochCache,
     end_offset: int | None,
     now_ms: int,
+    *,
+    is_unflushed: bool,
 ) -> RecoveredSegment:
     """Read the segment batch by batch and build its indexes; it is active afterwards.
 
-    `producers` is the state at its base offset, `end_offset` the next segment's base offset.
+    `producers` is the state at its base offset, `end_offset` the next segment's base offset. `is_unflushed`:
+    `epochs` are those of what lies before it.
     """
     segment.reset_for_recovery()
     valid_end, next_offset = 0, segment.base_offset
@@ -352,6 +389,8 @@ def recover_segment(
     for position, header, batch in _whole_batches(segment):
         if header.base_offset < next_offset or header.last_offset > limit:
             break
+        if is_unflushed and 0 <= header.partition_leader_epoch < epochs.latest_epoch:
+            break  # It was cut and replaced, and a power cut undid the former alone.
         if header.has_producer_id:
             try:
                 aborted = apply_to_producers(producers, header, batch, now_ms)

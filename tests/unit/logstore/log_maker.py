@@ -84,7 +84,7 @@ def end_transaction(
         producer_id=producer_id,
         producer_epoch=epoch,
         transaction_version=version,
-        leader_epoch=0,
+        leader_epoch=max(0, log.latest_epoch),
         now_ms=NOW_MS,
     )
 

@@ -7,9 +7,11 @@ import pytest
 from logstore.disk import MemoryDisk
 from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation, PartitionLog
+from logstore.producer_state import encode_snapshot
 from logstore.record import ControlType, build_batch
 from logstore.record_batch import read_header
 from logstore.segment import Segment
+from logstore.transaction_index import AbortedTransaction
 from tests.unit.logstore.log_maker import (
     DIRECTORY,
     NOW_MS,
@@ -155,7 +157,7 @@ def test_only_segments_above_the_recovery_point_are_read_again() -> None:
     disk = MemoryDisk()
     log = filled(disk)
     flushed = log.segments[3].base_offset
-    old = log.segments[:3]
+    old = log.segments[:2]  # of the third one the end is looked at
     disk.files[old[0].path].content[70] ^= 1  # would be found if it were read
     read: set[str] = set()
     disk.watch = lambda operation, path: read.add(path.name) if operation == "read" else None
@@ -235,6 +237,89 @@ def test_batches_that_a_power_cut_brought_back_bring_their_epoch_back() -> None:
     again = open_log(disk)
 
     assert (again.log_end_offset, epochs_of(again)) == (5, before[1])
+
+
+@pytest.mark.parametrize("tail", ["batches", "zeros", "torn"])
+def test_a_cut_that_a_power_cut_undid_hides_nothing_of_the_next_segment(tail: str) -> None:
+    """What was cut had been flushed; then a segment was begun, and of that the disk knows."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log, 3)
+    append(log, 2, value=b"cut")
+    log.flush(now_ms=NOW_MS)
+    path = log.active_segment.path
+    before = bytes(disk.files[path].content)
+    log.truncate_to(3, now_ms=NOW_MS)
+    kept = log.active_segment.size_bytes
+    recovery_point = log.recovery_point
+    log.roll(now_ms=NOW_MS)
+    behind = {"batches": before[kept:], "zeros": bytes(len(before) - kept), "torn": before[kept:-1]}
+    disk.write_file(path, before[:kept] + behind[tail], sync=True)
+
+    again = open_log(disk, recovery_point=recovery_point)
+    append(again, value=b"new")
+
+    assert recovery_point == 3
+    assert [record.value for record in records_of_log(again)] == [b"v", b"v", b"v", b"new"]
+
+
+def test_a_segment_that_a_power_cut_brought_back_is_known_by_its_reign() -> None:
+    """It was removed, and what stands before it now is of a newer epoch."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    append(log, value=b"cut")
+    log.roll(now_ms=NOW_MS)
+    append(log, value=b"cut")
+    path = log.active_segment.path
+    before = bytes(disk.files[path].content)
+    log.truncate_to(1, now_ms=NOW_MS)
+    append(log, epoch=1)
+    disk.write_file(path, before, sync=True)
+
+    again = open_log(disk)
+
+    assert [record.value for record in records_of_log(again)] == [b"v", b"v"]
+    assert [row.epoch for row in epochs_of(again)] == [0, 1]
+
+
+def test_snapshots_that_a_power_cut_brought_back_count_for_nothing() -> None:
+    """Above the recovery point no removal of a file is sure, and the records there may be others by now."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    send(log, 1, 0, is_transactional=True)
+    log.roll(now_ms=NOW_MS)
+    send(log, 1, 1, is_transactional=True)
+    log.roll(now_ms=NOW_MS)
+    send(log, 2, 0)
+    of_nobody = encode_snapshot([])
+    for offset in (1, 2, 3):
+        disk.write_file(DIRECTORY / f"{offset:020d}.snapshot", of_nobody, sync=True)
+
+    again = open_log(disk)
+    again.update_high_watermark(3)
+
+    assert again.last_stable_offset == 0
+    end_transaction(again, 1, ControlType.ABORT)
+    again.update_high_watermark(4)
+    read = again.read(0, 10_000, isolation=FetchIsolation.TXN_COMMITTED, minimum_one_batch=True)
+    assert read.aborted_transactions == [AbortedTransaction(1, 0, 3, 4)]
+
+
+def test_recovery_takes_the_snapshots_that_stand_for_segments_which_go_later() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    send(log, 1, 0, is_transactional=True)
+    log.roll(now_ms=NOW_MS)
+    append(log)
+    log = open_log(disk)
+    log.update_high_watermark(2)
+    log.delete_segments(log.segments[:1], now_ms=NOW_MS)
+
+    log = open_log(disk, log_start_offset=1)
+
+    assert log.has_ongoing_transaction(1, 0)
+    assert send(log, 1, 1, is_transactional=True).base_offset == 2
 
 
 def test_preallocated_zeros_are_cut() -> None:
