@@ -20,8 +20,9 @@ from logstore.record import (
     build_marker,
     iterate_records,
 )
-from logstore.record_batch import iterate_headers
+from logstore.record_batch import BatchHeader, iterate_headers
 from logstore.topic_partition import ZERO_UUID, TopicPartition
+from logstore.transaction_index import AbortedTransaction
 from logstore.verification import NOT_VERIFIED
 
 DIRECTORY = Path("/data/t-0")
@@ -302,6 +303,32 @@ class LogAgainstList(RuleBasedStateMachine):
             assert tuple(iterate_records(memoryview(content)[position:])) == batch.records
         if len(headers) > 1:
             assert headers[-1][0] + headers[-1][1].size_bytes <= max_bytes
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            shown = self.shown(headers, list(info.aborted_transactions or ()))
+            assert shown == [batch.base_offset for batch in wanted[: len(headers)] if self.counts(batch)]
+
+    def shown(self, headers: list[tuple[int, BatchHeader]], aborted: list[AbortedTransaction]) -> list[int]:
+        """The batches that a consumer of committed records gives to its application."""
+        shown, skipped = [], set()
+        for _, header in headers:
+            while aborted and aborted[0].first_offset <= header.last_offset:
+                skipped.add(aborted.pop(0).producer_id)
+            if header.is_control:
+                skipped.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in skipped):
+                shown.append(header.base_offset)
+        return shown
+
+    def counts(self, batch: ModelBatch) -> bool:
+        """Whether it holds data, of a transaction that was committed if of any."""
+        markers = [
+            later.marker
+            for later in self.batches
+            if later.marker is not None
+            and later.producer_id == batch.producer_id
+            and later.base_offset >= batch.base_offset
+        ]
+        return not batch.is_transactional or (batch.marker is None and markers[:1] == [ControlType.COMMIT])
 
     @rule(step_ms=st.integers(-300, 300))
     def look_up_time(self, step_ms: int) -> None:

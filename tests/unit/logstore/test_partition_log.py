@@ -241,6 +241,48 @@ def test_read_committed_gives_no_byte_of_an_open_transaction(log: PartitionLog) 
     assert offsets(COMMITTED) == [0, 1, 2, 3]
 
 
+def test_a_follower_lists_what_was_aborted_as_its_leader_does(log: PartitionLog) -> None:
+    send(log, 1, 0, is_transactional=True)
+    append(log)
+    end_transaction(log, 1, ControlType.ABORT)
+    log.update_high_watermark(3)
+    follower = open_log(MemoryDisk())
+
+    follower.append_as_follower(log.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice.read())
+    follower.update_high_watermark(3)
+
+    rows = [
+        one.read(0, 10**6, isolation=COMMITTED, minimum_one_batch=True).aborted_transactions
+        for one in (log, follower)
+    ]
+    assert rows[0] and rows[0] == rows[1]
+
+
+def test_a_cut_takes_what_was_aborted_with_its_marker(log: PartitionLog) -> None:
+    send(log, 1, 0, is_transactional=True)
+    end_transaction(log, 1, ControlType.ABORT)
+
+    log.truncate_to(1, now_ms=NOW_MS)
+    end_transaction(log, 1, ControlType.COMMIT)
+    log.update_high_watermark(2)
+
+    assert log.read(0, 10**6, isolation=COMMITTED, minimum_one_batch=True).aborted_transactions == []
+
+
+def test_a_cut_of_a_marker_that_was_stable_leaves_the_transaction_open(log: PartitionLog) -> None:
+    """After an unclean election the cut may be below what was the high watermark."""
+    append(log)
+    send(log, 1, 0, is_transactional=True)
+    append(log)
+    end_transaction(log, 1, ControlType.COMMIT)
+    log.update_high_watermark(4)
+    assert log.last_stable_offset == 4
+
+    log.truncate_to(3, now_ms=NOW_MS)
+
+    assert (log.high_watermark, log.last_stable_offset) == (3, 1)
+
+
 def test_aborted_transactions_are_sorted_by_their_first_offset() -> None:
     log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=400, index_interval_bytes=0))
     for producer_id in (1, 2, 3):

@@ -533,6 +533,22 @@ def test_a_directory_is_made_with_an_empty_log_file() -> None:
     assert Path("/data/t-0") == DIRECTORY
 
 
+def test_aborted_transactions_that_were_flushed_outlive_a_power_cut_behind_a_roll() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    send(log, 2, 0, is_transactional=True)
+    end_transaction(log, 2, ControlType.ABORT)
+    log.flush(now_ms=NOW_MS)
+    log.roll(now_ms=NOW_MS)
+
+    disk.lose_power()
+
+    again = open_log(disk, recovery_point=2)
+    again.update_high_watermark(2)
+    read = again.read(0, 10_000, isolation=FetchIsolation.TXN_COMMITTED, minimum_one_batch=True)
+    assert read.aborted_transactions == [AbortedTransaction(2, 0, 1, 2)]
+
+
 def test_aborted_transactions_that_recovery_listed_outlive_the_next_power_cut() -> None:
     """They are below the recovery point, and after a roll not in the segment that is always read again."""
     disk = MemoryDisk()
