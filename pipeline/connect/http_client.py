@@ -1,15 +1,17 @@
 """Requests with attempts, by urllib3: its pools, time-outs, pauses that grow, and `Retry-After`.
 
 Redirects are not followed: a POST that is answered by one has the wrong URL. Of an answer no more is read
-than a message needs.
+than a message needs, and for no longer than a request may take. Left to itself urllib3 reads an answer to
+its end before it tries again, and some have none.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 import urllib3
-from urllib3.exceptions import HTTPError, MaxRetryError
+from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 
+from pipeline.client.retries import monotonic_ms
 from pipeline.connect.http_options import IDEMPOTENCY_KEY, HttpOptions
 from pipeline.connect.http_requests import RETRIED
 from pipeline.words import without_secrets
@@ -46,7 +48,7 @@ class HttpClient:
         self._options = options
         self._secrets = options.secrets
         backoff_s = options.retry_backoff_ms / 1000
-        retries = urllib3.Retry(
+        self._retries = urllib3.Retry(
             total=options.max_retries,
             redirect=0,
             status_forcelist=RETRIED,
@@ -55,35 +57,78 @@ class HttpClient:
             backoff_max=options.retry_backoff_max_ms / 1000,
             backoff_jitter=backoff_s * JITTER,
             retry_after_max=options.retry_after_max_ms // 1000,
-            raise_on_status=False,
         )
         timeout = urllib3.Timeout(
             connect=options.connection_timeout_ms / 1000, read=options.request_timeout_ms / 1000
         )
-        self._pool = urllib3.PoolManager(retries=retries, timeout=timeout)
+        self._pool = urllib3.PoolManager(timeout=timeout)
 
     def send(self, body: bytes, content_type: str, key: str) -> Answer:
         """The last answer, after all attempts; HttpFailure where there was none."""
         headers = {**self._options.headers, "Content-Type": content_type, IDEMPOTENCY_KEY: key}
-        try:
-            answer = self._pool.request(
-                self._options.method,
-                self._options.url,
-                body=body,
-                headers=headers,
-                redirect=False,
-                preload_content=False,
-            )
-            text = answer.read(MAX_ANSWER_BYTES, decode_content=False).decode(errors="replace")
-            answer.release_conn() if answer.length_remaining == 0 else answer.close()
-        except (HTTPError, ValueError) as error:
-            cause = error.reason if isinstance(error, MaxRetryError) else error
-            problem = f"no answer after {self._options.max_retries} retries: {self._shown(str(cause))}"
-            raise HttpFailure(self._options.shown_url, problem) from None
-        return Answer(status=answer.status, text=self._shown(text))
+        retries = self._retries
+        while True:
+            try:
+                answer = self._ask(body, headers)
+            except ValueError as error:
+                raise self._failure(error) from None
+            except HTTPError as error:
+                retries = self._one_less(retries, error)
+                retries.sleep()
+                continue
+            text = self._beginning_of(answer).decode(errors="replace")
+            told = Answer(status=answer.status, text=self._shown(text))
+            if not retries.is_retry(self._options.method, answer.status, "Retry-After" in answer.headers):
+                return told
+            try:
+                retries = retries.increment(self._options.method, response=answer)
+            except MaxRetryError:
+                return told
+            try:
+                retries.sleep(answer)
+            except InvalidHeader:  # a `Retry-After` that is no time
+                retries.sleep()
 
     def close(self) -> None:
         self._pool.clear()
+
+    def _ask(self, body: bytes, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        """One attempt, until the status has come."""
+        return self._pool.request(
+            self._options.method,
+            self._options.url,
+            body=body,
+            headers=headers,
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+
+    def _one_less(self, retries: urllib3.Retry, error: HTTPError) -> urllib3.Retry:
+        """What is left of the attempts after one without an answer; HttpFailure if nothing is."""
+        try:
+            return retries.increment(self._options.method, error=error)
+        except MaxRetryError:
+            raise self._failure(error) from None
+
+    def _failure(self, cause: Exception) -> HttpFailure:
+        problem = f"no answer after {self._options.max_retries} retries: {self._shown(str(cause))}"
+        return HttpFailure(self._options.shown_url, problem)
+
+    def _beginning_of(self, answer: urllib3.BaseHTTPResponse) -> bytes:
+        """What a message needs of a body; what breaks off changes nothing, as the status has come."""
+        until_ms = monotonic_ms() + self._options.request_timeout_ms
+        found = b""
+        try:
+            while len(found) < MAX_ANSWER_BYTES and monotonic_ms() < until_ms:
+                piece = answer.read1(MAX_ANSWER_BYTES - len(found), decode_content=False)
+                if not piece:
+                    break
+                found += piece
+        except HTTPError:
+            pass
+        answer.release_conn() if answer.length_remaining == 0 else answer.close()
+        return found
 
     def _shown(self, text: str) -> str:
         """What a server or urllib3 says: both like to repeat the URL."""

@@ -10,6 +10,7 @@ import pytest
 from pipeline.connect.http_client import HttpFailure
 from pipeline.connect.http_options import HttpOptions
 from pipeline.connect.http_sink import SendTask
+from tests.compat.wire_client import eventually
 from tests.pipeline.web_hook import Asked, Reply, WebHook
 
 pytestmark = pytest.mark.slow
@@ -83,7 +84,10 @@ def test_records_of_a_partition_are_sent_as_arrays(hook: WebHook) -> None:
 
 def test_what_may_pass_is_tried_again_with_the_same_key(hook: WebHook) -> None:
     hook.answer = answers(
-        Reply(status=503), Reply(is_cut=True), Reply(status=429, headers={"Retry-After": "0"}), Reply()
+        Reply(status=503, headers={"Retry-After": "soon"}),
+        Reply(is_cut=True),
+        Reply(status=429, headers={"Retry-After": "0"}),
+        Reply(),
     )
 
     assert send(hook, rows("1", "2")) == []
@@ -135,6 +139,15 @@ def test_a_server_that_says_nothing_is_not_waited_for_for_ever(hook: WebHook) ->
             send(hook, rows("1"), max__retries="0", request__timeout__ms="50")
     finally:
         is_over.set()
+
+
+def test_an_answer_without_an_end_is_left(hook: WebHook) -> None:
+    """Where the status says that there is to be another attempt, and where it does not."""
+    hook.answer = answers(Reply(status=503, is_endless=True), Reply(status=200, is_endless=True))
+
+    assert send(hook, rows("1"), request__timeout__ms="300") == []
+
+    assert eventually(lambda: hook.left_off, lambda left_off: left_off == 2)
 
 
 def test_a_redirect_is_not_followed(hook: WebHook) -> None:

@@ -1,6 +1,7 @@
 """A web hook that answers as a test tells it to, and remembers what it was asked."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,20 +20,23 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer; `is_cut`: the connection ends instead."""
+    """One answer; `is_cut`: the connection ends instead; `is_endless`: its body goes on byte by byte."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     is_cut: bool = False
+    is_endless: bool = False
 
 
 class WebHook:
-    """Serves until it is closed; `answer` says what each request gets."""
+    """Serves until it is closed; `answer` says what each request gets; `left_off` counts endless answers that
+    somebody did not wait for."""
 
     def __init__(self, answer: Callable[[Asked], Reply] = lambda _asked: Reply()) -> None:
         self.asked: list[Asked] = []
         self.answer = answer
+        self.left_off = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
@@ -58,12 +62,26 @@ class WebHook:
                     self.close_connection = True
                     return
                 self.send_response(reply.status)
+                if reply.is_endless:
+                    self._go_on()
+                    return
                 for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(reply.body)
 
             do_PUT = do_POST
+
+            def _go_on(self) -> None:
+                """For half a minute, as a test shall end."""
+                self.close_connection = True
+                self.end_headers()
+                try:
+                    for _ in range(3_000):
+                        self.wfile.write(b".")
+                        time.sleep(0.01)
+                except OSError:
+                    hook.left_off += 1
 
             def log_message(self, *_: Any) -> None:
                 """Nothing: the test says what it wants to see."""
