@@ -148,6 +148,18 @@ def test_a_zombie_of_an_aborted_batch_can_neither_write_nor_disturb(sink: Sink) 
     assert committed(sink) == {b"once": 1}
 
 
+def test_a_batch_that_failed_holds_back_no_reader(sink: Sink) -> None:
+    """Nobody may start the query again for long."""
+    begun = sink.driver.begin()
+    reports = [sink.task(begun, 0).write(value).report() for value in ("a", "b")]
+    assert len(sink.open_ids()) == 2
+
+    sink.driver.abort(reports, 0)
+
+    assert sink.open_ids() == set()
+    assert committed(sink) == {}
+
+
 def test_two_attempts_of_one_task_write_apart(sink: Sink) -> None:
     begun = sink.driver.begin()
     first, second = sink.task(begun, 0).write("a"), sink.task(begun, 0).write("a")
@@ -192,6 +204,24 @@ def test_an_older_driver_cannot_decide(sink: Sink) -> None:
     sink.driver.commit([fresh.report()], 0)
 
     assert committed(sink) == {b"new": 1}
+
+
+def test_a_driver_that_knows_no_record_of_its_own_believes_no_node_that_heard_least(sink: Sink) -> None:
+    """What such a node tells of the last batch may be the batch before."""
+    asked: list[str] = []
+
+    class Asked(KafkaSinkCluster):
+        def settle_record(self, group_id: str) -> None:
+            asked.append(group_id)
+            super().settle_record(group_id)
+
+    driver = Driver(sink.options, Asked(sink.cluster), {})
+    driver.commit([sink.task(driver.begin(), 0).write("a").report()], 0)
+    driver.begin()
+    assert asked == [sink.names.group_id]  # the second record is its own
+
+    Driver(sink.options, Asked(sink.cluster), {}).begin()
+    assert asked == [sink.names.group_id] * 2
 
 
 def decide_only(sink: Sink, batch_id: int, *values: str) -> list[Task]:

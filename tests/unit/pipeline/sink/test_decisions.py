@@ -117,13 +117,14 @@ def test_slots_of_the_newest_record_keep_their_pairs() -> None:
     free, fenced = slots_to_prepare(
         life=1,
         count=2,
-        handed_out=[Slot(1, number) for number in range(4)],
+        handed_out=[Slot(1, number) for number in range(5)],
         left_open=[Slot(9, 5), Slot(1, 100_003), Slot(1, 1)],
         record=record(slots=2),
     )
 
     assert free == [Slot(1, 2), Slot(1, 3)]
-    assert fenced == [Slot(1, 2), Slot(1, 3), Slot(1, 100_003), Slot(9, 5)]
+    # Who had the fifth before may be at work with it, though nobody needs it now.
+    assert fenced == [Slot(1, 2), Slot(1, 3), Slot(1, 4), Slot(1, 100_003), Slot(9, 5)]
 
 
 def test_names_of_ids_that_begin_alike_are_kept_apart() -> None:
