@@ -62,6 +62,7 @@ def test_there_is_nothing_to_ask_where_the_transaction_is_open(log: PartitionLog
 
     assert begin(log, 1) is None
     assert send(log, 1, None).base_offset == 2
+    assert log._verifications.of(PRODUCER, 0) is None  # it has served
 
 
 def test_an_open_transaction_of_an_older_epoch_answers_for_nobody(log: PartitionLog) -> None:
