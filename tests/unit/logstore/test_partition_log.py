@@ -241,6 +241,20 @@ def test_read_committed_gives_no_byte_of_an_open_transaction(log: PartitionLog) 
     assert offsets(COMMITTED) == [0, 1, 2, 3]
 
 
+def test_a_marker_does_not_come_as_data_from_anybody(log: PartitionLog) -> None:
+    send(log, 1, 0, is_transactional=True)
+    batch = build_marker(
+        EndTransactionMarker(ControlType.COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=NOW_MS
+    )
+
+    for origin in AppendOrigin:
+        with pytest.raises(KafkaError) as refused:
+            log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS, origin=origin)
+        assert refused.value.code is ErrorCode.INVALID_RECORD
+
+    assert log.has_ongoing_transaction(1, 0)
+
+
 def test_a_follower_lists_what_was_aborted_as_its_leader_does(log: PartitionLog) -> None:
     send(log, 1, 0, is_transactional=True)
     append(log)

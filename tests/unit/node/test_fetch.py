@@ -10,6 +10,7 @@ import pytest
 from logstore.compression import Compression
 from logstore.disk import FileRecords
 from logstore.errors import ErrorCode
+from logstore.record import ControlType
 from node.kafka_api import fetch, fetch_answer
 from node.kafka_api.request_context import Delayed
 from node.wire.messages.fetch import (
@@ -21,6 +22,7 @@ from node.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from tests.unit.logstore import log_maker
 from tests.unit.node.replica_world import OTHER_ID, ReplicaWorld, batch, context
 
 BATCH_BYTES = len(batch(1))
@@ -298,6 +300,25 @@ def test_read_committed_names_aborted_transactions_even_if_none(world: ReplicaWo
 
     assert data.aborted_transactions == []
     assert size_of(data) == BATCH_BYTES
+
+
+def test_read_committed_ends_where_a_transaction_is_open(world: ReplicaWorld) -> None:
+    world.create_topic()
+    log = world.partition().log
+    log_maker.send(log, 7, 0, is_transactional=True)
+    log_maker.end_transaction(log, 7, ControlType.ABORT)
+    stable_bytes = log.size_bytes
+    log_maker.send(log, 8, 0, is_transactional=True)
+    log.update_high_watermark(3)
+
+    committed = only(send(world, request(want(), isolation_level=1)))
+    plain = only(send(world, request(want(), isolation_level=0)))
+
+    assert (committed.high_watermark, committed.last_stable_offset) == (3, 2)
+    assert [(row.producer_id, row.first_offset) for row in committed.aborted_transactions or ()] == [(7, 0)]
+    assert size_of(committed) == stable_bytes
+    assert (plain.last_stable_offset, plain.aborted_transactions) == (2, None)
+    assert size_of(plain) == log.size_bytes
 
 
 @pytest.mark.parametrize("isolation_level", [0, 1])

@@ -32,6 +32,7 @@ from node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from tests.unit.logstore import log_maker
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 LATEST, EARLIEST, NEWEST, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
@@ -79,6 +80,19 @@ def test_the_places_of_a_log(world: ReplicaWorld) -> None:
     assert place(list_one(world, NEWEST)) == (0, start + 2000, 4, 3)
     assert place(list_one(world, LOCAL)) == (0, -1, 2, 3)
     assert place(list_one(world, TIERED)) == (0, -1, -1, -1)
+
+
+def test_readers_of_committed_records_are_told_of_nothing_that_is_open(world: ReplicaWorld) -> None:
+    world.create_topic()
+    log = world.partition().log
+    log_maker.send(log, 7, 0, timestamp=1_000)
+    log_maker.send(log, 8, 0, timestamp=2_000, is_transactional=True)
+    log.update_high_watermark(2)
+
+    asked = (LATEST, 1_500, NEWEST)
+
+    assert [list_one(world, one, isolation_level=0).offset for one in asked] == [2, 1, 1]
+    assert [list_one(world, one, isolation_level=1).offset for one in asked] == [1, -1, -1]
 
 
 def test_batches_are_opened_beside_the_loop(world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
