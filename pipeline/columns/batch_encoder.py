@@ -141,7 +141,8 @@ def _cuts(sizes: Int64s, max_batch_bytes: int, max_row_bytes: int) -> list[tuple
     if len(too_large):
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"A row takes {sizes[too_large[0]]} bytes, and a batch may have {max_row_bytes}.",
+            f"A row takes {sizes[too_large[0]] + HEADER_SIZE} bytes, and kafka.max.request.size is "
+            f"{max_row_bytes}: the topic's max.message.bytes has to allow more, too.",
         )
     ends = np.cumsum(sizes)
     cuts: list[tuple[int, int]] = []

@@ -79,6 +79,6 @@ def _timestamps(columns: RecordColumns) -> pa.TimestampArray:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
             f"The record at offset {columns.offsets[row]} has timestamp {timestamps_ms[row]} ms,"
-            " which microseconds cannot hold.",
+            " which microseconds cannot hold: a schema without the column timestamp reads it.",
         )
     return number_column(timestamps_ms * 1000, TIMESTAMP_TYPE)
