@@ -13,13 +13,18 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.embedded import Cluster as Nodes
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from pipeline.client.client_settings import Role
-from pipeline.client.group_settings import keep_offsets
+from pipeline.client.group_settings import FOR_EVER, RETENTION, keep_offsets
 from pipeline.client.list_offsets import LATEST, list_offsets
 from pipeline.client.metadata import Cluster, Kind
 from pipeline.sink.batch_messages import Begun, TaskReport
 from pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
-from pipeline.sink.driver import Driver
+from pipeline.sink.driver import SWEEP_INTERVAL_MS, Driver
 from pipeline.sink.row_writer import Producer, RowWriter
 from pipeline.sink.sink_cluster import KafkaSinkCluster
 from pipeline.sink.sink_options import SinkOptions
@@ -33,6 +38,7 @@ from tests.pipeline.topics import make_topic, settings_for
 pytestmark = pytest.mark.slow
 
 QUERY = UUID(int=1)
+GROUP = 32  # the type of a resource that has settings
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
@@ -224,6 +230,38 @@ def test_a_driver_that_knows_no_record_of_its_own_believes_no_node_that_heard_le
     assert asked == [sink.names.group_id] * 2
 
 
+def test_a_life_ends_with_a_batch_that_was_not_decided(sink: Sink) -> None:
+    """Its tasks may be at work yet, unless none has begun."""
+    first = sink.driver.begin()
+    second = sink.driver.begin()
+    sink.task(second, 0).write("a")
+
+    assert second.life == first.life
+    assert sink.driver.begin().life != first.life
+
+
+def test_what_is_left_open_is_looked_for_at_first_and_each_minute(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that nobody waits for any more may begin a transaction at any time."""
+    lists = 0
+
+    class Listed(KafkaSinkCluster):
+        def list_open(self, prefix: str) -> set[str] | None:
+            nonlocal lists
+            lists += 1
+            return super().list_open(prefix)
+
+    driver = Driver(sink.options, Listed(sink.cluster), {})
+    found = []
+    for now_ms in (0, SWEEP_INTERVAL_MS, SWEEP_INTERVAL_MS + 1, SWEEP_INTERVAL_MS + 2):
+        monkeypatch.setattr("pipeline.sink.driver.monotonic_ms", lambda now_ms=now_ms: now_ms)
+        driver.begin()
+        found.append(lists)
+
+    assert found == [1, 1, 2, 2]
+
+
 def decide_only(sink: Sink, batch_id: int, *values: str) -> list[Task]:
     """A batch of a task for each value whose driver dies right after its decision."""
 
@@ -329,11 +367,26 @@ def test_lives_come_again_after_sixty_four(sink: Sink) -> None:
     assert [sink.new_driver().begin().life for _ in range(3)] == [(first + by) % LIVES for by in (1, 2, 3)]
 
 
+def retention_of(cluster: Cluster, group_id: str) -> str | None:
+    """What the group's setting is; None where the cluster has none."""
+    resource = DescribeConfigsResource(
+        resource_type=GROUP, resource_name=group_id, configuration_keys=[RETENTION]
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    response: DescribeConfigsResponse = cluster.connections.to_any().request(request)
+    [value] = [one.value for result in response.results for one in result.configs] or [None]
+    return value
+
+
 def test_a_group_keeps_its_record_where_the_cluster_can(sink: Sink, client: MakeClient) -> None:
-    is_ottla = keep_offsets(client(), f"g-{uuid4().hex}")
+    other = f"g-{uuid4().hex}"
+    is_ottla = keep_offsets(client(), other)
+
     sink.driver.begin()  # goes on either way
 
-    assert keep_offsets(client(), sink.options.transactional_id) is is_ottla
+    kept = FOR_EVER if is_ottla else None
+    assert retention_of(client(), other) == kept
+    assert retention_of(client(), sink.options.transactional_id) == kept
 
 
 def test_two_phases_are_refused_by_name_where_they_are_wanted_and_not_had(

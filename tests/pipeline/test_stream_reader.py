@@ -15,12 +15,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from logstore.topic_partition import TopicPartition
 from pipeline.client.group_offsets import committed_offsets
 from pipeline.client.process_clusters import close_clusters
+from pipeline.source.data_loss import DataLossError
 from pipeline.spark import stream_reader
 from pipeline.spark.range_partition import RangePartition
 from pipeline.spark.stream_reader import StreamReader
 from pipeline.words import OptionError
 from tests.pipeline.conftest import MakeClient
-from tests.pipeline.topics import TIMEOUT_S, add_partitions, fill, make_topic
+from tests.pipeline.topics import TIMEOUT_S, add_partitions, delete_topic, fill, make_topic
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +105,16 @@ def test_a_first_batch_that_runs_again_ends_where_it_ended(bootstrap: str, topic
     (one,) = driver.partitions(first, driver.latestOffset(first, ReadAllAvailable()))
     assert isinstance(one, RangePartition)
     assert (one.split.start, one.split.end) == (10, 12)
+
+
+def test_a_loss_stops_a_query_before_its_next_batch_is_begun(bootstrap: str, topic: str) -> None:
+    """What is begun is in the checkpoint, with the new topic in it."""
+    driver = reader(bootstrap, subscribe=topic)
+    read = driver.latestOffset(driver.initialOffset(), ReadAllAvailable())
+    delete_topic(bootstrap, topic)
+
+    with pytest.raises(DataLossError, match=f"{topic}-0 is gone"):
+        driver.latestOffset(read, ReadAllAvailable())
 
 
 def test_spark_may_ask_for_everything_in_spite_of_the_options(bootstrap: str, topic: str) -> None:
