@@ -77,6 +77,19 @@ def test_rows_that_are_younger_than_the_delay_wait(
     assert [sorted(batch) for batch in found] == [[1, 2, 3, 4, 5]]
 
 
+@pytest.mark.parametrize(("now_ms", "expected"), [(5_000, [[1]]), (5_001, [[1, 2]])])
+def test_rows_of_this_very_moment_wait(
+    database: sqlite3.Connection, now_ms: int, expected: list[list[int]]
+) -> None:
+    """Others of the same time may come yet, and nobody would look for them behind it."""
+    database.create_function("julianday", 1, lambda _now: 2440587.5 + now_ms / DAY_MS)
+    database.execute("DROP TABLE rows")
+    database.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, at INTEGER NOT NULL)")
+    database.execute("INSERT INTO rows (at) VALUES (4000), (5000)")
+
+    assert batches(database, BY_TIME, 100) == expected
+
+
 def test_a_range_is_the_same_however_much_comes_later(database: sqlite3.Connection) -> None:
     asking = queries(BY_BOTH)
     end = asking.position(ask(database, asking.end(START, None, 3))[0])
