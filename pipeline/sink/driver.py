@@ -44,6 +44,7 @@ FIRST_SLOTS: Final = 4
 # of its partitions, so it is looked for again.
 SWEEP_INTERVAL_MS: Final = 60_000
 NEVER_MS: Final = -SWEEP_INTERVAL_MS - 1
+_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +173,14 @@ class Driver:
         name = self._names.coordinating
         told = self._cluster.describe([name])[name]
         if told is None or told.pair != generation:
-            raise KafkaError(ErrorCode.PRODUCER_FENCED, f"a newer driver has begun with {name}")
+            raise self._fenced(ErrorCode.PRODUCER_FENCED)
+
+    def _fenced(self, code: ErrorCode) -> KafkaError:
+        return KafkaError(
+            code,
+            f"a newer driver has begun with transactional.id={self._names.group_id}: of two queries that run "
+            "at once each needs an id, and a checkpoint, of its own",
+        )
 
     # ---- after a batch ----------------------------------------------------------------------------
 
@@ -214,7 +222,12 @@ class Driver:
         """Make it the newest record; KafkaError if a newer driver has begun, or nobody knows."""
         name = self._names.coordinating
         offset = CommittedOffset(offset=record.batch_id + 1, metadata=encode_record(record))
-        self._cluster.write_record(name, record.generation, self._names.group_id, offset)
+        try:
+            self._cluster.write_record(name, record.generation, self._names.group_id, offset)
+        except KafkaError as error:
+            if error.code not in _FENCED:
+                raise
+            raise self._fenced(error.code) from None
         refused = self._cluster.end({name: record.generation}, commit=True)[name]
         if refused is not None:
             raise refused

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.embedded import Cluster as Nodes
 from node.wire.messages.fetch import FetchResponse
+from pipeline.client import partition_fetcher
 from pipeline.client.connection import Connection, Ticket
 from pipeline.client.connections import Purpose
 from pipeline.client.list_offsets import LATEST, list_offsets
@@ -79,6 +81,16 @@ def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
 
     assert read(cluster, filled, 0, 1000) == list(enumerate(VALUES))
     assert throttled.count(True) > 2
+
+
+def test_what_was_fetched_and_not_opened_is_fetched_again(
+    client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next fetch is on its way by then, from behind what was left."""
+    opens_less = partial(partition_fetcher.open_fetched, max_opened_records=30)
+    monkeypatch.setattr(partition_fetcher, "open_fetched", opens_less)
+
+    assert read(client(max_partition_fetch_bytes="2000"), filled, 0, 1000) == list(enumerate(VALUES))
 
 
 def test_ranges_follow_each_other_on_one_connection(

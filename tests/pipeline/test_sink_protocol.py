@@ -320,7 +320,7 @@ def test_a_run_that_found_a_batch_written_says_nothing_once_a_newer_driver_has_b
     )
     record = sink.new_driver().begin().record
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError, match=r"a newer driver has begun with transactional\.id=T") as refused:
         old.commit([drained], 0)
 
     assert refused.value.code in FENCED
