@@ -7,12 +7,12 @@ import pytest
 
 from logstore.topic_partition import TopicPartition
 from pipeline.client.process_clusters import close_clusters, cluster_of
-from pipeline.lake.load_plan import LoadPlan, plan_load
+from pipeline.lake.load_plan import LoadPlan, plan_load, steps
 from pipeline.source.data_loss import LossPolicy
 from pipeline.source.source_offsets import SourceOffsets
 from pipeline.source.source_options import Mode, SourceOptions
 from pipeline.words import OptionError
-from tests.pipeline.topics import delete_records, fill, make_topic
+from tests.pipeline.topics import delete_records, delete_topic, fill, make_topic
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def plan(bootstrap: str, topic: str, progress: SourceOffsets = NOTHING, **given:
         {"kafka.bootstrap.servers": bootstrap, "kafka.retry.backoff.ms": "10", "subscribe": topic, **given},
         Mode.BATCH,
     )
-    policy = LossPolicy(fails=True, warn=lambda _sentence: None)
+    policy = LossPolicy(fails=options.fail_on_data_loss, warn=lambda _sentence: None)
     return plan_load(cluster_of(options.client), options, progress, policy)
 
 
@@ -59,3 +59,18 @@ def test_a_loaded_partition_that_became_empty_stops_no_load_by_time(bootstrap: s
     # Nothing was loaded of it, and nobody says where to begin.
     with pytest.raises(OptionError, match=f"startingTimestamp: no record of {emptied} is as late as"):
         plan(bootstrap, topic, **times[0])
+
+
+def test_of_a_topic_made_anew_nothing_counts_as_loaded(bootstrap: str) -> None:
+    """Nor of its partitions that have no rows yet, whose turn comes with a later load."""
+    topic = make_topic(bootstrap, partitions=2)
+    for partition in (0, 1):
+        fill(bootstrap, topic, [b"a", b"b", b"c"], partition=partition)
+    loaded = plan(bootstrap, topic).end
+    delete_topic(bootstrap, topic)
+    make_topic(bootstrap, name=topic, partitions=2)
+    fill(bootstrap, topic, [b"d"], partition=0)
+
+    [step] = steps(plan(bootstrap, topic, loaded, failOnDataLoss="false"), 100)
+
+    assert step.progress.offsets == {TopicPartition(topic, 0): 1}
