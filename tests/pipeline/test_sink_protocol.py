@@ -166,6 +166,20 @@ def test_a_batch_that_failed_holds_back_no_reader(sink: Sink) -> None:
     assert committed(sink) == {}
 
 
+def test_a_task_that_failed_holds_back_no_reader(sink: Sink) -> None:
+    """Its next attempt writes in another slot, and Spark may not tell the driver for long."""
+    begun = sink.driver.begin()
+    failed = sink.task(begun, 0).write("of the first attempt")
+
+    failed.transaction.give_up()
+    open_after = sink.open_ids()
+    again = sink.task(begun, 0).write("of the second one")
+    sink.driver.commit([again.report()], 0)
+
+    assert open_after == set()
+    assert committed(sink) == {b"of the second one": 1}
+
+
 def test_two_attempts_of_one_task_write_apart(sink: Sink) -> None:
     begun = sink.driver.begin()
     first, second = sink.task(begun, 0).write("a"), sink.task(begun, 0).write("a")

@@ -1,14 +1,18 @@
-"""Two attempts of one task at work at once, as a speculative one, or a stage that is tried again beside tasks
-that nobody waits for any more. Spark starts no speculative task where the first one is, and there is one
-machine; so two tasks get the same rows."""
+"""Attempts of a task: one that fails; and two at work at once, as a speculative one, or a stage that is
+tried again beside tasks that nobody waits for. Spark starts no speculative task where the first one is, and
+there is one machine; so two tasks get the same rows.
+"""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
@@ -44,34 +48,69 @@ def write(writer: StreamWriter, attempt: int, folder: Path) -> WriterCommitMessa
         return writer.write(rows_of(attempt, folder))
 
 
-@pytest.mark.parametrize("counted", range(ATTEMPTS))
-def test_of_two_attempts_of_a_task_at_once_one_is_there(
-    spark: SparkSession, bootstrap: str, client: MakeClient, tmp_path: Path, counted: int
-) -> None:
-    topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"
+def write_half(writer: StreamWriter) -> WriterCommitMessage:
+    """What a task does whose rows end in a failure, when some of them were sent."""
+
+    def half() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"value": pa.array(ROWS)})
+        raise ValueError("no more rows")
+
+    with mock.patch.object(sink_task, "gather", iter):  # else none were sent by then
+        return writer.write(half())
+
+
+@contextmanager
+def query_of(context: SparkContext) -> Iterator[None]:
+    """Tasks are told what a streaming query tells its own."""
+    told = {
+        sink_task.BATCH_ID: "0",
+        sink_task.QUERY_ID: str(uuid4()),
+        sink_task.JOB_GROUP: str(uuid4()),
+    }
+    for key, value in told.items():
+        context.setLocalProperty(key, value)
+    yield
+    for key in told:
+        context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+
+def writer_to(bootstrap: str, topic: str, name: str) -> StreamWriter:
     options = {
         "kafka.bootstrap.servers": bootstrap,
         "topic": topic,
         "delivery.guarantee": "exactly_once",
         "transactional.id": name,
     }
-    writer = StreamWriter(options, StructType().add("value", StringType()))
-    context = spark.sparkContext
-    of_a_query = {
-        sink_task.BATCH_ID: "0",
-        sink_task.QUERY_ID: str(uuid4()),
-        sink_task.JOB_GROUP: str(uuid4()),
-    }
+    return StreamWriter(options, StructType().add("value", StringType()))
 
-    for key, value in of_a_query.items():
-        context.setLocalProperty(key, value)
-    attempts = context.parallelize(range(ATTEMPTS), ATTEMPTS)
-    messages = attempts.map(lambda attempt: write(writer, attempt, tmp_path)).collect()
-    for key in of_a_query:
-        context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+@pytest.mark.parametrize("counted", range(ATTEMPTS))
+def test_of_two_attempts_of_a_task_at_once_one_is_there(
+    spark: SparkSession, bootstrap: str, client: MakeClient, tmp_path: Path, counted: int
+) -> None:
+    topic, name = make_topic(bootstrap, partitions=2), f"T.{uuid4().hex}"
+    writer = writer_to(bootstrap, topic, name)
+    attempts = spark.sparkContext.parallelize(range(ATTEMPTS), ATTEMPTS)
+
+    with query_of(spark.sparkContext):
+        messages = attempts.map(lambda attempt: write(writer, attempt, tmp_path)).collect()
     there_before = len(read_topic(bootstrap, topic, committed=False))
     writer.commit([messages[counted]], 0)
 
     assert there_before == len(ROWS) * ATTEMPTS
     assert values_of(read_topic(bootstrap, topic)) == {row.encode(): 1 for row in ROWS}
+    assert Transactions(client(Role.SINK)).list_open(f"{name}-") == set()
+
+
+def test_an_attempt_that_fails_leaves_nothing_open(
+    spark: SparkSession, bootstrap: str, client: MakeClient
+) -> None:
+    """Readers would wait for it until the next batch begins."""
+    topic, name = make_topic(bootstrap), f"T.{uuid4().hex}"
+    writer = writer_to(bootstrap, topic, name)
+
+    with query_of(spark.sparkContext), pytest.raises(PythonException, match="no more rows"):
+        spark.sparkContext.parallelize([0], 1).map(lambda _: write_half(writer)).collect()
+
+    assert read_topic(bootstrap, topic) == []
     assert Transactions(client(Role.SINK)).list_open(f"{name}-") == set()
