@@ -77,6 +77,8 @@ class Transaction:
 
     def check(self, bootstrap: str) -> None:
         """The offset is committed, and the rows are there once."""
+        # Who was cut off a moment ago would tell what was true then.
+        self.cluster.settle_coordinator(Kind.GROUP, self.group)
         committed = committed_offsets(self.cluster, self.group, [self.partition])
         assert {partition: one.offset for partition, one in committed.items()} == {self.partition: 7}
         assert rows_of(bootstrap, self.partition) == ROWS
