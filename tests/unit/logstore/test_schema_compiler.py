@@ -1,6 +1,5 @@
 """What the compiled functions do with good values, wrong values and hostile bytes."""
 
-import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +17,7 @@ from logstore.schema_compiler import (
 )
 from logstore.schema_decode import MAX_ELEMENTS, TooManyElements
 from logstore.schema_encode import uvarint
+from tests.traced_memory import peak_bytes
 
 
 @struct
@@ -273,15 +273,8 @@ def test_a_count_that_the_rest_cannot_hold_is_refused_before_anything_is_allocat
     frame = bytes.fromhex("01 2384 01 01") + uvarint(count + 1) + bytes(10)
     decoder(Everything, 2)
 
-    tracemalloc.start()
-    try:
-        said = refusal(2, frame)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-
-    assert "items cannot have" in said
-    assert peak < 20_000
+    assert "items cannot have" in refusal(2, frame)
+    assert peak_bytes(lambda: refusal(2, frame)) < 20_000
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 1000, 4])
@@ -335,14 +328,8 @@ def test_what_small_elements_take_in_memory_is_what_the_limit_on_them_reckons_wi
     frame = bytes.fromhex("01 2384 01 01") + uvarint(count + 1) + bytes.fromhex("02 61 00000000 00") * count
     decoder(Everything, 2)
 
-    tracemalloc.start()
-    try:
-        refusal(2, frame)  # the array is whole, what should follow it is not there
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-
-    assert peak < 200 * count
+    # The array is whole, what should follow it is not there.
+    assert peak_bytes(lambda: refusal(2, frame)) < 200 * count
 
 
 def test_a_varint_of_more_than_five_bytes_is_refused() -> None:
