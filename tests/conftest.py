@@ -23,7 +23,8 @@ from hypothesis import HealthCheck, settings
 from tests.compat.servers import Server, StartNode, start_ottla
 
 OF_ONE_PROCESS = {
-    "tests/pipeline/spark/test_earlier_spark": "an earlier Spark",  # a session of its own
+    # They share no session with the other tests.
+    "tests/pipeline/spark/applications/": "applications of Spark",
     "tests/pipeline/spark/": "Spark",
     "tests/compat/java/": "Apache Kafka",
     "tests/compat/differential/": "Apache Kafka",

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder, which one process runs (`tests/conftest.py`)."""
+"""One Spark session for all tests but those of `applications`, run by one process (`tests/conftest.py`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,22 +11,15 @@ from pipeline.spark.session import start_session
 from tests.compat.java.jars import kafka_classpath, spark_connector_jars, why_no_java
 from tests.compat.servers import start_kafka
 from tests.pipeline.spark.either_format import FORMATS, Either
-from tests.pipeline.spark.other_application import JAVA_OPTIONS
+from tests.pipeline.spark.sessions import CONFIGURATION
 from tests.pipeline.spark.warm_python import warm_python
 from tests.ports import free_port
 
 # Spark's usual manager of checkpoints starts the program `chmod` for each file, 20 ms each. It is at work
-# where drivers are killed (`other_application`).
+# where drivers are killed (`applications`).
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-CONFIGURATION = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+OF_THE_SESSION = {
     "spark.sql.session.timeZone": "UTC",
-    # Code is made for each query and compiled, which pays off with more rows than tests have.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
 }
 OF_KAFKA = (
@@ -45,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     except NoJavaError as error:
         pytest.skip(str(error))
     warehouse = tmp_path_factory.mktemp("warehouse")
-    settings = {**CONFIGURATION, "spark.sql.warehouse.dir": str(warehouse)}
+    settings = {**CONFIGURATION, **OF_THE_SESSION, "spark.sql.warehouse.dir": str(warehouse)}
     # Ours needs none (`test_session.py`); where they can be had, Spark's own connector is its judge.
     settings["spark.jars"] = ",".join(spark_connector_jars() or ())
     with warm_python() as python:

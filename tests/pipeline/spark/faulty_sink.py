@@ -3,7 +3,7 @@
 It fails where product code knows of nothing: around what the protocol asks of a cluster, and between two
 batches of rows. Options: `fault.point` (POINTS), `fault.flag`, a file that is there once it has happened,
 `fault.waits_for`, files that it waits for then (`:` between them), and `fault.kills`: `nothing` (an
-exception), `nobody` (it goes on), `worker`, `executor`, or the id of the driver's process.
+exception), `nobody` (it goes on), `worker`, or the id of a process, as that of the driver or of an executor.
 """
 
 import os
@@ -62,9 +62,7 @@ class Fault:
             return
         if self.kills == "nothing":
             raise RuntimeError(f"fault: {point}")
-        # Above a worker is the daemon that forked it, and above that the executor.
-        victim = {"worker": os.getpid(), "executor": _parent_of(os.getppid())}.get(self.kills)
-        os.kill(int(self.kills) if victim is None else victim, signal.SIGKILL)
+        os.kill(os.getpid() if self.kills == "worker" else int(self.kills), signal.SIGKILL)
         os._exit(1)
 
     def _wait(self) -> None:
@@ -78,10 +76,6 @@ def wait_for_file(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} does not come"
         time.sleep(0.02)
-
-
-def _parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 class FaultyCluster:

@@ -1,12 +1,21 @@
-"""Runs of jobs in the tests' own session."""
+"""Files of jobs, and their runs in the tests' own session."""
 
 import importlib
+import textwrap
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from pipeline.jobs.job import Flow, JobFile, PythonStep
 from pipeline.jobs.job_status import JobState
 from pipeline.jobs.runner import JobRun
+
+
+def write_jobs(folder: Path, text: str) -> Path:
+    """A file of jobs, whose text may be indented."""
+    path = folder / "jobs.yaml"
+    path.write_text(textwrap.dedent(text))
+    return path
 
 
 def import_steps(file: JobFile) -> None:

@@ -1,33 +1,20 @@
 """Jobs of a file: they run side by side, each fails alone, and what is written of them is true."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from pipeline.jobs.cli import pipeline
 from pipeline.jobs.job_reader import read_job_file
 from pipeline.jobs.job_status import JobState, JobStatus
 from pipeline.jobs.runner import JobRun, run
 from pipeline.jobs.status_files import find_status
-from tests.pipeline.spark.other_application import JAVA_OPTIONS
+from tests.pipeline.spark.job_runs import write_jobs
 from tests.pipeline.topics import fill, make_topic
 
 ROOT = Path(__file__).parents[3]
 STATES = {state.value: state for state in JobState}
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "jobs.yaml"
-    path.write_text(textwrap.dedent(text))
-    return path
 
 
 def states(statuses: tuple[JobStatus, ...]) -> dict[str, str]:
@@ -48,7 +35,7 @@ def test_jobs_run_side_by_side_and_one_that_fails_is_named(
     )
     (tmp_path / "shout.sql").write_text("SELECT upper(name) AS name, apples FROM joined")
     monkeypatch.syspath_prepend(tmp_path)
-    path = write(
+    path = write_jobs(
         tmp_path,
         f"""
         name: shop
@@ -88,7 +75,7 @@ def test_jobs_run_side_by_side_and_one_that_fails_is_named(
 def test_the_first_failure_stops_the_others_when_the_file_says_so(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    path = write(
+    path = write_jobs(
         tmp_path,
         """
         name: shop
@@ -114,7 +101,7 @@ def test_a_stop_waits_for_the_batch_and_the_next_run_goes_on_behind_it(
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"id": 1}\n')
-    path = write(
+    path = write_jobs(
         tmp_path,
         f"""
         name: shop
@@ -134,7 +121,7 @@ def test_a_stop_waits_for_the_batch_and_the_next_run_goes_on_behind_it(
         (tmp_path / "in" / f"{name}.json").write_text(json.dumps({"id": name == "b"}))
         asked = JobRun(read_job_file(path), session=spark, report=stop_after_a_batch)
         assert states(asked.run()) == {"copy": "STOPPED"}
-    finished = write(tmp_path, path.read_text() + "    trigger: {availableNow: true}\n")
+    finished = write_jobs(tmp_path, path.read_text() + "    trigger: {availableNow: true}\n")
     statuses = run(read_job_file(finished), session=spark)
 
     assert states(statuses) == {"copy": "FINISHED"}
@@ -149,7 +136,7 @@ def test_a_table_of_counts_is_kept_in_a_topic_exactly_once(
         make_topic(bootstrap),
         make_topic(bootstrap, partitions=2),
     )
-    path = write(
+    path = write_jobs(
         tmp_path,
         f"""
         name: {totals}
@@ -195,74 +182,3 @@ def test_a_table_of_counts_is_kept_in_a_topic_exactly_once(
 
     assert sorted(told[:2]) == [(b"anna", b"2"), (b"bert", b"1")] and told[2:] == [(b"anna", b"3")]
     assert lags == [0, 0, 0, 0]
-
-
-@pytest.mark.slow
-def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        f"""
-        name: shop
-        storage: state
-        master: local[1]
-        configuration: {{spark.ui.enabled: false, spark.driver.extraJavaOptions: {JAVA_OPTIONS}}}
-        jobs:
-          counts:
-            source: {{format: rate-micro-batch, rowsPerBatch: 10}}
-            sink: {{format: noop}}
-            trigger: {{processingTime: 100 ms}}
-        """,
-    )
-    command = [sys.executable, "-m", "node", "pipeline"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    # A session of its own, as a terminal has: the signal goes to all of its processes.
-    running = subprocess.Popen(
-        [*command, "run", str(path)],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert running.stderr is not None
-        while find_status(tmp_path / "state", "counts").progress is None:
-            assert running.stderr.readline(), "it ended before its first batch"
-            if find_status(tmp_path / "state", "counts").query_id is not None:
-                break
-        shown = CliRunner().invoke(pipeline, ["status", str(path), "--output", "json"])
-        again = subprocess.run([*command, "run", str(path)], env=environment, capture_output=True, text=True)
-        os.killpg(running.pid, signal.SIGTERM)
-        told = running.communicate(timeout=120)[1]
-    finally:
-        running.kill()
-        running.wait()
-
-    [job] = json.loads(shown.stdout)["jobs"]
-    assert (shown.exit_code, job["state"], job["pid"]) == (0, "RUNNING", running.pid)
-    assert again.returncode == 1 and "The job counts is run by another process" in again.stderr
-    assert running.returncode == 0, told
-    assert "counts: STOPPED" in told
-    assert find_status(tmp_path / "state", "counts").state is JobState.STOPPED
-
-
-@pytest.mark.slow
-def test_a_wrong_file_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        "name: shop\nstorage: s\njobs:\n  a: {source: {format: rat}, sink: {format: noop}, snik: {}}\n",
-    )
-
-    ended = subprocess.run(
-        [sys.executable, "-m", "node", "pipeline", "run", str(path)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": ""},
-        capture_output=True,
-        text=True,
-    )
-    others = [CliRunner().invoke(pipeline, [word, str(path)]) for word in ("validate", "status")]
-
-    assert [ended.returncode, *(one.exit_code for one in others)] == [2, 2, 2]
-    for told in (ended.stderr, *(one.stderr for one in others)):
-        assert told.splitlines() == [
-            f"{path}:4: jobs.a.snik: is unknown; sink?",
-            f"{path}:4: jobs.a.source.format: is unknown; rate?",
-        ]

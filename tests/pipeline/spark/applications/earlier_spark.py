@@ -1,5 +1,5 @@
-"""A Spark application on the PySpark that is first on the path: `python -m tests.pipeline.spark.earlier_spark
-CLUSTER JSON`.
+"""A Spark application on the PySpark that is first on the path: `python -m
+tests.pipeline.spark.applications.earlier_spark CLUSTER JSON`.
 
 It writes and reads a topic in batches and copies files by an exactly-once stream, and tells of it in lines of
 JSON.
@@ -13,8 +13,9 @@ import pyspark
 
 from pipeline.spark.java import find_java
 from pipeline.spark.session import start_session
+from tests.pipeline.spark.applications.other_application import round_trip, tell
 from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
-from tests.pipeline.spark.other_application import CONFIGURATION, round_trip, tell
+from tests.pipeline.spark.sessions import CONFIGURATION
 
 
 def main(bootstrap: str, told: str) -> None:

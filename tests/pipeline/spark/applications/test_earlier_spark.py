@@ -16,7 +16,7 @@ from tests.pipeline.topics import make_topic
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 # `scripts/setup` puts it there, beside the packages of .venv, which has the newest one.
 PYSPARK = ROOT / ".venv" / "pyspark-4.2"
 TIMEOUT_S = 400
@@ -40,7 +40,7 @@ def test_an_application_on_the_oldest_spark_writes_reads_and_copies_exactly_once
 
     asked = json.dumps({"topic": topic, "folder": str(tmp_path), "options": options})
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.spark.earlier_spark", bootstrap, asked],
+        [sys.executable, "-m", "tests.pipeline.spark.applications.earlier_spark", bootstrap, asked],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(PYSPARK), str(ROOT)]),

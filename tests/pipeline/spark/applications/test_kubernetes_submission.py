@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from pipeline.spark.java import NoJavaError, find_java
-from tests.pipeline.spark.other_application import JAVA_OPTIONS
+from tests.pipeline.spark.sessions import JAVA_OPTIONS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "GET": "get", "DELETE": "delete"}
 Document = dict[str, Any]
 Asked = tuple[str, str, Document]
