@@ -46,6 +46,8 @@ SPARK = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    # The job is over before the better compiler is worth its time, and no core is there for a collector.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
