@@ -116,7 +116,12 @@ class RaftLinks:
         make: Any = partial(LinkWire, self._meet)  # a protocol, though none by inheritance
         loop = asyncio.get_running_loop()
         # TLS begins later: who does not go through with it is a stranger like any other.
-        self._server = await loop.create_server(make, host or None, port)
+        self._server = await loop.create_server(make, host or None, port, start_serving=False)
+        try:
+            await self._server.start_serving()
+        except BaseException:  # cancelled, for one: the node is told to end while it starts
+            self._server.close()
+            raise
 
     async def run(self) -> None:
         """Keep the links up until cancelled."""

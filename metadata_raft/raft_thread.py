@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 THREAD_NAME: Final = "metadata-raft"
+JOIN_SECONDS: Final = 5  # a disk that hangs keeps the thread, not the node
 
 
 class LoopThread:
@@ -21,6 +22,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._node_loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
+        self._is_cancelled = False
         self._ended: asyncio.Future[None] = self._node_loop.create_future()
         # A daemon: a process that is told to die does not wait for a disk that hangs.
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
@@ -31,10 +33,10 @@ class LoopThread:
         try:
             await asyncio.shield(self._ended)
         finally:
-            loop = self._loop
-            if loop is not None and not self._ended.done():
-                loop.call_soon_threadsafe(self._cancel)
-            await asyncio.to_thread(self._thread.join, 5)
+            # A thread that has no loop yet, or no task on it, finds the word when it begins.
+            self._is_cancelled = True
+            self.call(self._cancel)
+            await asyncio.to_thread(self._thread.join, JOIN_SECONDS)
 
     def call(self, action: Callable[..., Any], *arguments: Any) -> None:
         """Let the thread's loop call something; nothing happens once it has ended."""
@@ -63,7 +65,8 @@ class LoopThread:
 
     async def _run_main(self) -> None:
         self._task = asyncio.current_task()
-        await self._main()
+        if not self._is_cancelled:
+            await self._main()
 
     def _cancel(self) -> None:
         if self._task is not None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -86,23 +87,23 @@ def test_places_to_begin(node: Server) -> None:
 
 
 def test_members_share_and_hand_over_without_loss(node: Server) -> None:
-    where = node.bootstrap
-    ottla(where, "topic", "create", "cli-group", "-p", "4")
-    first = start(where, "consume", "cli-group", "--group", "cli-members")
-    ottla(where, "produce", "cli-group", "-K", ":", given=lines(0, 100))
-    second = start(where, "consume", "cli-group", "--group", "cli-members")
+    where, topic, group = node.bootstrap, f"shared-{uuid4().hex}", f"members-{uuid4().hex}"
+    ottla(where, "topic", "create", topic, "-p", "4")
+    first = start(where, "consume", topic, "--group", group)
+    ottla(where, "produce", topic, "-K", ":", given=lines(0, 100))
+    second = start(where, "consume", topic, "--group", group)
 
     def shares() -> list[int]:
-        members = json.loads(ottla(where, "group", "members", "cli-members", "--output", "json"))
+        members = json.loads(ottla(where, "group", "members", group, "--output", "json"))
         return [len(one["partitions"]) for one in members]
 
     eventually(lambda: shares() == [2, 2], "both have partitions")
-    ottla(where, "produce", "cli-group", "-K", ":", given=lines(100, 200))
+    ottla(where, "produce", topic, "-K", ":", given=lines(100, 200))
     time.sleep(1)
 
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=TIMEOUT_S)
-    ottla(where, "produce", "cli-group", "-K", ":", given=lines(200, 300))
+    ottla(where, "produce", topic, "-K", ":", given=lines(200, 300))
     of_first, of_second = out.split(), []
     reading = threading.Thread(target=lambda: of_second.extend(map(str.strip, second.stdout or ())))
     reading.start()
@@ -117,7 +118,7 @@ def test_members_share_and_hand_over_without_loss(node: Server) -> None:
     assert ended == (130, 143, "", "")
     assert of_first and of_second
     assert Counter(of_first + of_second) == Counter(str(number) for number in range(300))
-    assert ottla(where, "consume", "cli-group", "--group", "cli-members", "--until-end") == ""
+    assert ottla(where, "consume", topic, "--group", group, "--until-end") == ""
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(node: Server) -> None:

@@ -46,8 +46,10 @@ def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
 @pytest.mark.parametrize("age", VERSIONS)
 @pytest.mark.parametrize("script", [script for _, script in SESSIONS], ids=[name for name, _ in SESSIONS])
 def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Script, age: str) -> None:
+    group = anew(f"{script.__name__}-{age}")
+
     def play(server: Server) -> Session:
-        base = session_on(server, f"{script.__name__}-{age}", TOPIC, age)
+        base = session_on(server, group, TOPIC, age)
         return finished(base, base, script)
 
     ours, theirs = on_both(servers, play)
@@ -69,8 +71,10 @@ def test_consumer_groups_answer_and_log_the_same(
 ) -> None:
     """KIP-848."""
 
+    group = anew(f"consumer-{script.__name__}-{age}")
+
     def play(server: Server) -> ConsumerSession:
-        base = session_on(server, f"consumer-{script.__name__}-{age}", TOPIC, age)
+        base = session_on(server, group, TOPIC, age)
         return finished(base, ConsumerSession(base=base, second=SECOND), script)
 
     ours, theirs = on_both(servers, play)
@@ -83,8 +87,10 @@ def test_consumer_groups_answer_and_log_the_same(
 def test_groups_that_change_their_protocol_answer_and_log_the_same(
     servers: tuple[Server, Server], script: migration_sessions.Script
 ) -> None:
+    group = anew(script.__name__)
+
     def play(server: Server) -> MigrationSession:
-        base = session_on(server, script.__name__, MIGRATED, "new")
+        base = session_on(server, group, MIGRATED, "new")
         return finished(base, MigrationSession(base), script)
 
     ours, theirs = on_both(servers, play)
@@ -93,8 +99,13 @@ def test_groups_that_change_their_protocol_answer_and_log_the_same(
     assert ours.logged() == theirs.logged()
 
 
-def session_on(server: Server, name: str, topic: str, age: str) -> Session:
-    base = Session(bootstrap=server.bootstrap, group=f"{name}-{RUN}", topic=topic, age=age)
+def anew(name: str) -> str:
+    """Of no group that was there: a test that is run once more finds nothing of its first run."""
+    return f"{name}-{os.urandom(3).hex()}"
+
+
+def session_on(server: Server, group: str, topic: str, age: str) -> Session:
+    base = Session(bootstrap=server.bootstrap, group=group, topic=topic, age=age)
     base.learn_topics()
     return base
 

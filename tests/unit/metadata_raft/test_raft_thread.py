@@ -1,0 +1,91 @@
+"""The voter's thread ends with the task that runs it, at whatever moment that is cancelled."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from metadata_raft.raft_thread import LoopThread
+
+TIMEOUT_S = 10
+T = TypeVar("T")
+
+
+class Thread:
+    """One whose loop is made, and whose task is made on it, when the test lets it."""
+
+    def __init__(self) -> None:
+        self.may_have_a_loop = threading.Event()
+        self.may_begin = threading.Event()
+        self.has_begun = threading.Event()
+        self.is_over = threading.Event()
+
+    def make_loop(self) -> asyncio.AbstractEventLoop:
+        assert self.may_have_a_loop.wait(TIMEOUT_S)
+        loop = asyncio.new_event_loop()
+        loop.set_task_factory(self._make_task)
+        return loop
+
+    def _make_task(
+        self, loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T], **more: Any
+    ) -> asyncio.Task[T]:
+        assert self.may_begin.wait(TIMEOUT_S)
+        return asyncio.Task(main, loop=loop, **more)
+
+    async def live(self) -> None:
+        self.has_begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.is_over.set()
+
+
+async def before_there_is_a_loop(thread: Thread) -> None:
+    pass
+
+
+async def before_there_is_a_task(thread: Thread) -> None:
+    thread.may_have_a_loop.set()
+    await asyncio.sleep(0.05)
+
+
+async def while_it_lives(thread: Thread) -> None:
+    thread.may_have_a_loop.set()
+    thread.may_begin.set()
+    assert await asyncio.to_thread(thread.has_begun.wait, TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    "moment", [before_there_is_a_loop, before_there_is_a_task, while_it_lives], ids=lambda one: one.__name__
+)
+def test_who_is_cancelled_leaves_no_thread_behind(moment: Callable[[Thread], Awaitable[None]]) -> None:
+    thread = Thread()
+
+    async def scene() -> bool:
+        before = threading.active_count()
+        running = asyncio.create_task(LoopThread(thread.live, thread.make_loop).run())
+        await asyncio.sleep(0)
+        await moment(thread)
+        running.cancel()
+        await asyncio.sleep(0)
+        thread.may_have_a_loop.set()
+        thread.may_begin.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return threading.active_count() <= before + 1  # the pool that waited for it has a thread
+
+    assert asyncio.run(scene())
+    assert thread.has_begun.is_set() == thread.is_over.is_set()
+
+
+def test_an_error_of_the_coroutine_is_raised() -> None:
+    async def fail() -> None:
+        raise OSError("the disk is gone")
+
+    async def scene() -> None:
+        await LoopThread(fail, asyncio.new_event_loop).run()
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        asyncio.run(scene())
