@@ -19,7 +19,6 @@ from benchmarks.clusters import Cluster, Node
 from benchmarks.workloads import KILOBYTE_BATCH, LATENCY_RATE, MB, SMALL_CONNECTIONS, Figures, Plan
 
 PARTITIONS = 6
-WARM_UP_S = 3.0
 MEMORY_AFTER_BYTES = 512 << 20
 KILLS = 5
 # Asked this often, a client finds the new leader soon; the same for both.
@@ -103,7 +102,7 @@ def replicated_small_requests(cluster: Cluster, plan: Plan) -> Figures:
             ports, topic, PARTITIONS, connections=SMALL_CONNECTIONS, seconds=seconds, acks=-1
         )
 
-    replay(WARM_UP_S)
+    load.warm_up(replay)
     before = cluster.cpu_seconds()
     done = replay(plan.seconds)
     cpu = cluster.cpu_seconds() - before

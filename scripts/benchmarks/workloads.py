@@ -30,7 +30,6 @@ MB = 1_000_000
 KILOBYTE_BATCH, MEGABYTE_BATCH = 64 << 10, 1_000_000  # under the default max.message.bytes of 1,048,588
 PARTITIONS = 4
 SMALL_CONNECTIONS = 32
-SMALL_WARM_UP_S = 3.0
 IDLE_CONNECTIONS = 200
 MANY_PARTITIONS = 1000
 LATENCY_RATE = 1000
@@ -183,9 +182,9 @@ def client_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
 
 
 def small_requests(
-    server: Server, plan: Plan, *, in_flight: int = load.IN_FLIGHT, warm_up_s: float = SMALL_WARM_UP_S
+    server: Server, plan: Plan, *, in_flight: int = load.IN_FLIGHT, is_warm: bool = True
 ) -> Figures:
-    """One record a request, answered; `warm_up_s` 0 for a server that has just started."""
+    """One record a request, answered; `is_warm` False for a server that has just started."""
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
 
     def replay(seconds: float) -> load.Done:
@@ -198,9 +197,8 @@ def small_requests(
             in_flight=in_flight,
         )
 
-    # A JVM compiles this path while it runs: Kafka's first seconds cost 136 us a request, later ones 19.
-    if warm_up_s:
-        replay(warm_up_s)
+    if is_warm:
+        load.warm_up(replay)
     before = server.cpu_seconds()
     figures = per_request(server, before, replay(plan.seconds))
     clients.delete_topic(server.bootstrap, topic)
