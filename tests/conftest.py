@@ -46,6 +46,9 @@ sys.dont_write_bytecode = False
 # Under nohup a hangup is ignored, and so by all that is started. A handler is not passed on.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+# So is an interrupt in the background of a script, which commands are to end by.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Whether an example takes longer than 200 ms says how busy the machine is, not whether it is right.
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
