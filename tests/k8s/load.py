@@ -48,8 +48,9 @@ class GroupReader:
     def _committed(self, error: KafkaError | None, _partitions: Any) -> None:
         if error is None:
             self.not_sent.clear()
-        elif error.code() == KafkaError._RESOLVE:
-            # A pod that is replaced has no name for a moment: nobody was asked, and the next commit says all.
+        elif error.code() in (KafkaError._RESOLVE, KafkaError._WAIT_COORD):
+            # A pod that is replaced has no name for a moment, and until it is found there is no coordinator:
+            # nobody was asked, and the next commit says all.
             self.not_sent.append(f"commit: {error}")
         else:
             self.failed.append(f"commit: {error}")
