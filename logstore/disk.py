@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from logstore import file_space
 from logstore.page_cache import is_cached
 from logstore.topic_partition import ZERO_UUID
 from logstore.varint import ByteSource
@@ -65,6 +66,12 @@ class DiskFile(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def preallocate(self, size: int) -> None: ...
+
+    def allocate(self, position: int, size: int) -> None:
+        """Have space for what is written there soon, where the file system can; the file's size stays."""
+
+    def reaches_beyond(self, size: int) -> bool:
+        """Whether truncating to `size` bytes would give anything back."""
 
     def sync(self) -> None: ...
 
@@ -120,13 +127,14 @@ class Disk(Protocol):
 class OsFile:
     """A file of the operating system."""
 
-    __slots__ = ("__weakref__", "_cached", "_fd", "_has_nowait")
+    __slots__ = ("__weakref__", "_cached", "_can_allocate", "_fd", "_has_nowait")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         # A range that was found in the page cache: start, end, and the time until which that is believed.
         self._cached = (0, 0, 0.0)
         self._has_nowait = hasattr(os, "RWF_NOWAIT")
+        self._can_allocate = True
 
     def __del__(self) -> None:
         os.close(self._fd)
@@ -204,6 +212,13 @@ class OsFile:
 
     def preallocate(self, size: int) -> None:
         os.posix_fallocate(self._fd, 0, size)
+
+    def allocate(self, position: int, size: int) -> None:
+        if self._can_allocate:  # Where it can not, or the disk is full, the write itself will tell.
+            self._can_allocate = file_space.allocate(self._fd, position, size)
+
+    def reaches_beyond(self, size: int) -> bool:
+        return file_space.reaches_beyond(os.fstat(self._fd), size)
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
@@ -320,6 +335,7 @@ class _Inode:
     content: bytearray
     synced: bytes
     modified_ms: int
+    allocated_bytes: int = 0  # up to where it has space, as far as somebody asked for it
 
 
 class MemoryFile:
@@ -371,12 +387,19 @@ class MemoryFile:
         del self._inode.content[size:]
         # A file system's journal makes sizes durable in their own order; here at once.
         self._inode.synced = self._inode.synced[:size]
+        self._inode.allocated_bytes = 0
         if size > len(self._inode.content):
             self._inode.content += bytes(size - len(self._inode.content))
 
     def preallocate(self, size: int) -> None:
         if size > self.size():
             self.truncate(size)
+
+    def allocate(self, position: int, size: int) -> None:
+        self._inode.allocated_bytes = max(self._inode.allocated_bytes, position + size)
+
+    def reaches_beyond(self, size: int) -> bool:
+        return max(self.size(), self._inode.allocated_bytes) > size
 
     def sync(self) -> None:
         self._disk.step("sync", self._path)

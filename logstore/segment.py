@@ -39,6 +39,9 @@ MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index row can hold
 MAX_RECENT_BATCHES: Final = 512
 # Headers are searched for in pieces of this size: two index intervals, one page fault.
 SCAN_BYTES: Final = 8192
+# Who writes so much at once has space made ahead of the end: a quarter of what the file has, at most this.
+ALLOCATING_WRITE_BYTES: Final = 32 * 1024
+MAX_ALLOCATED_AHEAD_BYTES: Final = 4 << 20
 # Recovery reads in larger pieces; a larger batch is read alone.
 RECOVERY_SCAN_BYTES: Final = 1 << 20
 
@@ -60,6 +63,7 @@ class Segment:
     """The batches from `base_offset` up to the next segment's, in the order of their offsets."""
 
     __slots__ = (
+        "_allocated_bytes",
         "_disk",
         "_file",
         "_first_timestamp",
@@ -88,6 +92,7 @@ class Segment:
         self.created_ms = 0
         self.is_warm = False  # whether its indexes were looked at since it was found on the disk
         self._file: DiskFile | None = None
+        self._allocated_bytes = 0  # up to where the file was given space, if it was
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._last_indexed_position = 0
@@ -113,6 +118,7 @@ class Segment:
         segment._file.truncate(0)
         if config.preallocate and not suffix:
             segment._file.preallocate(config.segment_bytes)
+            segment._allocated_bytes = config.segment_bytes
         segment.created_ms = now_ms
         segment.is_warm = True
         segment.offset_index.reset()
@@ -169,12 +175,23 @@ class Segment:
         After an error the file is cut back, so a later append or reader never meets half of a batch.
         """
         assert self._file is not None, "only the active segment grows"
+        if size_bytes >= ALLOCATING_WRITE_BYTES and self.size_bytes + size_bytes > self._allocated_bytes:
+            self._allocate_ahead(self._file, size_bytes)
         try:
             self._file.write_at(self.size_bytes, buffers)
         except OSError:
-            self._file.truncate(self.size_bytes)
+            self._cut(self._file, self.size_bytes)
             raise
         self.size_bytes += size_bytes
+
+    def _cut(self, file: DiskFile, size: int) -> None:
+        file.truncate(size)
+        self._allocated_bytes = 0
+
+    def _allocate_ahead(self, file: DiskFile, size_bytes: int) -> None:
+        end = self.size_bytes + size_bytes
+        self._allocated_bytes = end + min(end // 4, MAX_ALLOCATED_AHEAD_BYTES)
+        file.allocate(self.size_bytes, self._allocated_bytes - self.size_bytes)
 
     def index_batch(
         self, last_offset: int, max_timestamp: int, position: int, index_interval_bytes: int
@@ -208,7 +225,7 @@ class Segment:
         else:  # Nothing to find; what stands there is from before a truncation.
             self._disk.remove(self.offset_index.path)
             self._disk.remove(self.time_index.path)
-        if self._file.size() != self.size_bytes:  # preallocated
+        if self._file.reaches_beyond(self.size_bytes):
             self._file.truncate(self.size_bytes)
         self.offset_index.release()
         self.time_index.release()
@@ -264,7 +281,7 @@ class Segment:
         assert self._file is not None, "only the active segment is cut"
         removed, self.size_bytes = self.size_bytes - position, position
         if removed:
-            self._file.truncate(position)
+            self._cut(self._file, position)
         return removed
 
     def truncate_to(self, offset: int) -> int:
@@ -278,7 +295,7 @@ class Segment:
     def truncate_at(self, position: int, offset: int) -> int:
         """Cut the file at `position`, where the first batch at or above `offset` starts."""
         assert self._file is not None, "only the active segment is cut"
-        self._file.truncate(position)
+        self._cut(self._file, position)
         removed, self.size_bytes = self.size_bytes - position, position
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)

@@ -1,9 +1,9 @@
 """One client's connection: bytes in, requests served one at a time in order, bytes out in that order.
 
 The promise: whatever the peer sends, the connection holds no more than about twice the bytes that really
-arrived (and all connections together no more than `ReceiveMemory` allows), answers in the order of the
-requests, and ends with one line in the log if the bytes are not Kafka's. The peer that does not read its
-answers is not read from.
+arrived, or five times its last frame while memory is plentiful (and all connections together no more than
+`ReceiveMemory` allows), answers in the order of the requests, and ends with one line in the log if the bytes
+are not Kafka's. The peer that does not read its answers is not read from.
 
 The receive buffer is one bytearray, parsed in place. While a request waits for its answer, memoryviews of its
 records may still point into the buffer; so nothing received is then moved or overwritten.
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from node.net.listener import Listener
 
 INITIAL_BUFFER_BYTES = 8 * 1024  # A few small requests; 5,000 idle clients cost 40 MB.
-# From here on a read stops at the end of the frame, so that the next one starts at the start of the buffer.
+# From here on a read stops at the end of a frame, so that the next one starts at the start of the buffer.
 LARGE_FRAME_BYTES = 32 * 1024
+# Where a peer sends faster than it is read, one read takes what clients have in flight by default
+# (max.in.flight.requests.per.connection): so many frames like the last one, up to so many bytes.
+READ_AHEAD_FRAMES = 5
+READ_AHEAD_BYTES = 512 * 1024
 WRITE_HIGH_WATER_BYTES = 256 * 1024  # More unsent than this, and the peer's next request waits.
 # Answers of one turn are joined up to this size: with 20 small ones that saves 2 us each over a writev.
 JOIN_LIMIT_BYTES = 16 * 1024
@@ -127,6 +131,7 @@ class Connection(asyncio.BufferedProtocol):
         "_is_held",
         "_is_reading",
         "_is_write_blocked",
+        "_last_frame_bytes",
         "_listener",
         "_owed",
         "_peak_bytes",
@@ -154,6 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_position = 0
         self._read_limit = INITIAL_BUFFER_BYTES
         self._frame_bytes = 0  # of the frame that is half received, with its length prefix; 0: not known
+        self._last_frame_bytes = 0  # of the one that was served last, with its length prefix
         self._peak_bytes = 0  # the most that lay in the buffer since the last sweep
         self._is_busy = False  # a request waits for its answer, or the rest of the buffer for its turn
         self._is_held = False  # the next request waits until no answer is owed
@@ -325,8 +331,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._is_held = True
                 break
             if next_position < end and (run := serve_run(self, view, position, end)) is not None:
-                self._read_position = position = run.stop
                 served += run.requests
+                self._last_frame_bytes = (run.stop - position) // run.requests
+                self._read_position = position = run.stop
                 if type(run.answers) is Pending:
                     self._flush(out)
                     out = []
@@ -338,6 +345,7 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             served += 1
             frame = view[position + 4 : next_position]
+            self._last_frame_bytes = next_position - position
             self._read_position = position = next_position
             try:
                 answer = serve(self, frame)
@@ -580,7 +588,9 @@ class Connection(asyncio.BufferedProtocol):
         if capacity > INITIAL_BUFFER_BYTES and memory.is_scarce and self._read_position:
             # A frame was served: what it took goes to others, and the next one asks for its own.
             self._replace_buffer(max(INITIAL_BUFFER_BYTES, received))
-            capacity = len(self._view)
+        elif not received and self._write_position == self._read_limit:
+            self._read_ahead()
+        capacity = len(self._view)
         if not received:
             self._read_position = self._write_position = 0
         elif self._read_position and self._read_position + max(self._frame_bytes, 4) > capacity:
@@ -600,10 +610,17 @@ class Connection(asyncio.BufferedProtocol):
             self._replace_buffer(needed_bytes)
 
     def _set_read_limit(self) -> None:
-        limit = len(self._view)
-        if self._frame_bytes >= LARGE_FRAME_BYTES:
-            limit = min(limit, self._read_position + self._frame_bytes)
-        self._read_limit = limit
+        room = len(self._view) - self._read_position
+        if LARGE_FRAME_BYTES <= self._frame_bytes < room:
+            room -= room % self._frame_bytes
+        self._read_limit = self._read_position + room
+
+    def _read_ahead(self) -> None:
+        """The last read took all it had room for: let the next one take what a client has in flight."""
+        frames = min(READ_AHEAD_FRAMES, READ_AHEAD_BYTES // self._last_frame_bytes)
+        size_bytes = frames * self._last_frame_bytes
+        if size_bytes > len(self._view) and self._listener.memory.is_plentiful:
+            self._replace_buffer(size_bytes)
 
     def _grow(self, received: int) -> None:
         """At most twice the buffer, for it is full: what is announced but not sent is not paid for."""

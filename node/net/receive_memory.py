@@ -62,6 +62,11 @@ class ReceiveMemory:
         """Whether buffers that are larger than they need to be should shrink at once."""
         return self.used_bytes * 2 > self.limit_bytes
 
+    @property
+    def is_plentiful(self) -> bool:
+        """Whether buffers may be larger than they need to be, for the sake of speed."""
+        return self.used_bytes * 8 < self.limit_bytes
+
     def _fits(self, size_bytes: int) -> bool:
         return self.used_bytes + size_bytes <= self.limit_bytes
 

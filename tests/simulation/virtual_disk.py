@@ -277,6 +277,11 @@ class VirtualFile:
         if size > self.size():
             self.truncate(size)
 
+    def allocate(self, position: int, size: int) -> None: ...
+
+    def reaches_beyond(self, size: int) -> bool:
+        return self.size() > size
+
     def sync(self) -> None:
         self._disk.step("sync", self._path)
         self._inode.changes.clear()

@@ -30,6 +30,7 @@ PIPELINE_MAY_HAVE = (
 # The modules that may touch the world: files, sockets, clocks, threads, the process.
 DOORS = {
     "logstore/disk.py",
+    "logstore/file_space.py",
     "logstore/page_cache.py",
     "logstore/volume.py",
     "metadata_raft/quorum_raft.py",

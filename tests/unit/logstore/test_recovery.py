@@ -334,6 +334,21 @@ def test_preallocated_zeros_are_cut() -> None:
     assert disk.file_size(log.active_segment.path) == log.size_bytes
 
 
+def test_space_that_a_crash_left_behind_the_end_goes_with_the_roll() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    path, size = log.active_segment.path, log.size_bytes
+    disk.files[path].allocated_bytes = 1 << 20
+
+    log = open_log(disk)
+    assert (log.log_end_offset, log.size_bytes) == (1, size)
+    log.roll(now_ms=NOW_MS)
+
+    assert disk.file_size(path) == size
+    assert not disk.files[path].allocated_bytes
+
+
 def test_the_rest_of_a_deletion_is_removed_and_strangers_are_named_and_left() -> None:
     disk = MemoryDisk()
     filled(disk).close(now_ms=NOW_MS)

@@ -8,7 +8,7 @@ from logstore.disk import Disk, MemoryDisk, OsDisk
 from logstore.errors import KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
-from logstore.segment import MAX_RECENT_BATCHES, Segment, TimestampAndOffset
+from logstore.segment import MAX_ALLOCATED_AHEAD_BYTES, MAX_RECENT_BATCHES, Segment, TimestampAndOffset
 
 CONFIG = LogConfig(index_interval_bytes=200)
 BATCHES = 40
@@ -122,3 +122,58 @@ def test_files_change_their_suffix_together(disk: Disk, tmp_path: Path) -> None:
     ]
     segment.remove()
     assert disk.list_directory(tmp_path) == []
+
+
+def test_large_writes_have_space_made_ahead_which_goes_with_the_seal(disk: Disk, tmp_path: Path) -> None:
+    disk.make_directory(tmp_path)
+    segment = Segment.create(disk, tmp_path, 0, CONFIG, now_ms=0)
+    file = segment.file
+
+    segment.append([bytes(1000)], 1000)
+    assert not file.reaches_beyond(1000), "the file system finds space for small writes as ever"
+    for _ in range(4):
+        segment.append([bytes(1 << 20), bytes(1000)], (1 << 20) + 1000)
+    size = segment.size_bytes
+    assert file.size() == disk.file_size(segment.path) == size, "nobody sees it in the file"
+    if isinstance(disk, OsDisk) and not file.reaches_beyond(size):
+        pytest.skip("this file system makes no space ahead")
+    assert not file.reaches_beyond(size + size // 4 + 4096)
+    segment.truncate_at(0, 0)
+    assert not file.reaches_beyond(0)
+    segment.append([bytes(1 << 20)], 1 << 20)
+    assert file.reaches_beyond(segment.size_bytes), "after a cut, too"
+    segment.index_batch(0, 0, 0, 4096)
+    segment.seal()
+
+    assert not disk.open_to_read(segment.path).reaches_beyond(segment.size_bytes)
+    assert disk.file_size(segment.path) == segment.size_bytes == 1 << 20
+
+
+def test_space_is_made_ahead_a_few_times_and_never_for_more_than_a_few_megabytes(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    disk.make_directory(tmp_path)
+    segment = Segment.create(disk, tmp_path, 0, CONFIG, now_ms=0)
+    inode, ends = disk.files[segment.path], set()
+
+    for _ in range(400):
+        segment.append([bytes(1 << 16)], 1 << 16)
+        ends.add(inode.allocated_bytes)
+
+    assert segment.size_bytes <= inode.allocated_bytes <= segment.size_bytes + MAX_ALLOCATED_AHEAD_BYTES
+    assert len(ends) < 30
+
+
+def test_a_disk_without_space_ahead_takes_writes_as_long_as_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("logstore.file_space.allocate", lambda fd, position, size: bool(asked.append(size)))
+    segment = Segment.create(OsDisk(), tmp_path, 0, CONFIG, now_ms=0)
+
+    for number in range(40):
+        segment.append([bytes([number]) * (1 << 16)], 1 << 16)
+
+    assert len(asked) == 1, "it is not asked again"
+    assert segment.file.read_at(39 << 16, 1) == bytes([39])
+    segment.seal()
+    assert OsDisk().file_size(segment.path) == 40 << 16

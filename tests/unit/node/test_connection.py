@@ -188,6 +188,71 @@ def test_large_frames_are_served_whole_and_leave_nothing_behind(peer: Peer, size
     assert peer.listener.frames == bodies
 
 
+@pytest.mark.parametrize("size", [8_200, 16_384, 65_536, 100_000])
+def test_what_a_client_has_in_flight_is_taken_in_one_read(peer: Peer, size: int) -> None:
+    one = frame(bytes(size))
+    peer.send(one)
+
+    assert len(peer.connection.get_buffer(-1)) == module.READ_AHEAD_FRAMES * len(one)
+    peer.transport.sent.clear()
+    peer.transport.writes = 0
+    peer.listener.answer = lambda body: [b"."]
+    peer.send(one * module.READ_AHEAD_FRAMES)
+    assert peer.transport.sent == [b"....."], "all are answered in one write"
+    assert peer.transport.writes == 1
+
+
+def test_a_read_ahead_ends_where_a_frame_does(peer: Peer) -> None:
+    one = frame(bytes(65_536))
+    peer.send(one)
+
+    peer.send(one + one[:1000])
+
+    assert len(peer.connection.get_buffer(-1)) == 4 * len(one) - 1000
+    peer.send(one[1000:])
+    assert peer.listener.frames == [one[4:]] * 3
+
+
+def test_frames_of_differing_sizes_are_read_ahead_whole(peer: Peer) -> None:
+    bodies = [bytes([number]) * (30_000 + 7_919 * number % 50_000) for number in range(60)]
+
+    peer.send(b"".join(map(frame, bodies)))
+
+    assert peer.listener.frames == bodies
+
+
+def test_frames_too_large_to_be_read_ahead_have_a_buffer_of_their_size(peer: Peer) -> None:
+    one = frame(bytes(module.READ_AHEAD_BYTES // 2 + 1))
+
+    peer.send(one * 3)
+
+    assert peer.memory.used_bytes == len(one)
+
+
+def test_nothing_is_read_ahead_when_an_eighth_of_the_memory_is_in_use(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    memory = ReceiveMemory(8_000_000)
+    peers = [Peer(loop, memory) for _ in range(20)]
+    one = frame(bytes(100_000))
+
+    for peer in peers:
+        peer.send(one)
+
+    assert 1_000_000 <= memory.used_bytes <= 1_000_000 + 20 * len(one)
+    assert peers[0].connection.get_buffer(-1).nbytes == 5 * len(one)
+    assert peers[-1].connection.get_buffer(-1).nbytes == len(one)
+
+
+def test_a_buffer_that_was_read_ahead_into_shrinks(peer: Peer) -> None:
+    peer.send(frame(bytes(65_536)) * 6)
+
+    for _ in range(3):
+        peer.connection.shrink()
+
+    assert peer.memory.used_bytes == module.INITIAL_BUFFER_BYTES
+
+
 def test_a_frame_that_is_announced_costs_only_what_arrived(loop: asyncio.AbstractEventLoop) -> None:
     memory = ReceiveMemory()
     peers = [Peer(loop, memory) for _ in range(50)]
