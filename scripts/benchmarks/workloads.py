@@ -54,7 +54,7 @@ class Plan:
     """A run ends after `seconds` or `limit_bytes`, whichever is first."""
 
     seconds: float = 3.0
-    limit_bytes: int = 512 << 20
+    limit_bytes: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
