@@ -404,7 +404,7 @@ def test_a_name_that_no_topic_can_have_is_refused(api: Api, name: str) -> None:
     assert api.ask("DELETE", f"{api.v3}/topics/{name}").status in (400, 404, 405)
 
 
-def test_query_names_that_are_unknown_mean_nothing_and_values_are_judged(api: Api) -> None:
+def test_query_names_that_are_unknown_mean_nothing_and_values_are_judged(api: Api, topic: str) -> None:
     assert api.get(f"{api.v3}/topics?no_such=1&page_size=x")["data"]
     assert api.get(f"{api.v3}/topics?include_internal=maybe", 400)["error_code"] == 400
     assert api.get(f"{api.v3}/topics?include_internal=true&include_internal=false", 400)["error_code"] == 400

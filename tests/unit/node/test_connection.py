@@ -216,9 +216,61 @@ def test_a_read_ahead_ends_where_a_frame_does(peer: Peer) -> None:
 def test_frames_of_differing_sizes_are_read_ahead_whole(peer: Peer) -> None:
     bodies = [bytes([number]) * (30_000 + 7_919 * number % 50_000) for number in range(60)]
 
-    peer.send(b"".join(map(frame, bodies)))
+    stream = b"".join(map(frame, bodies))
+    while stream:
+        stream = stream[peer.send(stream) :]
+        peer.turn()
 
     assert peer.listener.frames == bodies
+
+
+@pytest.mark.parametrize("size", [40_000, 65_536, 1 << 20])
+def test_who_sends_without_end_is_read_again_when_others_had_their_turn(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 0.0)
+    stream = frame(bytes(size)) * 20
+    turns = 0
+
+    while stream:
+        taken = peer.send(stream)
+        assert 0 < taken <= max(module.READ_AHEAD_BYTES, size + 4), "the loop would read on"
+        stream = stream[taken:]
+        turns += 1
+        peer.turn()
+
+    assert turns >= 4
+    assert peer.listener.frames == [bytes(size)] * 20
+
+
+def test_who_sends_less_than_a_turn_takes_is_read_on(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 3600.0)
+    stream = frame(bytes(65_536)) * 40
+
+    assert peer.send(stream) == len(stream)
+
+
+def test_a_peer_that_does_not_read_is_not_read_from_after_its_turn_either(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 0.0)
+    stream = frame(bytes(65_536)) * 40
+    peer.listener.answer = lambda body: [b"."]
+    taken = peer.send(stream)
+    assert not peer.transport.is_reading
+    peer.connection.pause_writing()
+    peer.turn()
+
+    taken += peer.send(stream[taken:])
+    served = len(peer.listener.frames)
+    peer.turn()
+    assert not peer.transport.is_reading
+    peer.connection.resume_writing()
+    while taken < len(stream):
+        peer.turn()
+        taken += peer.send(stream[taken:])
+
+    assert served < len(peer.listener.frames) == 40
 
 
 def test_frames_too_large_to_be_read_ahead_have_a_buffer_of_their_size(peer: Peer) -> None:

@@ -23,7 +23,8 @@ def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **li
         limits=ListenerLimits(**limits),
         start_task=lambda work: cast("asyncio.Task[Any]", work),
     )
-    made.loop = cast(asyncio.AbstractEventLoop, SimpleNamespace(call_later=lambda seconds, call: None))
+    never = SimpleNamespace(call_later=lambda seconds, call: None, call_soon=lambda call: None)
+    made.loop = cast(asyncio.AbstractEventLoop, never)
     return made
 
 
