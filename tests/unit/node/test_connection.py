@@ -144,6 +144,12 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
+@pytest.fixture(autouse=True)
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not decide how much is read at once."""
+    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 3600.0)
+
+
 @pytest.fixture
 def peer(loop: asyncio.AbstractEventLoop) -> Peer:
     return Peer(loop)
@@ -243,8 +249,7 @@ def test_who_sends_without_end_is_read_again_when_others_had_their_turn(
     assert peer.listener.frames == [bytes(size)] * 20
 
 
-def test_who_sends_less_than_a_turn_takes_is_read_on(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_TURN_SECONDS", 3600.0)
+def test_who_sends_less_than_a_turn_takes_is_read_on(peer: Peer) -> None:
     stream = frame(bytes(65_536)) * 40
 
     assert peer.send(stream) == len(stream)
