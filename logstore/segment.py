@@ -231,6 +231,7 @@ class Segment:
         self.time_index.release()
         self.transaction_index.release()
         self._file = None
+        self._allocated_bytes = 0
         self._forget_recent(self.base_offset)
 
     def write_indexes(self, *, final: bool = False, sync: bool = False) -> None:

@@ -128,6 +128,7 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket (asyncio demands the base class)."""
 
     __slots__ = (
+        "_awaits_memory",
         "_file_sender",
         "_frame_bytes",
         "_is_busy",
@@ -173,6 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_write_blocked = False
         self._unsent_bytes = 0  # as the peer was found not to read fast enough
         self._is_reading = True
+        self._awaits_memory = False  # to grow, and is not read from until it is there
         self._is_resting = False  # from reading, until others had their turn
         self._turn_ends = 0.0  # of what comes in large reads; 0: it did not begin
         self._file_sender: FileSender | None = None
@@ -588,6 +590,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _make_room(self) -> None:
         """See to it that the next read has room, and the half-received frame a place to end."""
+        if self._awaits_memory:
+            return
         capacity = len(self._view)
         if self._is_busy or self._is_held or self._is_write_blocked:
             self._read_limit = capacity
@@ -601,6 +605,8 @@ class Connection(asyncio.BufferedProtocol):
             self._replace_buffer(max(INITIAL_BUFFER_BYTES, received))
         elif not received and self._write_position == self._read_limit:
             self._read_ahead()
+        if memory.owner_in_debt is self and self._read_position:
+            memory.settle(self)  # Its frame was served, and there is enough by now.
         capacity = len(self._view)
         if not received:
             self._read_position = self._write_position = 0
@@ -622,7 +628,8 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_ends = 0.0
         if self._is_resting:
             self._is_resting = False
-            self._resume_reading()
+            if not self._awaits_memory:
+                self._resume_reading()
 
     def _give_buffer_back(self) -> None:
         """A large frame was served, and what it asked for is waited for without it."""
@@ -649,12 +656,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._listener.memory.reserve(self, size_bytes, lambda: self._granted(size_bytes)):
             self._granted(size_bytes)
         else:
+            self._awaits_memory = True
             self._pause_reading()
 
     def _granted(self, size_bytes: int) -> None:
         if self.is_closed:
             self._listener.memory.release(size_bytes)
             return
+        self._awaits_memory = False
         # Both buffers exist while bytes are copied, and the old one for as long as a waiting request uses it.
         self._listener.memory.release(len(self._view))
         self._exchange_buffer(size_bytes)

@@ -406,6 +406,36 @@ def test_a_request_that_keeps_nothing_gives_its_memory_back_while_it_waits(peer:
     assert peer.transport.sent == [b"at last", b"behind"]
 
 
+def test_who_waits_for_memory_asks_once(loop: asyncio.AbstractEventLoop) -> None:
+    memory = ReceiveMemory(100_000)
+    debtor, waiting = Peer(loop, memory), Peer(loop, memory)
+    debtor.send(frame(bytes(120_000))[:80_000])
+    waiting.send(frame(bytes(60_000))[:40_000])
+    assert not waiting.transport.is_reading
+
+    for _ in range(5):
+        waiting.connection.pause_writing()
+        waiting.connection.resume_writing()
+
+    assert len(memory._queue) == 1
+    for peer in (debtor, waiting):
+        peer.connection.connection_lost(None)
+    assert memory.used_bytes == 0
+
+
+def test_who_overdrew_owes_nothing_when_its_frame_is_whole(loop: asyncio.AbstractEventLoop) -> None:
+    memory = ReceiveMemory(100_000)
+    peer, one = Peer(loop, memory), frame(bytes(16_000))
+    memory.take(80_000)
+    peer.send(one[:9000])
+    assert memory.owner_in_debt is peer.connection
+    memory.release(80_000)
+
+    peer.send(one[9000:] + one[:100])
+
+    assert memory.owner_in_debt is None
+
+
 def test_requests_that_wait_do_not_lock_others_out(loop: asyncio.AbstractEventLoop) -> None:
     memory = ReceiveMemory(limit_bytes=1_000_000)
     for _ in range(10):
