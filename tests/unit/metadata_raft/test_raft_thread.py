@@ -63,8 +63,8 @@ async def while_it_lives(thread: Thread) -> None:
 def test_who_is_cancelled_leaves_no_thread_behind(moment: Callable[[Thread], Awaitable[None]]) -> None:
     thread = Thread()
 
-    async def scene() -> bool:
-        before = threading.active_count()
+    async def scene() -> set[threading.Thread]:
+        before = set(threading.enumerate())
         running = asyncio.create_task(LoopThread(thread.live, thread.make_loop).run())
         await asyncio.sleep(0)
         await moment(thread)
@@ -74,9 +74,12 @@ def test_who_is_cancelled_leaves_no_thread_behind(moment: Callable[[Thread], Awa
         thread.may_begin.set()
         with pytest.raises(asyncio.CancelledError):
             await running
-        return threading.active_count() <= before + 1  # the pool that waited for it has a thread
+        return set(threading.enumerate()) - before
 
-    assert asyncio.run(scene())
+    left = asyncio.run(scene())
+    assert [one.name for one in left if not one.name.startswith("asyncio_")] == [], (
+        "but for those that waited"
+    )
     assert thread.has_begun.is_set() == thread.is_over.is_set()
 
 
