@@ -199,6 +199,8 @@ class Connection(asyncio.BufferedProtocol):
             self.file_number = sock.fileno()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self.info = self._listener.describe(transport)
+        if sock is not None:
+            self._listener.pace(self, sock)
         refusal = self._listener.admit(self)
         if refusal:
             self.abort(refusal)

@@ -22,3 +22,8 @@ class ConnectionInfo:
     peer_id: int = NO_PEER  # the node of this cluster that proved to be at the other end
     software_name: str = ""  # as the client calls itself (KIP-511); empty if it did not say
     software_version: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the client runs on this machine, or in this network namespace of it."""
+        return self.client_host == self.local_host or self.client_host.startswith("127.")

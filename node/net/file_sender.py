@@ -19,9 +19,10 @@ Piece = Buffer | FileRecords
 CHUNK_BYTES = 1024 * 1024  # One system call; a cold one is read into memory.
 # Of one connection, before others get their turn: 4 MiB are about 1 ms.
 MAX_BYTES_PER_TURN = 4 * 1024 * 1024
-# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy, and the
-# loop is woken less often.
-SEND_BUFFERS = 3
+# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy. With the
+# defaults an answer of one partition (`max.partition.fetch.bytes`) leaves at once, and the loop is not woken
+# for the rest; the kernel has its own limit, net.core.wmem_max.
+SEND_BUFFERS = 6
 
 
 class FileSender:

@@ -17,6 +17,7 @@ from typing import Any
 from node.net.connection import Connection, Service
 from node.net.connection_info import NO_PEER, ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
+from node.net.pacing import choose_congestion_control, stop_pacing
 from node.net.receive_memory import ReceiveMemory
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
@@ -73,6 +74,7 @@ class Listener:
         self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first
         self.host = ""
         self.port = 0
+        self._congestion_control = b""  # the system's choice where connections of other machines get it back
         self._on_peer_lost = on_peer_lost
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._complaints = 0
@@ -109,7 +111,9 @@ class Listener:
             self._server = await self.loop.create_server(
                 lambda: Connection(self), address, port, backlog=backlog, start_serving=False
             )
-        self.host, self.port = host, self._server.sockets[0].getsockname()[1]
+        bound = self._server.sockets[0]
+        self._congestion_control = stop_pacing(bound)
+        self.host, self.port = host, bound.getsockname()[1]
 
     async def start(self) -> None:
         """Let clients in."""
@@ -153,6 +157,11 @@ class Listener:
             local_host=local_host,
             local_port=local[1],
         )
+
+    def pace(self, connection: Connection, sock: socket.socket) -> None:
+        """What goes to other machines is sent as the system does it."""
+        if self._congestion_control and not connection.info.is_local:
+            choose_congestion_control(sock, self._congestion_control)
 
     def admit(self, connection: Connection) -> str:
         """Count a new connection; a text that says why it is one too many, or ""."""

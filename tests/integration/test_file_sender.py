@@ -216,6 +216,7 @@ class OneConnection:
     def describe(self, _: Any) -> ConnectionInfo:
         return INFO
 
+    def pace(self, _: Connection, __: Any) -> None: ...
     def admit(self, _: Connection) -> str:
         return ""
 

@@ -230,3 +230,18 @@ def test_a_flood_of_bad_connections_is_told_in_few_lines(caplog: pytest.LogCaptu
 
     assert len(caplog.records) == COMPLAINTS_PER_SWEEP + 1
     assert "980 more" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("client", "is_local"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.9", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("::1", False),
+    ],
+)
+def test_a_client_of_this_machine_is_known_as_one(client: str, is_local: bool) -> None:
+    connection, _ = connect(listener(), client)
+    assert connection.info.is_local is is_local
