@@ -33,6 +33,8 @@ MAX_WHOLE_FILE_BYTES: Final = 2**31 - 1
 # So long what was in the page cache is believed to be there still: an answer is asked for when it is made,
 # again when it leaves, and a peer that reads takes it in pieces.
 CACHED_FOR_S: Final = 0.1
+# So much is asked about at once: a reader wants next what follows.
+CACHED_AHEAD_BYTES: Final = 4 * 1024 * 1024
 _TEMPORARY_SUFFIX = ".tmp"
 
 
@@ -199,7 +201,10 @@ class OsFile:
         now_s = time.monotonic()
         if start <= position and position + size <= end and now_s < until_s:
             return True
-        if not is_cached(self._fd, position, size):
+        ahead = min(CACHED_AHEAD_BYTES, self.size() - position)
+        if ahead > size and is_cached(self._fd, position, ahead):
+            size = ahead
+        elif not is_cached(self._fd, position, size):
             return False
         self._cached = (position, position + size, now_s + CACHED_FOR_S)
         return True
@@ -537,7 +542,7 @@ class MemoryDisk:
         self.step("sync", path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileRecords:
     """Records that leave for a socket straight from their file; in an answer they stand for their bytes."""
 

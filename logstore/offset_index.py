@@ -13,11 +13,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import Disk
+from logstore.disk import Disk, DiskFile
 from logstore.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">ii")
 _UINT32 = "I"
+_PAGE_ROWS: Final = 512  # 4 KiB: to read them takes as long as to read one
 
 
 class OffsetPosition(NamedTuple):
@@ -104,9 +105,7 @@ class OffsetIndex:
         if self._offsets is not None:
             found = bisect_right(self._offsets, max(0, offset - self.base_offset)) - 1
         else:
-            found = (
-                bisect_right(range(self.rows_count), offset, key=lambda number: self.row(number).offset) - 1
-            )
+            found = self._rows_before(offset - self.base_offset + 1, field=0) - 1
         return self.row(found) if found >= 0 else OffsetPosition(self.base_offset, 0)
 
     def first_offset_from(self, position: int) -> int | None:
@@ -123,7 +122,32 @@ class OffsetIndex:
         """How many rows have a smaller position."""
         if self._offsets is not None:
             return bisect_left(self._positions, position)
-        return bisect_left(range(self.rows_count), position, key=lambda number: self.row(number).position)
+        return self._rows_before(position, field=1)
+
+    def _rows_before(self, value: int, *, field: int) -> int:
+        """How many rows of the file have a smaller value in this field: their page is found, then read."""
+        first, end = 0, self.rows_count
+        if end == 0:
+            return 0
+        file = self._disk.open_to_read(self.path)
+        while end - first > _PAGE_ROWS:
+            middle = (first + end) // 2
+            if self._rows_at(file, middle, middle + 1)[field] < value:
+                first = middle + 1
+            else:
+                end = middle
+        return first + bisect_left(self._rows_at(file, first, end)[field::2], value)
+
+    def _rows_at(self, file: DiskFile, first: int, end: int) -> "array[int]":
+        """Relative offset, position, relative offset and so on."""
+        content = file.read_at(first * ROW.size, (end - first) * ROW.size)
+        if len(content) < (end - first) * ROW.size:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no row {first + len(content) // ROW.size}."
+            )
+        rows = array(_UINT32, content)
+        rows.byteswap()
+        return rows
 
     def truncate_to(self, offset: int) -> None:
         """Drop the rows at or above `offset`; the rows must be in memory."""

@@ -30,6 +30,8 @@ class _Counts(ctypes.Structure):
 
 
 _syscall = ctypes.CDLL(None, use_errno=True).syscall if sys.platform == "linux" else None
+if _syscall is not None:
+    _syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint)
 _is_served = _syscall is not None and hasattr(os, "RWF_NOWAIT")
 
 
@@ -40,14 +42,7 @@ def is_cached(fd: int, position: int, size: int) -> bool:
         return False
     assert _syscall is not None
     counts = _Counts()
-    answer = _syscall(
-        ctypes.c_long(_CACHESTAT),
-        ctypes.c_int(fd),
-        ctypes.byref(_Range(position, size)),
-        ctypes.byref(counts),
-        ctypes.c_uint(0),
-    )
-    if answer != 0:
+    if _syscall(_CACHESTAT, fd, ctypes.byref(_Range(position, size)), ctypes.byref(counts), 0) != 0:
         if ctypes.get_errno() in _NOT_SERVED:
             _is_served = False
         return False

@@ -77,6 +77,7 @@ class Segment:
         "directory",
         "is_warm",
         "offset_index",
+        "path",
         "size_bytes",
         "suffix",
         "time_index",
@@ -97,6 +98,7 @@ class Segment:
         self._first_timestamp: int | None = None
         self._last_indexed_position = 0
         self._forget_recent(base_offset)
+        self.path = self._path(LOG_SUFFIX)  # of the `.log` file
         self.offset_index = OffsetIndex(disk, self._path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(disk, self._path(TIME_INDEX_SUFFIX), base_offset)
         self.transaction_index = TransactionIndex(disk, self._path(TRANSACTION_INDEX_SUFFIX))
@@ -136,11 +138,6 @@ class Segment:
 
     def _path(self, suffix: str) -> Path:
         return self.directory / (file_name(self.base_offset, suffix) + self.suffix)
-
-    @property
-    def path(self) -> Path:
-        """The `.log` file."""
-        return self._path(LOG_SUFFIX)
 
     @property
     def is_active(self) -> bool:
@@ -466,14 +463,15 @@ class Segment:
         for path in reversed(old):
             self._disk.rename(path, path.with_name(path.name.removesuffix(self.suffix) + suffix))
         self.suffix = suffix
-        self._name_indexes()
+        self._name_files()
 
     def move_to(self, directory: Path) -> None:
         """The directory of the log was renamed."""
         self.directory = directory
-        self._name_indexes()
+        self._name_files()
 
-    def _name_indexes(self) -> None:
+    def _name_files(self) -> None:
+        self.path = self._path(LOG_SUFFIX)
         self.offset_index.path = self._path(INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
         self.transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)

@@ -27,6 +27,7 @@ from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.voters import Voter, VoterSet
 
 TICK_SECONDS: Final = 0.02
+LONE_TICK_SECONDS: Final = 0.25  # of a voter that leads alone: it owes nobody a heartbeat
 STATUS_SECONDS: Final = 0.25  # how old the progress of other voters may be where it is shown
 # A voter that has more to catch up with makes one image of it: each costs copies of what it changes.
 MAX_SINGLE_IMAGES: Final = 64
@@ -197,7 +198,8 @@ class RaftCore:
 
     def _tick(self) -> None:
         # By the timer itself: each further turn of this loop would ask the node's thread for the interpreter.
-        self._next_tick = self._loop.call_later(TICK_SECONDS, self._tick)
+        is_alone = self.links is None and self.member.engine.is_leading
+        self._next_tick = self._loop.call_later(LONE_TICK_SECONDS if is_alone else TICK_SECONDS, self._tick)
         if not self._is_scheduled and (self.member.is_due or self._is_status_old):
             self._cycle()
 

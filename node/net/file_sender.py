@@ -91,9 +91,11 @@ class FileSender:
         """Send what the socket takes; what then is left waits for the socket or for the disk."""
         pieces, left_bytes = self._pieces, MAX_BYTES_PER_TURN
         try:
-            while pieces and left_bytes > 0:
+            while pieces:
                 piece = pieces[0]
                 if isinstance(piece, FileRecords):
+                    if left_bytes <= 0:
+                        break
                     asked = min(piece.size, CHUNK_BYTES)
                     if not piece.file.can_send(piece.position, asked):
                         self._read_cold(piece, asked)

@@ -106,6 +106,23 @@ async def test_what_fits_the_socket_is_sent_at_once(records: FileRecords) -> Non
 
 
 @on_a_loop
+async def test_others_get_their_turn_between_records_not_before_a_tail(
+    records: FileRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.net.file_sender.MAX_BYTES_PER_TURN", 1000)
+    async with open_line() as line:
+        part = FileRecords(records.file, 6, 1000)
+
+        assert line.sender.send([b"header", part, b"tail"])
+        assert not line.sender.send([b"header", part, b"between", part, b"tail"])
+
+        assert await line.event() == "finished"
+        sent = b"header" + CONTENT[:1000] + b"tail"
+        sent += b"header" + CONTENT[:1000] + b"between" + CONTENT[:1000] + b"tail"
+        assert await line.read(len(sent)) == sent
+
+
+@on_a_loop
 async def test_more_than_the_socket_takes_follows_as_the_peer_reads(records: FileRecords) -> None:
     async with open_line() as line:
         large = os.urandom(200_000)

@@ -17,7 +17,7 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum_raft import LoadedMetadata, RaftQuorum
-from metadata_raft.raft_core import SnapshotRule
+from metadata_raft.raft_core import TICK_SECONDS, SnapshotRule
 from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_handshake import LinkIdentity
 from metadata_raft.raft_link import LinkSettings
@@ -161,6 +161,21 @@ def test_a_lone_voter_leads_and_keeps_what_it_was_given(tmp_path: Path) -> None:
 
     play([again], second_scene)
     assert node.loaded.is_empty and not again.loaded.is_empty
+
+
+def test_a_lone_voter_that_leads_rests_between_batches(tmp_path: Path) -> None:
+    """Nobody waits for its heartbeat, and an idle node is to cost next to nothing."""
+    node = opened(tmp_path)
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        core = node.quorum._core
+        assert core is not None
+        await until(lambda: core._next_tick.when() - core._loop.time() > TICK_SECONDS)
+        node.append(setting("a"))
+        await until(lambda: node.settings == {"a"})
+
+    play([node], scene)
 
 
 def test_a_leader_shows_its_own_log_up_to_what_is_committed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from logstore.disk import CACHED_FOR_S, Disk, FileSlice, MemoryDisk, OsDisk
+from logstore.disk import CACHED_AHEAD_BYTES, CACHED_FOR_S, Disk, FileSlice, MemoryDisk, OsDisk
 
 
 @pytest.fixture(params=["os", "memory"])
@@ -107,6 +107,29 @@ def test_what_is_cached_is_asked_of_the_kernel_once_in_a_while(
 
     assert answers == [True, True, True, True, True, True, False, False]
     assert asked == [(10, 90), (50, 51), (9, 2), (50, 51), (9, 2)]
+
+
+def test_what_a_reader_wants_next_is_asked_for_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = CACHED_AHEAD_BYTES + 1000
+    cached_end, asked = size, []
+
+    def ask(_: int, position: int, size: int) -> bool:
+        asked.append((position, size))
+        return position + size <= cached_end
+
+    monkeypatch.setattr("logstore.disk.is_cached", ask)
+    (tmp_path / "file").write_bytes(bytes(size))
+    file = OsDisk().open(tmp_path / "file")
+
+    assert file.can_send(100, 50) and file.can_send(150, CACHED_AHEAD_BYTES - 50)
+    assert asked == [(100, CACHED_AHEAD_BYTES)]
+    assert file.can_send(size - 30, 10) and file.can_send(size - 20, 20)
+    assert asked[1:] == [(size - 30, 30)]
+    cached_end = 600
+    assert file.can_send(500, 100) and not file.can_send(500, 101)
+    assert asked[2:] == [(500, CACHED_AHEAD_BYTES), (500, 100), (500, CACHED_AHEAD_BYTES), (500, 101)]
 
 
 def test_a_power_cut_takes_what_was_not_synced() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from logstore.disk import MemoryDisk
+from logstore.errors import KafkaError
 from logstore.offset_index import OffsetIndex, OffsetPosition
 
 PATH = Path("/data/t-0/00000000000000000100.index")
@@ -47,6 +48,32 @@ def test_a_look_up_finds_the_last_row_at_or_below(
 )
 def test_the_first_row_from_a_position(index: OffsetIndex, position: int, expected: int | None) -> None:
     assert index.first_offset_from(position) == expected
+
+
+@pytest.mark.parametrize("rows", [511, 512, 513, 1025, 5000])
+def test_a_closed_index_of_many_pages_finds_what_memory_finds(rows: int) -> None:
+    disk = MemoryDisk()
+    disk.make_directory(PATH.parent)
+    memory = OffsetIndex(disk, PATH, 100)
+    memory.reset()
+    for number in range(rows):
+        memory.append(103 + 3 * number, 4096 * (number + 1))
+    memory.write(sync=True)
+    closed = OffsetIndex(disk, PATH, 100)
+
+    for offset in range(100, 103 + 3 * rows + 3):
+        assert closed.lookup(offset) == memory.lookup(offset)
+    for position in range(0, 4096 * (rows + 2), 2048):
+        assert closed.first_offset_from(position) == memory.first_offset_from(position)
+        assert closed.position_before(position) == memory.position_before(position)
+
+
+def test_a_closed_index_that_was_cut_says_so(index: OffsetIndex) -> None:
+    index.release()
+    index._disk.write_file(PATH, index._disk.read_file(PATH)[:-3], sync=True)
+
+    with pytest.raises(KafkaError, match="has no row 2"):
+        index.lookup(999)
 
 
 def test_the_file_has_kafkas_rows(index: OffsetIndex) -> None:
