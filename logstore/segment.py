@@ -511,11 +511,11 @@ def headers_in(
     file: DiskFile, path: Path, position: int, end: int, scan_bytes: int = SCAN_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch from `position` to `end`, as `Segment.headers`."""
-    piece, piece_start = b"", position
+    piece, piece_start, size = b"", position, scan_bytes
     while end - position >= HEADER_SIZE:
         at = position - piece_start
         if at < 0 or len(piece) - at < HEADER_SIZE:
-            piece, piece_start, at = file.read_at(position, min(scan_bytes, end - position)), position, 0
+            piece, piece_start, at = file.read_at(position, min(size, end - position)), position, 0
             if len(piece) < HEADER_SIZE:
                 return
         header = BatchHeader._make(HEADER.unpack_from(piece, at))
@@ -525,6 +525,8 @@ def headers_in(
             return
         yield position, header
         position += header.size_bytes
+        # After a batch that is larger than a piece the next one will be: its header is enough.
+        size = scan_bytes if header.size_bytes < scan_bytes else HEADER_SIZE
 
 
 class BatchRange(NamedTuple):

@@ -156,12 +156,14 @@ class FetchAnswer:
 
     # ---- first step: locate ----------------------------------------------------------------------
 
-    def locate(self, items: Iterable[FetchItem]) -> list[Located]:
+    def locate(self, items: Sequence[FetchItem]) -> list[Located]:
         """Find what each partition can give, within `max_bytes` for all, in the order of asking.
 
         The first batch of the first partition that has any goes out however large it is, so that a reader
         always gets on.
         """
+        if len(items) == 1:
+            return [self._locate_one(items[0], self._max_bytes, True)]
         return at_once(self.steps_to_locate(items))
 
     @property

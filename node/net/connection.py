@@ -400,13 +400,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self, out: list[Piece]) -> None:
         """Send the answers of one turn together: one write, one packet where they fit."""
+        if not out:
+            return
         if len(out) == 1:
             self._transport.write(cast(Buffer, out[0]))
-        elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
-            if out:
-                self._transport.write(b"".join(cast(list[Buffer], out)))
         elif FileRecords in map(type, out):  # They are larger than what is joined, and follow a header.
             self._send_files(out)
+        elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
+            self._transport.write(b"".join(cast(list[Buffer], out)))
         else:
             self._transport.writelines(cast(list[Buffer], out))
 
