@@ -241,12 +241,15 @@ def _settle(future: Any, result: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """Stands for a listening socket where somebody asks for its address."""
+    """Stands for a listening socket where somebody asks for its address, or what its kernel does."""
 
     address: tuple[str, int]
 
     def getsockname(self) -> tuple[str, int]:
         return self.address
+
+    def getsockopt(self, level: int, name: int, size: int) -> bytes:
+        return b"cubic".ljust(size, b"\0")
 
 
 class Server:
