@@ -33,7 +33,7 @@ MAX_WHOLE_FILE_BYTES: Final = 2**31 - 1
 # So long what was in the page cache is believed to be there still: an answer is asked for when it is made,
 # again when it leaves, and a peer that reads takes it in pieces.
 CACHED_FOR_S: Final = 0.1
-# So much is asked about at once: a reader wants next what follows.
+# So much is asked about at once when one reader goes through the file: it wants next what follows.
 CACHED_AHEAD_BYTES: Final = 4 * 1024 * 1024
 _TEMPORARY_SUFFIX = ".tmp"
 
@@ -201,7 +201,8 @@ class OsFile:
         now_s = time.monotonic()
         if start <= position and position + size <= end and now_s < until_s:
             return True
-        ahead = min(CACHED_AHEAD_BYTES, self.size() - position)
+        # Where several readers take turns, each forgets the other's range: to look ahead would be in vain.
+        ahead = min(CACHED_AHEAD_BYTES, self.size() - position) if start <= position <= end else 0
         if ahead > size and is_cached(self._fd, position, ahead):
             size = ahead
         elif not is_cached(self._fd, position, size):

@@ -12,6 +12,9 @@ import sys
 from typing import Final
 
 _CACHESTAT: Final = 451  # the same number on every architecture that CPython is released for
+# A page counts as cached while it is still being read. The kernel reads ahead in requests that are smaller
+# than this and end in their order, so one page of each has to have its content for all to have it.
+_PROBE_BYTES: Final = 1024 * 1024
 _NOT_SERVED: Final = frozenset({errno.ENOSYS, errno.EPERM})  # an older kernel; a container that forbids it
 
 
@@ -36,7 +39,7 @@ _is_served = _syscall is not None and hasattr(os, "RWF_NOWAIT")
 
 
 def is_cached(fd: int, position: int, size: int) -> bool:
-    """Whether all of `size` > 0 bytes from `position` on are in memory (1.3 us, and 0.6 for the probe)."""
+    """Whether all of `size` > 0 bytes from `position` on are in memory (1.3 us, and 0.6 a probe)."""
     global _is_served
     if not _is_served:
         return False
@@ -48,11 +51,14 @@ def is_cached(fd: int, position: int, size: int) -> bool:
         return False
     end = position + size
     pages = (end - 1) // mmap.PAGESIZE - position // mmap.PAGESIZE + 1
-    return int(counts.cached) == pages and _is_read(fd, end - 1)
+    if int(counts.cached) != pages:
+        return False
+    # The last first: what is read ahead of a reader is missing at its end.
+    return all(_is_read(fd, probed) for probed in range(end - 1, position - 1, -_PROBE_BYTES))
 
 
 def _is_read(fd: int, position: int) -> bool:
-    """Whether the page there has its content: a page counts as cached while it is still being read."""
+    """Whether the page there has its content."""
     try:
         return os.preadv(fd, (bytearray(1),), position, os.RWF_NOWAIT) == 1
     except OSError:

@@ -44,6 +44,8 @@ ALLOCATING_WRITE_BYTES: Final = 32 * 1024
 MAX_ALLOCATED_AHEAD_BYTES: Final = 4 << 20
 # Recovery reads in larger pieces; a larger batch is read alone.
 RECOVERY_SCAN_BYTES: Final = 1 << 20
+# Read at once after a batch that is larger than a piece: a transaction's marker and the header behind it.
+LARGE_BATCH_SCAN_BYTES: Final = 256
 
 
 class TimestampAndOffset(NamedTuple):
@@ -525,8 +527,8 @@ def headers_in(
             return
         yield position, header
         position += header.size_bytes
-        # After a batch that is larger than a piece the next one will be: its header is enough.
-        size = scan_bytes if header.size_bytes < scan_bytes else HEADER_SIZE
+        # After a batch that is larger than a piece the next one will be too.
+        size = scan_bytes if header.size_bytes < scan_bytes else LARGE_BATCH_SCAN_BYTES
 
 
 class BatchRange(NamedTuple):

@@ -23,6 +23,8 @@ MAX_BYTES_PER_TURN = 4 * 1024 * 1024
 # defaults an answer of one partition (`max.partition.fetch.bytes`) leaves at once, and the loop is not woken
 # for the rest; the kernel has its own limit, net.core.wmem_max.
 SEND_BUFFERS = 6
+# But no more than that by ourselves: a peer that reads slowly keeps its buffer full.
+MAX_RAISED_BYTES = 640 * 1024
 
 
 class FileSender:
@@ -55,7 +57,8 @@ class FileSender:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
         if send_buffer_bytes > 0:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFERS * send_buffer_bytes)
+            raised = min(SEND_BUFFERS * send_buffer_bytes, MAX_RAISED_BYTES)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(send_buffer_bytes, raised))
         self._loop = loop
         self._start_task = start_task
         self._finished = finished

@@ -17,7 +17,7 @@ from typing import Any
 from node.net.connection import Connection, Service
 from node.net.connection_info import NO_PEER, ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
-from node.net.pacing import choose_congestion_control, stop_pacing
+from node.net.pacing import pace, stop_pacing
 from node.net.receive_memory import ReceiveMemory
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
@@ -161,7 +161,7 @@ class Listener:
     def pace(self, connection: Connection, sock: socket.socket) -> None:
         """What goes to other machines is sent as the system does it."""
         if self._congestion_control and not connection.info.is_local:
-            choose_congestion_control(sock, self._congestion_control)
+            pace(sock, self._congestion_control)
 
     def admit(self, connection: Connection) -> str:
         """Count a new connection; a text that says why it is one too many, or ""."""

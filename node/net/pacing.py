@@ -6,6 +6,7 @@ algorithms that Linux has as defaults do not pace, and nothing is changed where 
 """
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -23,8 +24,10 @@ class Socket(Protocol):
 
     def setsockopt(self, level: int, name: int, value: bytes, /) -> None: ...
 
+    def close(self) -> None: ...
 
-def stop_pacing(listening: Socket) -> bytes:
+
+def stop_pacing(listening: Socket, make_socket: Callable[[], Socket] = socket.socket) -> bytes:
     """Let connections that will come in here send at once; the system's own choice, b"" if that stays.
 
     Before one connects: a socket that was ever paced is paced for good.
@@ -32,15 +35,32 @@ def stop_pacing(listening: Socket) -> bytes:
     if _CONGESTION is None:
         return b""
     with suppress(OSError):
-        chosen = listening.getsockopt(socket.IPPROTO_TCP, _CONGESTION, _NAME_BYTES).rstrip(b"\0")
+        chosen = _congestion_control(listening)
         if chosen.startswith(_PACED):
+            _try_both(make_socket(), chosen)
             listening.setsockopt(socket.IPPROTO_TCP, _CONGESTION, _UNPACED)
             return chosen
     return b""
 
 
-def choose_congestion_control(connection: Socket, chosen: bytes) -> None:
-    """Give one connection what `stop_pacing` found to be the system's choice."""
+def pace(connection: Socket, chosen: bytes) -> None:
+    """Give a connection back what `stop_pacing` found, but where a route's own choice holds (`congctl`)."""
     assert _CONGESTION is not None
     with suppress(OSError):
-        connection.setsockopt(socket.IPPROTO_TCP, _CONGESTION, chosen)
+        if _congestion_control(connection) == _UNPACED:
+            connection.setsockopt(socket.IPPROTO_TCP, _CONGESTION, chosen)
+
+
+def _congestion_control(one: Socket) -> bytes:
+    assert _CONGESTION is not None
+    return one.getsockopt(socket.IPPROTO_TCP, _CONGESTION, _NAME_BYTES).rstrip(b"\0")
+
+
+def _try_both(trial: Socket, chosen: bytes) -> None:
+    """OSError where one of the two is not for us to choose: other machines would not get theirs back."""
+    assert _CONGESTION is not None
+    try:
+        trial.setsockopt(socket.IPPROTO_TCP, _CONGESTION, _UNPACED)
+        trial.setsockopt(socket.IPPROTO_TCP, _CONGESTION, chosen)
+    finally:
+        trial.close()

@@ -2,6 +2,7 @@
 
 import errno
 import resource
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -109,27 +110,54 @@ def test_what_is_cached_is_asked_of_the_kernel_once_in_a_while(
     assert asked == [(10, 90), (50, 51), (9, 2), (50, 51), (9, 2)]
 
 
-def test_what_a_reader_wants_next_is_asked_for_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    size = CACHED_AHEAD_BYTES + 1000
-    cached_end, asked = size, []
+def asks_where(monkeypatch: pytest.MonkeyPatch, is_cached: Callable[[int], bool]) -> list[tuple[int, int]]:
+    """(position, size) of what will be asked for; it is in memory if its end is."""
+    asked: list[tuple[int, int]] = []
 
     def ask(_: int, position: int, size: int) -> bool:
         asked.append((position, size))
-        return position + size <= cached_end
+        return is_cached(position + size)
 
     monkeypatch.setattr("logstore.disk.is_cached", ask)
+    return asked
+
+
+def test_what_one_reader_wants_next_is_asked_for_with_what_it_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = CACHED_AHEAD_BYTES + 1000
+    cached_end = size
+    asked = asks_where(monkeypatch, lambda end: end <= cached_end)
     (tmp_path / "file").write_bytes(bytes(size))
     file = OsDisk().open(tmp_path / "file")
 
-    assert file.can_send(100, 50) and file.can_send(150, CACHED_AHEAD_BYTES - 50)
-    assert asked == [(100, CACHED_AHEAD_BYTES)]
-    assert file.can_send(size - 30, 10) and file.can_send(size - 20, 20)
-    assert asked[1:] == [(size - 30, 30)]
+    assert file.can_send(100, 50)
+    assert file.can_send(150, 50) and file.can_send(200, CACHED_AHEAD_BYTES - 50)
+    assert asked == [(100, 50), (150, CACHED_AHEAD_BYTES)]
+    assert file.can_send(150 + CACHED_AHEAD_BYTES, 10) and file.can_send(size - 20, 20)
+    assert asked[2:] == [(150 + CACHED_AHEAD_BYTES, size - 150 - CACHED_AHEAD_BYTES)]
+
     cached_end = 600
-    assert file.can_send(500, 100) and not file.can_send(500, 101)
-    assert asked[2:] == [(500, CACHED_AHEAD_BYTES), (500, 100), (500, CACHED_AHEAD_BYTES), (500, 101)]
+    assert file.can_send(400, 100)
+    assert file.can_send(500, 100) and not file.can_send(600, 1)
+    assert asked[3:] == [
+        (400, 100),  # not where it read last: alone
+        *((500, CACHED_AHEAD_BYTES), (500, 100)),
+        *((600, CACHED_AHEAD_BYTES), (600, 1)),
+    ]
+
+
+def test_where_readers_take_turns_nothing_is_asked_for_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asks_where(monkeypatch, lambda _: True)
+    (tmp_path / "file").write_bytes(bytes(2 * CACHED_AHEAD_BYTES))
+    file = OsDisk().open(tmp_path / "file")
+
+    turns = [(start + done, 100) for done in range(0, 1000, 100) for start in (5000, 20_000, 90_000)]
+    assert all(file.can_send(position, size) for position, size in turns)
+
+    assert asked == turns
 
 
 def test_a_power_cut_takes_what_was_not_synced() -> None:

@@ -9,6 +9,7 @@ from logstore import page_cache
 from logstore.page_cache import is_cached
 
 SIZE = 5 * 4096 + 10
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -59,3 +60,25 @@ def test_a_kernel_that_does_not_know_the_call_is_asked_once(fd: int, monkeypatch
     assert not is_cached(fd, 0, 1)
     assert not is_cached(fd, 0, 1)
     assert len(asked) == 1
+
+
+def test_each_megabyte_is_probed_the_last_first(
+    tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is still being read counts as cached: only its content tells."""
+    size = 2 * MIB + 10
+    (tmp_path / "large").write_bytes(bytes(size))
+    large = os.open(tmp_path / "large", os.O_RDONLY)
+    being_read, probed = -1, []
+
+    def probe(_: int, position: int) -> bool:
+        probed.append(position)
+        return position != being_read
+
+    monkeypatch.setattr(page_cache, "_is_read", probe)
+
+    assert is_cached(large, 0, size)
+    assert probed == [size - 1, size - 1 - MIB, size - 1 - 2 * MIB]
+    being_read = size - 1 - MIB
+    assert not is_cached(large, 0, size)
+    assert is_cached(large, 0, MIB)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -9,71 +10,93 @@ from node.net.connection import Connection, Service
 from node.net.connection_info import ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
 from node.net.listener import Listener, ListenerLimits
-from node.net.pacing import choose_congestion_control, stop_pacing
+from node.net.pacing import pace, stop_pacing
 from node.net.receive_memory import ReceiveMemory
 
 
 class Socket:
-    """Has a congestion control, and may be one that lets nobody change it."""
+    """Has a congestion control, and may be chosen only what its system allows."""
 
-    def __init__(self, congestion_control: bytes, *, is_closed: bool = False) -> None:
+    def __init__(self, congestion_control: bytes, *, allowed: frozenset[bytes] | None = None) -> None:
         self.congestion_control = congestion_control
-        self.is_closed = is_closed
+        self.allowed = allowed
+        self.is_closed = False
 
     def getsockopt(self, level: int, name: int, size: int, /) -> bytes:
         return self.congestion_control.ljust(size, b"\0")
 
     def setsockopt(self, level: int, name: int, value: bytes, /) -> None:
-        if self.is_closed:
+        if self.allowed is not None and value not in self.allowed:
             raise PermissionError("not among tcp_allowed_congestion_control")
         self.congestion_control = value
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 @pytest.mark.parametrize("paced", [b"bbr", b"bbr3"])
 def test_what_paces_is_replaced_and_given_back(paced: bytes) -> None:
-    sock = Socket(paced)
-    chosen = stop_pacing(sock)
-    assert (chosen, sock.congestion_control) == (paced, b"reno")
-    choose_congestion_control(sock, chosen)
-    assert sock.congestion_control == paced
+    listening, trial = Socket(paced), Socket(paced)
+    chosen = stop_pacing(listening, lambda: trial)
+    assert (chosen, listening.congestion_control) == (paced, b"reno")
+    assert trial.is_closed
+    connection = Socket(listening.congestion_control)  # as accept(2) does it
+    pace(connection, chosen)
+    assert connection.congestion_control == paced
 
 
 @pytest.mark.parametrize("usual", [b"cubic", b"reno", b"dctcp"])
 def test_what_does_not_pace_stays(usual: bytes) -> None:
-    sock = Socket(usual)
-    assert (stop_pacing(sock), sock.congestion_control) == (b"", usual)
+    listening = Socket(usual)
+    assert (stop_pacing(listening, lambda: Socket(usual)), listening.congestion_control) == (b"", usual)
 
 
-def test_where_nothing_else_is_allowed_the_systems_choice_stays() -> None:
-    sock = Socket(b"bbr", is_closed=True)
-    assert (stop_pacing(sock), sock.congestion_control) == (b"", b"bbr")
-    choose_congestion_control(sock, b"bbr")  # no error
+@pytest.mark.parametrize("allowed", [{b"bbr"}, {b"reno"}, set()])
+def test_where_only_one_of_two_may_be_chosen_the_systems_choice_stays(allowed: set[bytes]) -> None:
+    """Otherwise other machines would not get theirs back."""
+    listening = Socket(b"bbr", allowed=frozenset(allowed))
+    trial = Socket(b"bbr", allowed=frozenset(allowed))
+    assert (stop_pacing(listening, lambda: trial), listening.congestion_control) == (b"", b"bbr")
+    assert trial.is_closed
+
+
+def test_what_a_route_chose_for_a_connection_stays() -> None:
+    connection = Socket(b"dctcp")
+    pace(connection, b"bbr")
+    assert connection.congestion_control == b"dctcp"
+
+
+def test_a_connection_that_takes_nothing_else_is_served_as_it_is() -> None:
+    connection = Socket(b"reno", allowed=frozenset())
+    pace(connection, b"bbr")
+    assert connection.congestion_control == b"reno"
 
 
 def congestion_control(sock: socket.socket) -> bytes:
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
 
 
-def has_bbr() -> bool:
-    with socket.socket() as sock:
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"bbr")
-        except OSError:
-            return False
-    return True
+def other_than_reno() -> bytes:
+    """What stands for BBR: it itself, or what this system allows without it."""
+    for name in (b"bbr", b"cubic"):
+        with suppress(OSError), socket.socket() as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+            return name
+    pytest.skip("this system lets us choose neither BBR nor CUBIC")
 
 
-@pytest.mark.skipif(not has_bbr(), reason="this kernel has no BBR, or does not let us choose it")
-@pytest.mark.parametrize(("is_local", "expected"), [(True, b"reno"), (False, b"bbr")])
+@pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="congestion control is Linux's")
+@pytest.mark.parametrize("is_local", [True, False])
 def test_a_connection_is_paced_by_where_it_comes_from(
-    is_local: bool, expected: bytes, monkeypatch: pytest.MonkeyPatch
+    is_local: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener's own socket is made to look like that of a host with BBR."""
-    real_stop = stop_pacing
+    paced = other_than_reno()
+    monkeypatch.setattr("node.net.pacing._PACED", paced)
 
     def stop(listening: socket.socket) -> bytes:
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"bbr")
-        return real_stop(listening)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, paced)
+        return stop_pacing(listening)
 
     monkeypatch.setattr("node.net.listener.stop_pacing", stop)
     if not is_local:
@@ -105,4 +128,4 @@ def test_a_connection_is_paced_by_where_it_comes_from(
             listener.stop_accepting()
             listener.abort_connections()
 
-    assert asyncio.run(connect()) == expected
+    assert asyncio.run(connect()) == (b"reno" if is_local else paced)
