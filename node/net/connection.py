@@ -23,6 +23,7 @@ from logstore.disk import FileRecords
 from logstore.schema import Buffer
 from node.net.connection_info import ConnectionInfo
 from node.net.file_sender import FileSender, Piece
+from node.net.gathered_answers import GatheredAnswers
 
 if TYPE_CHECKING:
     from node.net.listener import Listener
@@ -131,6 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         "_awaits_memory",
         "_file_sender",
         "_frame_bytes",
+        "_gathered",
         "_is_busy",
         "_is_ended",
         "_is_held",
@@ -161,6 +163,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: "Listener") -> None:
         self._listener = listener
         self._service = listener.service
+        self._gathered: GatheredAnswers = listener.gathered
         self._view = memoryview(bytearray(INITIAL_BUFFER_BYTES))
         self._read_position = 0
         self._write_position = 0
@@ -233,6 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         if nbytes >= LARGE_FRAME_BYTES and not self._turn_ends:
             self._turn_ends = time.perf_counter() + MAX_TURN_SECONDS
             self._listener.loop.call_soon(self._end_turn)
+            self._gathered.send_all()  # Others do not wait for what may take so long.
         if self._is_busy or self._is_held or self._is_write_blocked:
             # One more read is taken while a request waits, not a second.
             self._pause_reading()
@@ -245,6 +249,7 @@ class Connection(asyncio.BufferedProtocol):
 
         A request that only waits (a long poll) is given up: mostly nobody is there any more to be told.
         """
+        self._gathered.send_all()  # The transport may close, and does not know of them.
         if self._waiting is None or isinstance(self._waiting, asyncio.Task):
             self._is_ended = self._is_busy or self._is_write_blocked or bool(self._owed)
         return self._is_ended
@@ -261,6 +266,10 @@ class Connection(asyncio.BufferedProtocol):
             self._pay()
         if not self._is_busy and not self._is_held and not self._is_write_blocked and not self.is_closed:
             self._serve_frames()
+
+    def write(self, answer: Buffer) -> None:
+        """Hand an answer to the transport (`GatheredAnswers`)."""
+        self._transport.write(answer)
 
     # ---- called by the service ----------------------------------------------------------------------
 
@@ -291,6 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close when all answers are sent."""
         if self._owed:
             self._pay()
+        self._gathered.send_all()
         self.is_closed = True
         if self._file_sender is None or not self._file_sender.is_sending:
             self._transport.close()
@@ -403,12 +413,14 @@ class Connection(asyncio.BufferedProtocol):
         if not out:
             return
         if len(out) == 1:
-            self._transport.write(cast(Buffer, out[0]))
+            self._gathered.send(self, cast(Buffer, out[0]))
         elif FileRecords in map(type, out):  # They are larger than what is joined, and follow a header.
+            self._gathered.send_all()
             self._send_files(out)
         elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
-            self._transport.write(b"".join(cast(list[Buffer], out)))
+            self._gathered.send(self, b"".join(cast(list[Buffer], out)))
         else:
+            self._gathered.send_all()
             self._transport.writelines(cast(list[Buffer], out))
 
     def _send_files(self, out: list[Piece]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from node.net.connection import Connection, Service
 from node.net.connection_info import NO_PEER, ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
+from node.net.gathered_answers import GatheredAnswers
 from node.net.pacing import pace, stop_pacing
 from node.net.receive_memory import ReceiveMemory
 
@@ -97,6 +98,7 @@ class Listener:
         `host` "" is every address of the machine, port 0 any free one. OSError if the address is taken.
         """
         self.loop = asyncio.get_running_loop()
+        self.gathered = GatheredAnswers(self.loop)
         backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():
             self._server = await self.loop.create_server(

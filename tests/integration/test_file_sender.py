@@ -18,6 +18,7 @@ from logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
 from node.net.connection import Answer, Connection, Pending, Service
 from node.net.connection_info import ConnectionInfo
 from node.net.file_sender import CHUNK_BYTES, FileSender
+from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
@@ -218,6 +219,7 @@ class OneConnection:
     def __init__(self, answer: Callable[[bytes], Answer], tasks: asyncio.TaskGroup) -> None:
         self.loop = asyncio.get_running_loop()
         self.memory = ReceiveMemory()
+        self.gathered = GatheredAnswers(self.loop)
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
         self.limits = SimpleNamespace(socket_send_buffer_bytes=256 * 1024)
         self.max_frame_bytes, self.file_limit, self.tick = 1000, 10_000, 0

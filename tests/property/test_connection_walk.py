@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from node.net import connection as module
+from node.net import gathered_answers
 from node.net.connection import Answer, Connection, Pending, Run
 from node.net.receive_memory import ReceiveMemory
 from tests.unit.node.test_connection import Peer
@@ -127,9 +128,13 @@ def test_all_is_served_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "READ_AHEAD_BYTES", random.choice((0, 50_000, 512 * 1024)))
     monkeypatch.setattr(module, "MAX_TURN_SECONDS", random.choice((0.0, 9.0)))
     monkeypatch.setattr(module, "MAX_REQUESTS_PER_TURN", random.choice((2, 64)))
+    monkeypatch.setattr(gathered_answers, "TRY_EVERY", random.choice((0, 3, 64)))
+    monkeypatch.setattr(gathered_answers, "MAX_GATHERED", random.choice((2, 16)))
     loop = asyncio.new_event_loop()
     memory = ReceiveMemory(random.choice((20_000, 200_000, 2_000_000, 256 << 20)))
     walkers = [Walker(loop, memory, random) for _ in range(random.randint(1, 5))]
+    for one in walkers[1:]:  # They share what a listener's connections share.
+        one.connection._gathered = walkers[0].connection._gathered
 
     for _ in range(STEPS):
         one = random.choice(walkers)

@@ -11,6 +11,7 @@ import pytest
 from node.kafka_api.request_context import ConnectionInfo
 from node.net import connection as module
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
 
 INFO = ConnectionInfo(
@@ -68,6 +69,7 @@ class FakeListener:
     def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory) -> None:
         self.loop = loop
         self.memory = memory
+        self.gathered = GatheredAnswers(loop)
         self.service = Service(serve=self._serve, fail=self._fail)
         self.max_frame_bytes = 100 * 1024 * 1024
         self.unsent_bytes = 0

@@ -9,6 +9,7 @@ import pytest
 
 from node.net.connection import Connection, Pending, Service
 from node.net.connection_quota import ConnectionLimits, ConnectionQuota
+from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import COMPLAINTS_PER_SWEEP, STALLED_SWEEPS, Listener, ListenerLimits
 from node.net.receive_memory import ReceiveMemory
 
@@ -25,6 +26,7 @@ def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **li
     )
     never = SimpleNamespace(call_later=lambda seconds, call: None, call_soon=lambda call: None)
     made.loop = cast(asyncio.AbstractEventLoop, never)
+    made.gathered = GatheredAnswers(made.loop)
     return made
 
 

@@ -1,0 +1,80 @@
+"""Answers of one turn of the loop that leave together, where many connections are served in it.
+
+To wake a peer that sleeps costs more than to send to it. What is sent one behind another finds those who read
+it still awake; with the next request served in between, each is asleep again. So answers are kept until the
+loop comes round, as long as enough of them come in a turn. Where few do, an answer leaves when it is there,
+and now and then a turn is tried.
+
+The promise: the answers of a connection leave in their order, if it sends them here or calls `send_all`
+first; and none waits for more than `MAX_GATHERED` others.
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+from logstore.schema import Buffer
+
+# So many answers in a turn are worth its end, which is one more question to the kernel for what is ready: one
+# connection that asks for one thing at a time lost 5 us an answer, with four nothing was won.
+MIN_GATHERED: Final = 6
+# So many are kept at most: 16 requests take 0.4 ms to serve.
+MAX_GATHERED: Final = 16
+MAX_KEPT_BYTES: Final = 16 * 1024  # of an answer: to send a larger one costs more than to wake for it
+# After so many that left at once one turn is tried: a try with a single connection is that one question more.
+TRY_EVERY: Final = 64
+
+
+class Sender(Protocol):
+    """What a connection is to this module."""
+
+    is_closed: bool
+
+    def write(self, answer: Buffer, /) -> None: ...
+
+
+class GatheredAnswers:
+    """Those of one listener's connections."""
+
+    __slots__ = ("_alone", "_answers", "_has_turn", "_loop", "_sent")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._answers: list[tuple[Sender, Buffer]] = []
+        self._sent = 0  # of this turn's
+        self._has_turn = False  # whether its end is waited for
+        self._alone = TRY_EVERY  # so many more leave at once
+
+    def send(self, sender: Sender, answer: Buffer) -> None:
+        """Send an answer, now or soon."""
+        if self._alone:
+            self._alone -= 1
+            sender.write(answer)
+            return
+        if len(answer) > MAX_KEPT_BYTES:
+            self.send_all()
+            sender.write(answer)
+            return
+        answers = self._answers
+        answers.append((sender, answer))
+        if not self._has_turn:
+            self._has_turn = True
+            self._loop.call_soon(self._end_turn)
+        elif len(answers) >= MAX_GATHERED:
+            self.send_all()
+
+    def send_all(self) -> None:
+        """Let go what was kept; nothing goes to connections that were closed meanwhile."""
+        answers = self._answers
+        if answers:
+            self._answers = []
+            self._sent += len(answers)
+            for sender, answer in answers:
+                if not sender.is_closed:
+                    sender.write(answer)
+
+    def _end_turn(self) -> None:
+        self.send_all()
+        if self._sent < MIN_GATHERED:
+            self._alone = TRY_EVERY
+        self._sent = 0
+        self._has_turn = False
