@@ -20,7 +20,6 @@ from logstore.batch_validator import (
     accepted_timestamps,
     check_follower_batches,
     plain_header,
-    takes_as_it_is,
     validate_batch,
 )
 from logstore.disk import EMPTY_SLICE, Disk
@@ -452,7 +451,7 @@ class PartitionLog:
             or self._failure is not None
             or leader_epoch != self._epochs.latest_epoch
             or now_ms > room.last_clock_ms
-            or not takes_as_it_is(config)
+            or not room.as_it_is
             or self.segments[-1].is_full(config, len(batches))
         ):
             return []
@@ -492,9 +491,11 @@ class PartitionLog:
             segment.append(buffers, size_bytes)
         except OSError as error:
             raise self._fail(error) from error
+        index_batch, interval_bytes, has_new_row = segment.index_batch, config.index_interval_bytes, False
         for last_offset, max_timestamp, at in rows:
-            segment.index_batch(last_offset, max_timestamp, at, config.index_interval_bytes)
-        if segment.is_full(config):
+            if index_batch(last_offset, max_timestamp, at, interval_bytes):
+                has_new_row = True
+        if has_new_row and segment.is_full(config):
             self._room = None
         self.log_end_offset = producers.map_end_offset = offset
         self._find_flush_due(places[0][0])

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from logstore.batch_validator import takes_as_it_is
 from logstore.config_def import LONG_MAX
 from logstore.log_config import LogConfig
 from logstore.segment import MAX_RELATIVE_OFFSET, Segment
@@ -13,6 +14,8 @@ from logstore.topic_partition import TopicPartition
 class Room(NamedTuple):
     """What fits into the active segment as it is now: found once, not for each batch.
 
+    `as_it_is`: the topic's settings leave batches unchanged and unopened (`takes_as_it_is`).
+
     It is forgotten when an index is full, and when settings or segments change.
     """
 
@@ -20,6 +23,7 @@ class Room(NamedTuple):
     last_offset: int
     last_timestamp: int
     last_clock_ms: int
+    as_it_is: bool
 
 
 def room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
@@ -31,6 +35,7 @@ def room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
         last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
         last_timestamp=first_timestamp + longest_ms if has_time else LONG_MAX,
         last_clock_ms=LONG_MAX if has_time else segment.created_ms + longest_ms,
+        as_it_is=takes_as_it_is(config),
     )
 
 

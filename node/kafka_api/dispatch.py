@@ -120,7 +120,7 @@ class Dispatcher:
         if repeated is not None and self._held is None:
             began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()
             known = repeated.serve(frame, correlation_id, connection.info)
-            if type(known) is bytearray:
+            if type(known) is bytes:
                 if began_s:
                     counters.latency.observe(monotonic_s() - began_s, SAMPLE_EVERY)
                 return [known]

@@ -47,18 +47,19 @@ _prefix = _PREFIX.unpack_from
 _int16 = struct.Struct(">h").unpack_from
 _int32 = struct.Struct(">i").unpack_from
 _put_int32 = struct.Struct(">i").pack_into
-_put_offsets = struct.Struct(">qqq").pack_into
-_put_offsets_before_log_start = struct.Struct(">qq").pack_into
+_FIRST_VERSION_WITH_LOG_START: Final = 5
 
 
 class KnownHead:
     """What a head means, and the answer to it but for correlation id and offsets."""
 
     __slots__ = (
-        "_offsets_at",
+        "_before_offsets",
+        "_behind_offsets",
+        "_pack",
         "_prefix_bytes",
+        "_size",
         "_version",
-        "answer",
         "client_id",
         "request",
         "topic_partition",
@@ -73,12 +74,18 @@ class KnownHead:
         self.topic_partition = TopicPartition(topic, request.topic_data[0].partition_data[0].index)
         self._version = version
         self._prefix_bytes = prefix_bytes
-        self.answer, ones = self._encoded(offset=0), self._encoded(offset=-1)
+        zeros, ones = self._encoded(offset=0), self._encoded(offset=-1)
         # All bits of the offsets and the time differ, no other byte does.
-        differing = [at for at, (zero, one) in enumerate(zip(self.answer, ones, strict=True)) if zero != one]
-        fields = 3 if version >= 5 else 2
-        assert differing == list(range(differing[0], differing[0] + 8 * fields)), differing
-        self._offsets_at = differing[0]
+        differing = [at for at, (zero, one) in enumerate(zip(zeros, ones, strict=True)) if zero != one]
+        fields = 3 if version >= _FIRST_VERSION_WITH_LOG_START else 2
+        offsets_at = differing[0]
+        offsets_end = offsets_at + 8 * fields
+        assert differing == list(range(offsets_at, offsets_end)), differing
+        self._size = bytes(zeros[:_CORRELATION_ID_AT])
+        self._before_offsets = bytes(zeros[_CORRELATION_ID_AT + 4 : offsets_at])
+        self._behind_offsets = bytes(zeros[offsets_end:])
+        parts = (len(self._before_offsets), "q" * fields, len(self._behind_offsets))
+        self._pack = struct.Struct(">4si{}s{}{}s".format(*parts)).pack
 
     def in_words(self, partition_response: PartitionProduceResponse) -> list[TopicProduceResponse]:
         """The answer for the one partition, as the general encoder takes it."""
@@ -105,30 +112,29 @@ class KnownHead:
 
     def answers(
         self, correlation_ids: list[int], places: list[tuple[int, int]], log_start_offset: int
-    ) -> bytearray:
+    ) -> bytes:
         """One answer behind another to requests whose batches are at `places` (base offset, next offset)."""
-        answers = self.answer * len(places)
-        at, size, has_log_start = 0, len(self.answer), self._version >= 5
-        for correlation_id, (base_offset, _) in zip(correlation_ids, places, strict=False):
-            _put_int32(answers, at + _CORRELATION_ID_AT, correlation_id)
-            if has_log_start:
-                _put_offsets(answers, at + self._offsets_at, base_offset, NO_TIMESTAMP, log_start_offset)
-            else:
-                _put_offsets_before_log_start(answers, at + self._offsets_at, base_offset, NO_TIMESTAMP)
-            at += size
-        return answers
+        asked = zip(correlation_ids, places, strict=False)
+        if self._version < _FIRST_VERSION_WITH_LOG_START:
+            return b"".join(
+                [self.answer_with(number, base_offset, NO_TIMESTAMP, 0) for number, (base_offset, _) in asked]
+            )
+        pack, size, before, behind = self._pack, self._size, self._before_offsets, self._behind_offsets
+        return b"".join(
+            [
+                pack(size, number, before, base_offset, NO_TIMESTAMP, log_start_offset, behind)
+                for number, (base_offset, _) in asked
+            ]
+        )
 
     def answer_with(
         self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
-    ) -> bytearray:
+    ) -> bytes:
         """The answer to one request."""
-        answer = self.answer.copy()
-        _put_int32(answer, _CORRELATION_ID_AT, correlation_id)
-        if self._version >= 5:
-            _put_offsets(answer, self._offsets_at, base_offset, log_append_time_ms, log_start_offset)
-        else:
-            _put_offsets_before_log_start(answer, self._offsets_at, base_offset, log_append_time_ms)
-        return answer
+        offsets: tuple[int, ...] = (base_offset, log_append_time_ms, log_start_offset)
+        if self._version < _FIRST_VERSION_WITH_LOG_START:
+            offsets = offsets[:2]
+        return self._pack(self._size, correlation_id, self._before_offsets, *offsets, self._behind_offsets)
 
     def refusals(self, correlation_ids: list[int], code: ErrorCode) -> bytearray:
         """The same error to each of these requests."""

@@ -46,7 +46,7 @@ class RepeatedProduces:
 
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
-    ) -> bytearray | ProduceResponse | Delayed | None:
+    ) -> bytes | ProduceResponse | Delayed | None:
         """The answer, as bytes where the head is known and the batch is taken; None: take the general way."""
         found = self.heads.find(frame)
         broker = self._broker
@@ -104,7 +104,8 @@ class RepeatedProduces:
         if log.high_watermark >= next_offset if needs_all else log.flush_due_from is None:
             if began_s:
                 counters.latency.observe(monotonic_s() - began_s, taken * SAMPLE_EVERY)
-            return Run(stops[taken - 1], taken, [answers])
+            # Without the detour over its keywords.
+            return tuple.__new__(Run, (stops[taken - 1], taken, [answers]))
         place = Place(next_offset, partition.leader_epoch, needs_all)
         timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
         future = broker.replica_manager.delay_produce({partition: place}, timeout_ms)

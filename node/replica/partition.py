@@ -376,16 +376,19 @@ class Partition:
         isr = self.isr
         if isr is None or (required_acks == -1 and not self.has_enough_replicas()):
             return []
-        places = self.log.append_run(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        log = self.log
+        segment = log.segments[-1]
+        size_bytes = segment.size_bytes
+        places = log.append_run(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         if places:
-            counters, taken = self.counters, len(places)
-            counters.total_produce_requests += taken
-            counters.bytes_in += sum(map(len, batches[:taken]))
+            counters = self.counters
+            counters.total_produce_requests += len(places)
+            counters.bytes_in += segment.size_bytes - size_bytes
             counters.messages_in += places[-1][1] - places[0][0]
             if self.watchers:
                 self._tell_watchers()
-            if self.log.flush_due_from is not None:
-                self._context.flush_soon(self.log)
+            if log.flush_due_from is not None:
+                self._context.flush_soon(log)
             if len(isr.maximal) == 1:
                 self._advance_high_watermark()
         return places
