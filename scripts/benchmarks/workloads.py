@@ -311,6 +311,7 @@ def produces(name: str, run: Callable[[Server, Plan], Figures]) -> Workload:
 WORKLOADS = [
     produces("100 B, 64 KB, acks=1", wire_produce(100, B64)),
     produces("100 B, 64 KB, acks=all", wire_produce(100, B64, -1)),
+    produces("100 B, 1 MB, acks=1", wire_produce(100, B1M)),
     produces("100 B, 1 MB, acks=all", wire_produce(100, B1M, -1)),
     produces("1 KB, 64 KB, acks=1", wire_produce(1000, B64)),
     produces("1 KB, 64 KB, acks=all", wire_produce(1000, B64, -1)),
