@@ -15,6 +15,7 @@ record              records inside a batch: build, iterate; transaction markers
 open_batch          a batch that is being written, record by record or many alike at once
 oldest_record       the first record at or after an offset, and how old it is
 page_cache          whether a part of a file is in memory
+dirty_pages         what waits in memory to be written
 file_space          blocks of a file beyond its end
 disk                the door to files, the operating system's or one in memory
 checkpoint          small text files: offsets of partitions, epochs, topic ids

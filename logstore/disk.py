@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from logstore import file_space
+from logstore.dirty_pages import DirtyPages
 from logstore.page_cache import is_cached
 from logstore.topic_partition import ZERO_UUID
 from logstore.varint import ByteSource
@@ -125,14 +126,18 @@ class Disk(Protocol):
         As long as it is the same, nothing that was written has been forgotten.
         """
 
+    def is_behind(self) -> bool:
+        """Whether who writes much had better rest: soon each write would wait for earlier ones."""
+
 
 class OsFile:
     """A file of the operating system."""
 
-    __slots__ = ("__weakref__", "_cached", "_can_allocate", "_fd", "_has_nowait")
+    __slots__ = ("__weakref__", "_cached", "_can_allocate", "_dirty_pages", "_fd", "_has_nowait")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, dirty_pages: DirtyPages) -> None:
         self._fd = fd
+        self._dirty_pages = dirty_pages
         # A range that was found in the page cache: start, end, and the time until which that is believed.
         self._cached = (0, 0, 0.0)
         self._has_nowait = hasattr(os, "RWF_NOWAIT")
@@ -220,7 +225,9 @@ class OsFile:
         os.posix_fallocate(self._fd, 0, size)
 
     def allocate(self, position: int, size: int) -> None:
-        if self._can_allocate:  # Where it can not, or the disk is full, the write itself will tell.
+        # Where it can not, or the disk is full, the write itself will tell. While the disk is busy it waits
+        # longer to ask for much than a write does that asks for its own blocks.
+        if self._can_allocate and not self._dirty_pages.is_writing_back():
             self._can_allocate = file_space.allocate(self._fd, position, size)
 
     def reaches_beyond(self, size: int) -> bool:
@@ -236,6 +243,7 @@ class OsDisk:
     def __init__(self, *, max_cached_files: int = MAX_CACHED_FILES) -> None:
         self._cached: OrderedDict[str, OsFile] = OrderedDict()
         self._max_cached_files = max_cached_files
+        self._dirty_pages = DirtyPages()
         # The loop and the threads that clean and read share the cache.
         self._lock = threading.RLock()
 
@@ -246,16 +254,19 @@ class OsDisk:
         except (OSError, ValueError):
             return ZERO_UUID
 
+    def is_behind(self) -> bool:
+        return self._dirty_pages.must_rest()
+
     def _open(self, path: Path, flags: int) -> OsFile:
         try:
-            return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+            return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644), self._dirty_pages)
         except OSError as error:
             if error.errno != errno.EMFILE or not self._cached:
                 raise
         # The files of the cache can be opened again; the one that is wanted now may be a log's end.
         with self._lock:
             self._cached.clear()
-        return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+        return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644), self._dirty_pages)
 
     def open(self, path: Path, *, create: bool = False) -> OsFile:
         return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
@@ -461,6 +472,9 @@ class MemoryDisk:
             inode.synced = bytes(inode.content)
 
         self.page_cache += 1
+
+    def is_behind(self) -> bool:
+        return False
 
     def page_cache_id(self) -> bytes:
         return self.page_cache.to_bytes(16)

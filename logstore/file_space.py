@@ -11,8 +11,10 @@ from typing import Final
 
 _KEEP_SIZE: Final = 1
 _BLOCK_BYTES: Final = 512  # the unit of st_blocks, whatever the file system's is
-# A file's last blocks, or what a file system keeps beside the content, are no space beyond the end.
+# A file's last blocks, or what a file system keeps beside the content, are no space beyond the end; nor is
+# what is too little of the whole to be worth the wait until it is given back.
 _USUAL_REST_BYTES: Final = 64 * 1024
+_USUAL_REST_SHARE: Final = 512
 
 _fallocate = (
     getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
@@ -33,4 +35,5 @@ def allocate(fd: int, position: int, size: int) -> bool:
 
 def reaches_beyond(status: os.stat_result, size: int) -> bool:
     """Whether a file is longer than `size`, or has blocks beyond it."""
-    return status.st_size > size or status.st_blocks * _BLOCK_BYTES >= size + _USUAL_REST_BYTES
+    usual_bytes = size + max(_USUAL_REST_BYTES, size // _USUAL_REST_SHARE)
+    return status.st_size > size or status.st_blocks * _BLOCK_BYTES >= usual_bytes

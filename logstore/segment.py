@@ -35,6 +35,7 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # what an index row can hold
+MAX_POSITION: Final = 2**31 - 1
 # Newest batches whose positions are remembered: enough for followers and consumers a few requests behind.
 MAX_RECENT_BATCHES: Final = 512
 # Headers are searched for in pieces of this size: two index intervals, one page fault.
@@ -71,6 +72,7 @@ class Segment:
         "_first_timestamp",
         "_largest",
         "_last_indexed_position",
+        "_max_bytes",
         "_recent_last_offsets",
         "_recent_positions",
         "_recent_start_offset",
@@ -96,6 +98,7 @@ class Segment:
         self.is_warm = False  # whether its indexes were looked at since it was found on the disk
         self._file: DiskFile | None = None
         self._allocated_bytes = 0  # up to where the file was given space, if it was
+        self._max_bytes = MAX_POSITION  # segment.bytes, where it is known
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._last_indexed_position = 0
@@ -119,7 +122,10 @@ class Segment:
         """A new, empty, active segment; its `.log` file exists afterwards and is empty."""
         segment = cls(disk, directory, base_offset, suffix=suffix)
         segment._file = disk.open(segment.path, create=True)
-        segment._file.truncate(0)
+        segment._max_bytes = config.segment_bytes
+        if segment._file.reaches_beyond(0):
+            # Not else: ext4 writes a file that was once cut to nothing when it is closed, and lets us wait.
+            segment._file.truncate(0)
         if config.preallocate and not suffix:
             segment._file.preallocate(config.segment_bytes)
             segment._allocated_bytes = config.segment_bytes
@@ -189,7 +195,9 @@ class Segment:
 
     def _allocate_ahead(self, file: DiskFile, size_bytes: int) -> None:
         end = self.size_bytes + size_bytes
-        self._allocated_bytes = end + min(end // 4, MAX_ALLOCATED_AHEAD_BYTES)
+        # Not beyond where the segment ends: to give it back takes longer than to have it.
+        ahead_end = min(end + min(end // 4, MAX_ALLOCATED_AHEAD_BYTES), self._max_bytes)
+        self._allocated_bytes = max(end, ahead_end)
         file.allocate(self.size_bytes, self._allocated_bytes - self.size_bytes)
 
     def index_batch(

@@ -85,6 +85,7 @@ async def open_listeners(broker: "Broker") -> None:
                 limits=limits,
                 start_task=broker.start_task,
                 on_peer_lost=broker.peer_lost,
+                must_rest=broker.disk.is_behind,
             )
             broker.listeners.append(listener)
             await listener.bind(address.host, address.port)

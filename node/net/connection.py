@@ -46,6 +46,8 @@ FRAME_HEAD_BYTES = 8  # api key, version, correlation id: what an answer to a fa
 # Of large reads of one connection, before others get their turn: the loop reads on as long as a read fills
 # its room. These are 3 to 5 MB; with less, batches of 1 MB push each other out of the processor's caches.
 MAX_TURN_SECONDS = 0.0015
+# While the disk is behind, those who had a turn are asked to rest so long, again and again.
+REST_SECONDS = 0.01
 MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
 _SIZE = struct.Struct(">i")
 
@@ -234,7 +236,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_position += nbytes
         self.last_active_tick = self._listener.tick
         if nbytes >= LARGE_FRAME_BYTES and not self._turn_ends:
-            self._turn_ends = time.perf_counter() + MAX_TURN_SECONDS
+            turn_s = 0.0 if self._listener.must_rest() else MAX_TURN_SECONDS
+            self._turn_ends = time.perf_counter() + turn_s
             self._listener.loop.call_soon(self._end_turn)
             self._gathered.send_all()  # Others do not wait for what may take so long.
         if self._is_busy or self._is_held or self._is_write_blocked:
@@ -640,6 +643,9 @@ class Connection(asyncio.BufferedProtocol):
             self._resume_reading()
 
     def _end_turn(self) -> None:
+        if self._is_resting and not self.is_closed and self._listener.must_rest():
+            self._listener.loop.call_later(REST_SECONDS, self._end_turn)
+            return
         self._turn_ends = 0.0
         if self._is_resting:
             self._is_resting = False

@@ -59,6 +59,7 @@ class Listener:
         limits: ListenerLimits,
         start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
         on_peer_lost: Callable[[int], None] | None = None,
+        must_rest: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
         self.security_protocol = security_protocol
@@ -68,6 +69,7 @@ class Listener:
         self.limits = limits
         self.max_frame_bytes = limits.socket_request_max_bytes
         self.start_task = start_task
+        self.must_rest = must_rest  # whether those who send much had better wait for the disk
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.accepted = 0  # connections since the node started, those that were refused too

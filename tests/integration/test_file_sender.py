@@ -220,6 +220,7 @@ class OneConnection:
         self.loop = asyncio.get_running_loop()
         self.memory = ReceiveMemory()
         self.gathered = GatheredAnswers(self.loop)
+        self.must_rest = lambda: False
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
         self.limits = SimpleNamespace(socket_send_buffer_bytes=256 * 1024)
         self.max_frame_bytes, self.file_limit, self.tick = 1000, 10_000, 0

@@ -307,6 +307,9 @@ class VirtualDisk:
     def page_cache_id(self) -> bytes:
         return self.storage.boots.to_bytes(16)
 
+    def is_behind(self) -> bool:
+        return False
+
     def step(self, kind: str, path: str) -> None:
         if self._process.is_dead:
             raise OSError(errno.ESHUTDOWN, "this process is dead", path)

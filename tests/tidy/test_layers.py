@@ -29,6 +29,7 @@ PIPELINE_MAY_HAVE = (
 )
 # The modules that may touch the world: files, sockets, clocks, threads, the process.
 DOORS = {
+    "logstore/dirty_pages.py",
     "logstore/disk.py",
     "logstore/file_space.py",
     "logstore/page_cache.py",

@@ -70,6 +70,7 @@ class FakeListener:
         self.loop = loop
         self.memory = memory
         self.gathered = GatheredAnswers(loop)
+        self.must_rest = lambda: False
         self.service = Service(serve=self._serve, fail=self._fail)
         self.max_frame_bytes = 100 * 1024 * 1024
         self.unsent_bytes = 0
@@ -848,3 +849,31 @@ def test_what_waits_for_news_is_released_when_the_client_goes(peer: Peer) -> Non
     peer.turn()
 
     assert (news.released, peer.transport.sent) == (1, [])
+
+
+def test_who_sends_much_rests_while_the_disk_is_behind(peer: Peer) -> None:
+    peer.listener.must_rest = lambda: True
+    one = frame(bytes(400_000))
+    waits: list[Callable[[], None]] = []
+    peer.loop.call_later = lambda seconds, call: waits.append(call)  # type: ignore[method-assign, assignment, return-value]
+
+    taken = peer.send(3 * one)
+    peer.turn()
+    assert taken < 3 * len(one) and not peer.transport.is_reading and len(waits) == 1
+    waits.pop()()
+    assert not peer.transport.is_reading and len(waits) == 1
+    peer.listener.must_rest = lambda: False
+    waits.pop()()
+
+    assert peer.transport.is_reading and not waits
+    peer.send((3 * one)[taken:])
+    assert len(peer.transport.sent) == 3
+
+
+def test_who_sends_little_does_not_rest(peer: Peer) -> None:
+    peer.listener.must_rest = lambda: True
+
+    for number in range(100):
+        assert peer.send(frame(b"%d" % number * 100)) and peer.transport.is_reading
+        peer.turn()
+    assert len(peer.transport.sent) == 100

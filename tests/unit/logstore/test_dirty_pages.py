@@ -1,0 +1,110 @@
+"""Whether the disk is behind, by what a kernel tells in /proc/vmstat."""
+
+import mmap
+from pathlib import Path
+
+import pytest
+
+from logstore.dirty_pages import LOOK_EVERY_S, MAX_REST_S, NO_REST_S, USUAL_WRITEBACK_BYTES, DirtyPages
+
+BACKGROUND, THRESHOLD = 100_000, 200_000
+NEAR = 125_000  # half-way from the first to the middle of both, from which on writers are stopped
+
+
+class Machine:
+    """A kernel that tells, and a clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now_s = 1.0
+        self._path = folder / "vmstat"
+        self.tell()
+        self.dirty_pages = DirtyPages(self._path, lambda: self.now_s)
+
+    def tell(self, dirty: int = 0, writeback: int = 0) -> None:
+        words = {
+            "nr_free_pages": 5,
+            "nr_dirty": dirty,
+            "nr_writeback": writeback,
+            "nr_dirtied": 10**9,
+            "nr_dirty_threshold": THRESHOLD,
+            "nr_dirty_background_threshold": BACKGROUND,
+        }
+        self._path.write_text("".join(f"{name} {number}\n" for name, number in words.items()))
+
+    def after(self, seconds: float) -> bool:
+        """Whether one must rest so much later."""
+        self.now_s += seconds
+        return self.dirty_pages.must_rest()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("dirty", "writeback", "expected"),
+    [
+        (0, 0, False),
+        (NEAR, 0, False),
+        (NEAR + 1, 0, True),
+        (NEAR - 1000, 1001, True),
+        (BACKGROUND, NEAR - BACKGROUND, False),
+    ],
+)
+def test_who_writes_rests_before_the_kernel_stops_everybody(
+    machine: Machine, dirty: int, writeback: int, expected: bool
+) -> None:
+    machine.tell(dirty, writeback)
+    assert machine.after(1) is expected
+
+
+def test_what_was_seen_is_believed_for_a_while(machine: Machine) -> None:
+    assert not machine.after(0)
+    machine.tell(THRESHOLD)
+
+    assert not machine.after(LOOK_EVERY_S / 2)
+    assert machine.after(LOOK_EVERY_S)
+    machine.tell(0)
+    assert machine.after(LOOK_EVERY_S / 2)
+    assert not machine.after(LOOK_EVERY_S)
+
+
+def test_who_rests_in_vain_lets_the_kernel_divide_the_disk_for_a_while(machine: Machine) -> None:
+    machine.tell(THRESHOLD)
+
+    assert machine.after(0)
+    assert machine.after(MAX_REST_S)
+    assert not machine.after(LOOK_EVERY_S)
+    assert not machine.after(NO_REST_S - LOOK_EVERY_S)
+    assert machine.after(2 * LOOK_EVERY_S), "and then tries again"
+    assert machine.after(MAX_REST_S - 2 * LOOK_EVERY_S)
+    assert not machine.after(3 * LOOK_EVERY_S)
+
+
+def test_the_disk_is_busy_while_the_kernel_writes(machine: Machine) -> None:
+    usual = USUAL_WRITEBACK_BYTES // mmap.PAGESIZE
+    seen = []
+    for dirty, writeback in ((0, usual), (0, usual + 1), (BACKGROUND, 0), (BACKGROUND + 1, 0)):
+        machine.tell(dirty, writeback)
+        machine.now_s += 1
+        seen.append(machine.dirty_pages.is_writing_back())
+    assert seen == [False, True, False, True]
+
+
+def test_where_nobody_tells_nothing_is_behind(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "vmstat").write_text("nr_free_pages 7\nnr_dirty 9\n")
+    assert not machine.after(1) and not machine.dirty_pages.is_writing_back()
+
+    nowhere = DirtyPages(tmp_path / "missing")
+    assert not nowhere.must_rest() and not nowhere.is_writing_back()
+
+
+def test_this_machine_tells() -> None:
+    """The names are those of the kernel, where it is Linux."""
+    if not Path("/proc/vmstat").exists():
+        pytest.skip("there is no /proc/vmstat")
+    told = Path("/proc/vmstat").read_text()
+    names = ("nr_dirty", "nr_writeback", "nr_dirty_threshold", "nr_dirty_background_threshold")
+    assert all(f"\n{name} " in told for name in names)
+    assert DirtyPages().must_rest() in (True, False)
