@@ -1,9 +1,9 @@
 """What waits in memory to be written to the disk, as the kernel tells it: /proc/vmstat.
 
 What is written lies in the page cache until the disk has it. When much of the memory is such
-(`vm.dirty_ratio`, `vm.dirty_background_ratio`) the kernel stops each writer within its write, for up to 200 ms
-a time, and who writes in an event loop stops with it everybody who is served there. So those who send much
-are to rest a little earlier. The disk is as busy, for it is written to from `vm.dirty_background_ratio` on.
+(`vm.dirty_ratio`, `vm.dirty_background_ratio`) the kernel stops each writer within its write, for up to 200
+ms a time, and who writes in an event loop stops with it everybody who is served there. So those who send much
+are to rest a little earlier. The disk is as busy, as it is written to from `vm.dirty_background_ratio` on.
 
 Where nobody tells, as on other systems than Linux, nothing is behind.
 """

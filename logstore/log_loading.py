@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from logstore.checkpoint import read_partition_metadata
+from logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, read_partition_metadata
 from logstore.disk import Disk
 from logstore.errors import KafkaError
 from logstore.log_config import LogConfig
@@ -21,6 +21,7 @@ from logstore.log_dir import (
     take_clean_shutdown_marker,
 )
 from logstore.partition_log import PartitionLog
+from logstore.segment import LOG_SUFFIX
 from logstore.topic_partition import ZERO_UUID
 
 
@@ -85,6 +86,8 @@ def list_logs(
             listing.deleted.append(path)
         elif partition.suffix == STRAY_SUFFIX:
             listing.notes.append(f"{path} belongs to no topic; it is left for you to remove.")
+        elif not _may_be_log(disk, path):
+            listing.notes.append(f"{path} holds no log though it is named like one; it is left alone.")
         else:
             listing.logs.append(
                 FoundLog(
@@ -98,6 +101,15 @@ def list_logs(
                 )
             )
     return listing
+
+
+def _may_be_log(disk: Disk, path: Path) -> bool:
+    """Whether a partition's files are there, or nothing yet: other people's files may bear such a name."""
+    if disk.exists(path / PARTITION_METADATA):
+        return True
+    names = disk.list_directory(path)
+    is_empty = not names and not disk.list_directories(path)
+    return is_empty or any(name.endswith(LOG_SUFFIX) or name == LEADER_EPOCH_CHECKPOINT for name in names)
 
 
 def open_log(found: FoundLog) -> OpenedLog:

@@ -10,6 +10,7 @@ when the metadata are known `set_strays_apart`. Stop: `close`.
 import errno
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from logstore.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -36,6 +37,7 @@ from logstore.log_dir import (
 )
 from logstore.log_loading import FoundLog, ParallelMap, list_logs, open_log
 from logstore.meta_properties import (
+    META_PROPERTIES,
     MetaProperties,
     check_owner,
     read_meta_properties,
@@ -45,6 +47,8 @@ from logstore.partition_log import PartitionLog
 from logstore.removals import Removals
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.volume import DirectoryLock
+
+NODE_DATA: Final = "data"  # the log directory in each directory that `ottla cluster up` makes
 
 
 class LogManager:
@@ -132,6 +136,7 @@ class LogManager:
                 continue
             properties = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=self._unique())
             try:
+                self._refuse_other_nodes(log_dir)
                 if self._holds_logs(log_dir):
                     raise KafkaError(
                         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -154,6 +159,17 @@ class LogManager:
             self.disk.exists(log_dir.path / name / PARTITION_METADATA)
             for name in self.disk.list_directories(log_dir.path)
         )
+
+    def _refuse_other_nodes(self, log_dir: LogDir) -> None:
+        """A new directory must not be one in which those of others lie: `ottla cluster up` makes such."""
+        for name in self.disk.list_directories(log_dir.path):
+            inside = log_dir.path / name
+            if any(self.disk.exists(where / META_PROPERTIES) for where in (inside, inside / NODE_DATA)):
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{log_dir.path} holds the data of other nodes ({name}): name an empty directory"
+                    " (--data or log.dirs).",
+                )
 
     def load(self, config_of: Callable[[str], LogConfig], *, parallel: ParallelMap = map) -> None:
         """Open every log in every directory; `config_of` gives a topic's settings. Blocks.

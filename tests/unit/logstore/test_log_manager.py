@@ -228,6 +228,35 @@ def test_strays_are_set_apart_and_left_alone(world: World) -> None:
     assert set(world.started(A).logs) == {T1}
 
 
+def test_what_is_only_named_like_a_log_is_left_alone(world: World) -> None:
+    """Such directories were set apart as `-stray`, while others were at work in them."""
+    for path in (A / "photos-2019" / "img.jpg", A / "node-0" / "data" / "meta.properties.txt"):
+        world.disk.make_directory(path.parent)
+        world.disk.write_file(path, b"mine", sync=True)
+    world.disk.make_directory(A / "begun-0")  # as a node that is killed leaves it
+
+    manager = world.started(A)
+    manager.set_strays_apart(lambda _name, _topic_id: False)
+
+    assert set(world.disk.list_directories(A)) >= {"photos-2019", "node-0"}
+    assert not manager.logs and not world.disk.exists(A / "begun-0")
+    assert sum("holds no log though it is named like one" in note for note in manager.notes) == 2
+
+
+@pytest.mark.parametrize("inside", ["", "data"])
+def test_a_directory_in_which_other_nodes_lie_is_refused(world: World, inside: str) -> None:
+    manager = world.manager(A / "node-0" / inside)
+    manager.acquire()
+    manager.claim(cluster_id=CLUSTER_ID, node_id=0)
+
+    outer = world.manager(A)
+    outer.acquire()
+    with pytest.raises(KafkaError, match=r"/a holds the data of other nodes \(node-0\)"):
+        outer.claim(cluster_id=CLUSTER_ID, node_id=1)
+
+    assert not world.disk.exists(A / "meta.properties")
+
+
 def test_a_disk_that_fails_takes_its_partitions_with_it(world: World) -> None:
     manager = world.started()
     broken, sane = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
