@@ -166,7 +166,7 @@ class Dispatcher:
 
     def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:
         """Serve the first requests in `view` at once, if they are Produce requests of one shape."""
-        if self._held is not None:
+        if self._held is not None or end - position < _RUN_HEADER.size:
             return None
         _, api_key, version = _RUN_HEADER.unpack_from(view, position)
         route = self._routes.get((api_key, version))

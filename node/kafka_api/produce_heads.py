@@ -205,11 +205,12 @@ class ProduceHeads:
         correlation_ids: list[int] = []
         stops: list[int] = []
         tail, version = self._tail, self._version
+        max_frame_bytes = self._broker.config.socket_request_max_bytes
         known_size, lead, lead_bytes = -1, b"", 0
         while position + _PREFIX_BYTES < end and len(batches) < MAX_RUN:
             size, api_key, api_version, correlation_id = _prefix(view, position)
             stop = position + SIZE_BYTES + size
-            if stop > end or api_key or api_version != version:
+            if stop > end or api_key or api_version != version or size > max_frame_bytes:
                 break
             start = position + lead_bytes
             # Of the same size and with the same bytes up to the batch, it is of the same shape.

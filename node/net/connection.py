@@ -118,13 +118,18 @@ async def _outcome_of(awaitable: Awaitable[Any]) -> Any:
 
 
 class _Owed:
-    """An answer that is to leave after those before it; `future` while it is not there."""
+    """An answer that is to leave after those before it; `future` while it is not there. With a `refusal` the
+    connection is closed for that reason instead.
+    """
 
-    __slots__ = ("answer", "future")
+    __slots__ = ("answer", "future", "refusal")
 
-    def __init__(self, future: "asyncio.Future[Any] | None", answer: Answer) -> None:
+    def __init__(
+        self, future: "asyncio.Future[Any] | None", answer: Answer, refusal: str | None = None
+    ) -> None:
         self.future = future
         self.answer = answer
+        self.refusal = refusal
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -253,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         A request that only waits (a long poll) is given up: mostly nobody is there any more to be told.
         """
         self._gathered.send_all()  # The transport may close, and does not know of them.
-        if self._waiting is None or isinstance(self._waiting, asyncio.Task):
+        if not self._only_waits():
             self._is_ended = self._is_busy or self._is_write_blocked or bool(self._owed)
         return self._is_ended
 
@@ -302,10 +307,13 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close when all answers are sent."""
         if self._owed:
-            self._pay()
+            self._pay(is_last=True)
+            if self.is_closed:
+                return  # for a reason that was owed
         self._gathered.send_all()
+        self._pause_reading()  # For what comes now there may be no room, and it is not served.
         self.is_closed = True
-        if self._file_sender is None or not self._file_sender.is_sending:
+        if self._may_write():
             self._transport.close()
 
     @property
@@ -345,7 +353,9 @@ class Connection(asyncio.BufferedProtocol):
         while end - position >= 4 and not self._is_write_blocked:
             frame_bytes = _SIZE.unpack_from(view, position)[0]
             if not 0 <= frame_bytes <= max_frame_bytes:
-                self._refuse(f"a frame of {frame_bytes} bytes is beyond socket.request.max.bytes", out)
+                self._refuse_in_turn(
+                    f"a frame of {frame_bytes} bytes is beyond socket.request.max.bytes", out
+                )
                 return
             next_position = position + 4 + frame_bytes
             if next_position > end:
@@ -358,6 +368,8 @@ class Connection(asyncio.BufferedProtocol):
             if self._owed and not self._may_pass(view, position + 4, next_position):
                 self._is_held = True
                 break
+            if frame_bytes >= LARGE_FRAME_BYTES:
+                self._gathered.send_all()
             if next_position < end and (run := serve_run(self, view, position, end)) is not None:
                 served += run.requests
                 self._last_frame_bytes = (run.stop - position) // run.requests
@@ -378,12 +390,14 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 answer = serve(self, frame)
             except CloseConnection as refusal:
-                self._refuse(str(refusal), out)
+                self._refuse_in_turn(str(refusal), out)
                 return
             except Exception as error:
-                answer = self._fail(frame, error, out)
-                if self.is_closed:
+                failed = self._fail(frame, error)
+                if isinstance(failed, CloseConnection):
+                    self._refuse_in_turn(str(failed), out)
                     return
+                answer = failed
             if type(answer) is list:
                 if self._owed:
                     self._owed.append(_Owed(None, answer))
@@ -470,20 +484,30 @@ class Connection(asyncio.BufferedProtocol):
         self._is_write_blocked = True  # Nothing more is served: half an answer was its last.
         self.expire()
 
+    def _refuse_in_turn(self, reason: str, out: list[Piece]) -> None:
+        """Refuse what was received, once those who sent something before it have their answers."""
+        if not self._owed:
+            self._refuse(reason, out)
+            return
+        assert not out, "what is answered behind what is owed is owed, too"
+        self._owed.append(_Owed(None, None, reason))
+        self._is_held = True
+        self._pause_reading()
+
     def _refuse(self, reason: str, out: list[Piece]) -> None:
         """Send what was answered before, then close: Kafka has no other answer to senseless bytes."""
         self._flush(out)
         self._listener.complain(self.info, reason)
         self.close()
 
-    def _fail(self, frame: memoryview, error: BaseException, out: list[Piece]) -> Answer:
-        """The answer to a request that a bug of ours (or a broken disk) keeps from being served."""
+    def _fail(self, frame: memoryview, error: BaseException) -> "Answer | CloseConnection":
+        """The answer to a request that a bug of ours (or a broken disk) keeps from being served, or why the
+        connection is closed instead.
+        """
         try:
-            answer = self._service.fail(self, frame, error)
+            return self._service.fail(self, frame, error)
         except CloseConnection as refusal:
-            self._refuse(str(refusal), out)
-            return None
-        return answer
+            return refusal
 
     # ---- answers that are owed ---------------------------------------------------------------------
 
@@ -509,37 +533,62 @@ class Connection(asyncio.BufferedProtocol):
         if future.cancelled():
             self.abort("the node stops")
             return
+        answer: Answer | Pending | CloseConnection
         try:
             answer = pending.encode(future.result())
             assert not isinstance(answer, Pending), "what is carried out waits once"
         except CloseConnection as refusal:
-            self._refuse(str(refusal), [])
-            return
+            answer = refusal
         except Exception as error:
             if head is None:
                 log.error("The answers of %s failed.", self.info.connection_id, exc_info=error)
                 self.abort("its answers failed")
                 return
-            answer = self._fail(head, error, [])
-        owed.future, owed.answer = None, answer
+            answer = self._fail(head, error)
+        owed.future = None
+        if isinstance(answer, CloseConnection):
+            owed.refusal = str(answer)
+        else:
+            owed.answer = answer
         if owed is self._owed[0]:
             # One high watermark acknowledges several: their answers leave in one write.
             self._listener.loop.call_soon(self._pay)
 
-    def _pay(self) -> None:
-        """Send the answers that are there, up to the first that is not; then serve who waits for that."""
-        if self._is_write_blocked or self.is_closed:
+    def _pay(self, *, is_last: bool = False) -> None:
+        """Send the answers that are there, up to the first that is not; then serve who waits for that.
+
+        When it `is_last` a peer that reads slowly is left to the transport.
+        """
+        if self.is_closed or (self._is_write_blocked and not (is_last and self._may_write())):
             return
         out: list[Piece] = []
         while self._owed and self._owed[0].future is None:
-            answer = self._owed.popleft().answer
-            if answer:
-                out += answer
+            owed = self._owed.popleft()
+            if owed.refusal is not None:
+                self._owed.clear()
+                self._refuse(owed.refusal, out)
+                return
+            if owed.answer:
+                out += owed.answer
         self._flush(out)
+        if is_last:
+            return
         if not self._owed and (self._is_held or self._is_ended):
             self._is_held = False
             if not self._is_busy:
                 self._continue()  # to the next request, or to the end
+
+    def _may_write(self) -> bool:
+        return self._file_sender is None or not self._file_sender.is_sending
+
+    def _only_waits(self) -> bool:
+        """Whether nothing is under way, and nothing was asked behind what waits."""
+        if self._waiting is None or isinstance(self._waiting, asyncio.Task):
+            return False
+        received = self._write_position - self._read_position
+        if received < 4:
+            return True
+        return received < 4 + int(_SIZE.unpack_from(self._view, self._read_position)[0])
 
     def _wait_for(self, pending: Pending, frame: memoryview) -> None:
         """Serve nothing more of this connection until the answer is there."""
@@ -556,7 +605,9 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = future
         future.add_done_callback(lambda done: self._answered(done, pending, frame))
         self._release = pending.release
-        if self._read_position < self._write_position:
+        if self._is_ended and self._only_waits():
+            self.close()  # as `eof_received`
+        elif self._read_position < self._write_position:
             self._release_waiting()
 
     def _release_waiting(self) -> None:
@@ -574,17 +625,19 @@ class Connection(asyncio.BufferedProtocol):
         if future.cancelled():
             self.abort("the node stops")
             return
-        answer: Answer | Pending
+        answer: Answer | Pending | CloseConnection
         try:
             result = future.result()
             if type(result) is _Failure:
                 raise result.error
             answer = pending.encode(result)
         except CloseConnection as refusal:
-            self._refuse(str(refusal), [])
-            return
+            answer = refusal
         except Exception as error:
-            answer = self._fail(frame, error, [])
+            answer = self._fail(frame, error)
+        if isinstance(answer, CloseConnection):
+            self._refuse_in_turn(str(answer), [])
+            return
         if type(answer) is Pending:
             if answer.is_carried_out:
                 self._owe(answer, frame)

@@ -87,6 +87,7 @@ class ReplicaWorld:
         self.txn_gate: Any = None
         self.served_apis = SERVED
         self.config = SimpleNamespace(
+            socket_request_max_bytes=100 * 1024 * 1024,
             node_id=node_id,
             fetch_max_bytes=55 * 1024 * 1024,
             replica_selector_class=None,

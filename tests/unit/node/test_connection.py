@@ -4,6 +4,7 @@ import asyncio
 import gc
 import struct
 from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -877,3 +878,113 @@ def test_who_sends_little_does_not_rest(peer: Peer) -> None:
         assert peer.send(frame(b"%d" % number * 100)) and peer.transport.is_reading
         peer.turn()
     assert len(peer.transport.sent) == 100
+
+
+def owing(peer: Peer) -> "asyncio.Future[None]":
+    """Have the peer's next Produce wait for replicas, until the future is done."""
+    future: asyncio.Future[None] = peer.loop.create_future()
+    peer.listener.answer = lambda _: Pending(future, lambda _: [b"acknowledged"], True)
+    return future
+
+
+def test_senseless_bytes_close_after_what_is_owed_for_the_requests_before_them(peer: Peer) -> None:
+    future = owing(peer)
+
+    peer.send(frame(b"\0\0one") + b"\xff" * 8)
+    assert not peer.transport.is_closed and not peer.transport.is_reading
+    future.set_result(None)
+    peer.turn()
+
+    assert peer.transport.sent == [b"acknowledged"] and peer.transport.is_closed
+    assert len(peer.listener.complaints) == 1
+
+
+def test_a_request_that_is_refused_behind_what_is_owed_closes_in_its_turn(peer: Peer) -> None:
+    future = owing(peer)
+    peer.send(frame(b"\0\0one"))
+
+    def refuse(_: memoryview) -> Answer:
+        raise CloseConnection("it is hopeless")
+
+    peer.listener.answer = refuse
+    peer.send(frame(b"\0\0two"))
+    assert not peer.transport.is_closed
+    future.set_result(None)
+    peer.turn()
+
+    assert peer.transport.sent == [b"acknowledged"] and peer.transport.is_closed
+    assert peer.listener.complaints == ["it is hopeless"]
+
+
+def test_nothing_is_answered_behind_a_request_that_turned_out_to_be_hopeless(peer: Peer) -> None:
+    first, second = owing(peer), peer.loop.create_future()
+
+    def fail(_: Any) -> Answer:
+        raise CloseConnection("it is hopeless")
+
+    peer.listener.answer = lambda asked: Pending(
+        *((second, lambda _: [b"two"]) if asked[2:] == b"two" else (first, fail)), True
+    )
+    peer.send(frame(b"\0\0one") + frame(b"\0\0two"))
+    second.set_result(None)
+    peer.turn()
+    first.set_result(None)
+    peer.turn()
+
+    assert not peer.transport.sent and peer.transport.is_closed
+
+
+def test_a_slow_reader_is_left_its_answers_when_the_connection_closes(peer: Peer) -> None:
+    future = owing(peer)
+    peer.send(frame(b"\0\0one"))
+    peer.connection.pause_writing()
+    future.set_result(None)
+    peer.turn()
+    assert not peer.transport.sent
+
+    peer.connection.close()
+
+    assert peer.transport.sent == [b"acknowledged"] and peer.transport.is_closed
+
+
+def test_nothing_more_is_read_while_the_last_file_leaves(peer: Peer) -> None:
+    peer.connection._file_sender = SimpleNamespace(is_sending=True)  # type: ignore[assignment]
+    peer.connection.pause_writing()
+
+    peer.connection.close()
+
+    assert not peer.transport.is_closed and peer.send(b"more") == 0
+
+
+def test_what_was_asked_behind_a_poll_is_answered_when_the_peer_has_ended_its_side(peer: Peer) -> None:
+    poll: asyncio.Future[None] = peer.loop.create_future()
+    peer.listener.answer = lambda asked: (
+        Pending(poll, lambda _: [b"nothing new"]) if asked == b"poll" else [bytes(asked)]
+    )
+
+    peer.send(frame(b"poll") + frame(b"next"))
+    assert peer.connection.eof_received()
+    poll.set_result(None)
+    peer.turn()
+
+    assert b"".join(peer.transport.sent) == b"nothing newnext" and peer.transport.is_closed
+
+
+@pytest.mark.parametrize("behind", [b"", frame(b"torn")[:6]])
+def test_a_poll_that_nobody_waits_for_is_given_up_when_its_turn_comes(peer: Peer, behind: bytes) -> None:
+    work, poll = peer.loop.create_future(), peer.loop.create_future()
+
+    async def answer() -> Answer:
+        await work
+        return [b"done"]
+
+    peer.listener.answer = lambda asked: (
+        Pending(poll, lambda _: []) if asked == b"poll" else Pending(answer(), lambda result: result)
+    )
+    peer.send(frame(b"work") + frame(b"poll") + behind)
+    peer.turn()
+    assert peer.connection.eof_received()
+    work.set_result(None)
+    peer.turn()
+
+    assert peer.transport.sent == [b"done"] and peer.transport.is_closed

@@ -562,3 +562,24 @@ def test_any_mixture_in_transactions_is_answered_as_by_the_general_way(seed: int
     assert quick.content() == general.content()
     assert quick.asked == general.asked
     assert quick.in_words < general.in_words
+
+
+def test_a_frame_beyond_the_limit_ends_a_run() -> None:
+    """It was taken behind a small one, and closes the connection alone."""
+    node = Node(9, is_general=False)
+    small, large = frame(9, batch()), frame(9, batch(50))
+    for _ in range(2):
+        node.send(small)
+    node.world.config.socket_request_max_bytes = len(large) - 1
+    view = memoryview(bytearray(b"".join(struct.pack(">i", len(one)) + one for one in (small, small, large))))
+
+    run = node.dispatcher.serve_run(PEER, view, 0, len(view))
+
+    assert run is not None and run.requests == 2
+
+
+@pytest.mark.parametrize("size", range(4, 8))
+def test_a_frame_without_a_header_at_the_end_of_the_buffer_is_no_run(size: int) -> None:
+    """To look for its header beyond the buffer was an error in the middle of the answers before it."""
+    node = Node(9, is_general=False)
+    assert node.dispatcher.serve_run(PEER, memoryview(bytes(size)), 0, size) is None
