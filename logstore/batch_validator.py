@@ -337,7 +337,13 @@ def _check_records(
 def _recompress(
     header: BatchHeader, view: memoryview, target: Compression, config: LogConfig
 ) -> tuple[BatchHeader, memoryview]:
-    records = decompress(header.compression, view[HEADER_SIZE:], max_bytes=_max_opened_bytes(config))
+    try:
+        records = decompress(header.compression, view[HEADER_SIZE:], max_bytes=_max_opened_bytes(config))
+    except KafkaError as error:
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
+            raise
+        # As Apache Kafka. That of a batch that was damaged on its way would be sent again and again.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
     level = {
         Compression.GZIP: config.compression_gzip_level,
         Compression.LZ4: config.compression_lz4_level,

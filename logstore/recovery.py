@@ -56,6 +56,9 @@ KNOWN_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 MAX_BUFFERED_BATCH_BYTES: Final = RECOVERY_SCAN_BYTES
 
 
+RECORDS_ARE_LOST: Final = "the records in between are lost."  # how the note ends that is a warning
+
+
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
     """What was found in a directory, fit to be a `PartitionLog`; `notes` tells what was odd, a sentence
@@ -110,7 +113,7 @@ def load_log(
         if log_end_offset < recovery_point:
             notes.append(
                 f"{directory} ends at {log_end_offset}, though everything below {recovery_point} was on the"
-                " disk: the records in between are lost."
+                f" disk: {RECORDS_ARE_LOST}"
             )
         if log_end_offset < log_start_offset:
             notes.append(

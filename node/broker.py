@@ -24,6 +24,7 @@ from logstore.log_config import LogConfig
 from logstore.log_dir import LogDir
 from logstore.log_manager import LogManager
 from logstore.partition_log import PartitionLog
+from logstore.recovery import RECORDS_ARE_LOST
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.volume import DirectoryLock
 from metadata_raft.cluster_features import SUPPORTED_FEATURES
@@ -504,7 +505,7 @@ class Broker:
         manager = self.log_manager
         notes, manager.notes = manager.notes, []
         for note in notes:
-            log.info("%s", note)
+            log.log(logging.WARNING if note.endswith(RECORDS_ARE_LOST) else logging.INFO, "%s", note)
         warnings, manager.warnings = manager.warnings, []
         for warning in warnings:
             log.warning("%s", warning)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import AppendResult
-from logstore.record_batch import TRANSACTIONAL_BIT
+from logstore.record_batch import MAGIC, TRANSACTIONAL_BIT
 from logstore.schema import Buffer
 from logstore.verification import Guard
 from node.kafka_api import transactional_produce
@@ -40,6 +40,7 @@ NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
 # disk Apache Kafka waits without a bound.
 FLUSH_TIMEOUT_MS = 30_000
+MAGIC_AT = 16
 ATTRIBUTES_LOW_BYTE = 22
 _ZERO_RESPONSE = PartitionProduceResponse()
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -101,7 +102,8 @@ def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
 def _is_transactional(records: Buffer | None) -> bool:
     if records is None or len(records) <= ATTRIBUTES_LOW_BYTE:
         return False
-    return records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
+    # Older formats have something else there, and are refused for what they are.
+    return records[MAGIC_AT] == MAGIC and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
 
 
 def _no_id() -> KafkaError:

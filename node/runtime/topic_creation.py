@@ -57,16 +57,21 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[
 def transactions_topic(
     image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]
 ) -> NewTopic:
-    """`__transaction_state` as `transaction.state.log.*` want it, with at most a replica for each node."""
+    """`__transaction_state` as `transaction.state.log.*` want it, with at most a replica for each node, and no
+    more of them to be in sync than there are.
+    """
+    replicas = _replicas_of(config.transaction_state_log_replication_factor, image, config)
     return NewTopic(
         name=TRANSACTIONS_TOPIC,
         topic_id=random_uuid(unique),
         num_partitions=config.transaction_state_log_num_partitions,
-        replication_factor=_replicas_of(config.transaction_state_log_replication_factor, image, config),
+        replication_factor=replicas,
         configs=[
             NewTopicConfig(name="cleanup.policy", value="compact"),
             NewTopicConfig(name="compression.type", value="uncompressed"),
-            NewTopicConfig(name="min.insync.replicas", value=str(config.transaction_state_log_min_isr)),
+            NewTopicConfig(
+                name="min.insync.replicas", value=str(min(config.transaction_state_log_min_isr, replicas))
+            ),
             NewTopicConfig(name="segment.bytes", value=str(config.transaction_state_log_segment_bytes)),
             # A transaction that was committed must not be forgotten to have a leader sooner.
             NewTopicConfig(name="unclean.leader.election.enable", value="false"),

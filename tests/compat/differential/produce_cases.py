@@ -59,6 +59,7 @@ for field, values in {
 }.items():
     for value in values:
         produce(f"{field} {value}", (0, made((b"value",), **{field: value})))
+produce("magic 1, transactional", (0, made((b"value",), magic=1, attributes=TRANSACTIONAL)))
 produce("idempotent without sequence", (0, made(producer_id=9, producer_epoch=0, base_sequence=-1)))
 produce("idempotent without epoch", (0, made(producer_id=9, producer_epoch=-1, base_sequence=0)))
 produce("idempotent first", (0, made(producer_id=900, producer_epoch=1, base_sequence=0)))

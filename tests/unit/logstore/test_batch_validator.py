@@ -155,6 +155,16 @@ def test_a_topics_compression_type_recompresses(sent: Compression, kept: str) ->
     assert [record.value for record in iterate_records(valid.batch)] == [b"v", b"w"]
 
 
+@pytest.mark.parametrize("sent", [one for one in Compression if one is not Compression.NONE])
+def test_what_cannot_be_opened_to_be_recompressed_is_not_sent_again(sent: Compression) -> None:
+    """CORRUPT_MESSAGE, of bytes that were damaged on their way, is retried; Apache Kafka answers this, too."""
+    batch = build_batch(ROWS, compression=sent)
+    garbage = seal_batch(read_header(batch), b"\xee" * (len(batch) - HEADER_SIZE))
+    kept = "gzip" if sent is not Compression.GZIP else "zstd"
+
+    assert refusal(garbage, LogConfig(compression_type=kept)).code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_recompression_opens_no_bomb() -> None:
     bomb = build_batch([(b"k", bytes(200_000), NOW_MS, ())], compression=Compression.ZSTD)
     config = LogConfig(compression_type="gzip", max_decompressed_message_bytes=100_000)
