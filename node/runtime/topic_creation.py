@@ -57,8 +57,8 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[
 def transactions_topic(
     image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]
 ) -> NewTopic:
-    """`__transaction_state` as `transaction.state.log.*` want it, with at most a replica for each node, and no
-    more of them to be in sync than there are.
+    """`__transaction_state` as `transaction.state.log.*` want it, with at most a replica for each node, and
+    no more of them to be in sync than there are.
     """
     replicas = _replicas_of(config.transaction_state_log_replication_factor, image, config)
     return NewTopic(

@@ -157,7 +157,7 @@ def test_a_topics_compression_type_recompresses(sent: Compression, kept: str) ->
 
 @pytest.mark.parametrize("sent", [one for one in Compression if one is not Compression.NONE])
 def test_what_cannot_be_opened_to_be_recompressed_is_not_sent_again(sent: Compression) -> None:
-    """CORRUPT_MESSAGE, of bytes that were damaged on their way, is retried; Apache Kafka answers this, too."""
+    """CORRUPT_MESSAGE is retried, as of bytes that were damaged on their way; Apache Kafka answers this."""
     batch = build_batch(ROWS, compression=sent)
     garbage = seal_batch(read_header(batch), b"\xee" * (len(batch) - HEADER_SIZE))
     kept = "gzip" if sent is not Compression.GZIP else "zstd"
