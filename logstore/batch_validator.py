@@ -38,6 +38,7 @@ FIRST_ZSTD_PRODUCE_VERSION: Final = 7
 # The smallest entry that any format had, after base offset and length: what is less is no batch at all.
 MIN_BATCH_LENGTH: Final = 14
 MAGIC_POSITION: Final = 16
+ATTRIBUTES_POSITION: Final = 22  # their low byte
 # A refused batch may have a million bad records; these many are enough to find the mistake.
 MAX_RECORD_ERRORS: Final = 100
 MAX_OFFSET: Final = 2**63 - 2  # the log end offset after it must fit in 64 bits
@@ -171,6 +172,15 @@ def plain_header(
     ):
         return fields
     return None
+
+
+def must_open(records: ByteSource | None, config: LogConfig) -> bool:
+    """Whether `validate_batch` would open the records of this batch, or compress them anew."""
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
+        return False
+    target = _TARGETS.get(config.compression_type)
+    is_other = target is not None and target != records[ATTRIBUTES_POSITION] & COMPRESSION_MASK
+    return is_other or config.validate_records or config.compact
 
 
 def takes_as_it_is(config: LogConfig) -> bool:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from logstore.batch_validator import (
     LATEST_PRODUCE_VERSION,
+    ValidBatch,
     accepted_timestamps,
     check_follower_batches,
     plain_header,
@@ -276,12 +277,14 @@ class PartitionLog:
         produce_version: int = LATEST_PRODUCE_VERSION,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: Guard | None = None,
+        valid: ValidBatch | None = None,
     ) -> AppendResult:
         """Check the one batch in `records`, give it its offsets and write it.
 
         Base offset, leader epoch and LogAppendTime are written into `records` itself where it is writable. A
         batch that an idempotent producer sent before is not written again: the result is the old one's,
-        `duplicate`. The first batch of a transaction needs the `guard` that `begin_verification` gave.
+        `duplicate`. The first batch of a transaction needs the `guard` that `begin_verification` gave. What
+        was made of `records` beside the loop already is `valid`.
         KafkaError as `validate_batch`, `ProducerState.check_batch` and `Verifications.check_first` say;
         KAFKA_STORAGE_ERROR when the disk fails.
         """
@@ -289,9 +292,11 @@ class PartitionLog:
             raise _storage_error(self.directory, self._failure)
         is_client = origin is _CLIENT
         config = self.config
-        header, batch = validate_batch(
-            records, config=config, now_ms=now_ms, produce_version=produce_version, is_client=is_client
-        )
+        if valid is None:
+            valid = validate_batch(
+                records, config=config, now_ms=now_ms, produce_version=produce_version, is_client=is_client
+            )
+        header, batch = valid
         # As in `validate_batch`: every batch comes by here.
         (
             _,

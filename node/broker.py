@@ -64,6 +64,7 @@ from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
 from node.runtime.stop_signals import stop_signals
 from node.runtime.topic_creation import offsets_topic, transactions_topic
+from node.runtime.turns import ThreadLane
 from node.runtime.txn_gate import TxnGate
 from node.runtime.txn_runtime import TxnRuntime
 
@@ -110,6 +111,7 @@ class Broker:
         self.is_serving = False  # clients are let in
         self.has_started = False  # they were, once
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
+        self.batch_lane = ThreadLane()  # in which the batches of clients are opened
         self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
             log_dirs=config.log_dirs,

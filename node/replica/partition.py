@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from logstore.batch_validator import ValidBatch
 from logstore.errors import ErrorCode, KafkaError
 from logstore.leader_epoch_cache import EpochEndOffset
 from logstore.partition_log import (
@@ -294,6 +295,7 @@ class Partition:
         produce_version: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: Guard | None = None,
+        valid: ValidBatch | None = None,
     ) -> AppendResult:
         """Append a producer's batch; KafkaError says why not. With acks=all the ISR must be large enough."""
         isr = self.isr
@@ -308,6 +310,7 @@ class Partition:
             produce_version=produce_version,
             origin=origin,
             guard=guard,
+            valid=valid,
         )
         counters = self.counters
         counters.total_produce_requests += 1

@@ -26,6 +26,7 @@ from node.kafka_api.served_apis import SERVED
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.log_flusher import LogFlusher
+from node.runtime.turns import ThreadLane
 
 NODE_ID = 1
 OTHER_ID = 2
@@ -85,6 +86,7 @@ class ReplicaWorld:
         self.unsent_bytes = 0
         self.is_cut_off = False
         self.txn_gate: Any = None
+        self.batch_lane = ThreadLane()
         self.served_apis = SERVED
         self.config = SimpleNamespace(
             socket_request_max_bytes=100 * 1024 * 1024,

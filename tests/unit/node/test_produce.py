@@ -9,6 +9,8 @@ import pytest
 from logstore.compression import Compression
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
+from logstore.record import build_batch, iterate_records, seal_batch
+from logstore.record_batch import HEADER_SIZE, check_batch, read_header
 from node.kafka_api import produce
 from node.kafka_api.request_context import Delayed
 from node.net.connection import CloseConnection
@@ -235,3 +237,69 @@ def test_acks_all_fails_when_the_leader_changes(world: ReplicaWorld, loop: async
     )
 
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def sent_beside(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld, message: ProduceRequest
+) -> list[PartitionProduceResponse]:
+    """The answers to a request whose batches are opened in a thread."""
+    waiting = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
+    assert asyncio.iscoroutine(waiting)
+    response = loop.run_until_complete(waiting)
+    return [one for topic in response.responses for one in topic.partition_responses]
+
+
+def compressed(*values: bytes, codec: Compression = Compression.GZIP) -> bytes:
+    now_ms = ReplicaWorld().clock.now_ms()
+    return bytes(build_batch([(b"k", value, now_ms, ()) for value in values], compression=codec))
+
+
+def test_a_batch_that_is_compressed_anew_does_not_hold_up_the_loop(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld
+) -> None:
+    world.create_topic(config=LogConfig(compression_type="lz4"))
+    value = bytes(range(256)) * 100
+
+    (answer,) = sent_beside(loop, world, request(compressed(value, value)))
+
+    log = world.partition().log
+    assert (answer.error_code, answer.base_offset, log.log_end_offset) == (0, 0, 2)
+    kept = log.segments[0].read_batch(0, log.size_bytes)
+    assert check_batch(kept).compression is Compression.LZ4
+    assert [record.value for record in iterate_records(kept)] == [value, value]
+
+
+def test_of_batches_that_are_opened_beside_each_other_one_may_be_refused(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld
+) -> None:
+    world.create_topic(partitions=2, config=LogConfig(compression_type="uncompressed"))
+    good = compressed(bytes(range(256)) * 100)
+    bad = bytes(seal_batch(read_header(good), b"\xee" * (len(good) - HEADER_SIZE)))
+    data = [PartitionProduceData(index=index, records=one) for index, one in enumerate((bad, good))]
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
+
+    answers = sent_beside(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+
+    assert [one.error_code for one in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    assert [world.partition(index=index).log.log_end_offset for index in (0, 1)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "expected"),
+    [
+        (compressed(bytes(9000)), {"compression_type": "gzip"}, False),
+        (compressed(bytes(range(256)) * 100), {"compression_type": "zstd"}, True),
+        (compressed(b"small"), {"compression_type": "zstd"}, False),
+        (compressed(bytes(9000), codec=Compression.NONE), {"compression_type": "zstd"}, True),
+        (compressed(bytes(7000), codec=Compression.NONE), {"compression_type": "zstd"}, False),
+        (compressed(bytes(9000), codec=Compression.NONE), {"cleanup_policy": ("compact",)}, True),
+        (compressed(bytes(9000), codec=Compression.NONE), {"validate_records": True}, True),
+        (compressed(bytes(9000), codec=Compression.NONE), {"message_timestamp_type": "LogAppendTime"}, False),
+        (compressed(bytes(range(256)) * 100), {}, False),
+        (b"\0" * 9000, {"compression_type": "zstd"}, False),
+    ],
+)
+def test_only_what_is_large_and_opened_is_opened_beside_the_loop(
+    records: bytes, settings: dict[str, Any], expected: bool
+) -> None:
+    assert produce.opens_beside(records, LogConfig(**settings)) is expected
