@@ -291,6 +291,7 @@ def _make_runtimes(broker: "Broker") -> None:
             until_safe=lambda partition: broker.maintenance.flusher.until_safe(partition),
             keep_log_starts=lambda: broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT),
             keep_recovery_points=lambda: broker.maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT),
+            must_rest=broker.disk.is_behind,
         ),
         num_fetchers=lambda: broker.config.num_replica_fetchers,
         alter_partition=broker.metadata.submit,

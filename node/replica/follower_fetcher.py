@@ -45,6 +45,9 @@ THROTTLED_PAUSE_MS: Final = 100  # a throttled partition is looked at again afte
 # A new leader that has to hear of it first is not worth a line, one that does not in a second is.
 FIRST_TOLD_FAILURE: Final = 5
 LAST_TOLD_FAILURE: Final = 12
+# Who has taken so much by its last fetch looks whether the disk is behind, and then again after this.
+MIN_RESTING_BYTES: Final = 256 * 1024
+REST_S: Final = 0.01
 LOST_PAUSE_S: Final = 0.02  # after a lost connection; dialling has a back-off of its own
 
 log = logging.getLogger(__name__)
@@ -81,6 +84,7 @@ class FetcherWorld:
     until_safe: Callable[[Partition], Awaitable[None]]  # until nothing in its log waits for a flush
     keep_log_starts: Callable[[], Awaitable[None]]  # have them written where a kill does not undo it
     keep_recovery_points: Callable[[], Awaitable[None]]
+    must_rest: Callable[[], bool]  # whether the disk is behind
 
 
 def _timeout_s(settings: FetcherSettings) -> float:
@@ -101,6 +105,7 @@ class FollowerFetcher:
         self._retry: asyncio.TimerHandle | None = None
         self._unsafe: dict[Partition, None] = {}  # wait for a flush: a fetch would acknowledge what they have
         self._was_durable = False  # what was cut: the written recovery points may be ahead of the logs
+        self._taken_bytes = 0  # by the last fetch
         self._moved_starts: dict[FollowedPartition, None] = {}  # not on the disk yet
         self._is_keeping = False
         self._is_lost = False  # told once, not with each attempt
@@ -160,6 +165,7 @@ class FollowerFetcher:
         world, fetches = self._world, self._fetches
         settings = world.settings()
         await self._until_safe()
+        await self._rest()
         self._has_news.clear()
         now_ms = self._monotonic_ms()
         request = fetches.next_request(
@@ -204,6 +210,13 @@ class FollowerFetcher:
             partition = next(iter(self._unsafe))
             await self._world.until_safe(partition)
             self._unsafe.pop(partition, None)
+
+    async def _rest(self) -> None:
+        """Who writes much lets the disk catch up before the kernel stops the whole node."""
+        taken_bytes, self._taken_bytes = self._taken_bytes, 0
+        if taken_bytes >= MIN_RESTING_BYTES:
+            while self._world.must_rest():
+                await asyncio.sleep(REST_S)
 
     async def _wait_for_news(self, timeout_s: float | None) -> None:
         try:
@@ -283,6 +296,7 @@ class FollowerFetcher:
             now_ms=self._world.now_ms(),
         )
         followed.failures = 0
+        self._taken_bytes += len(records)
         log_ = partition.log
         if log_.flush_due_from is not None:
             self._unsafe[partition] = None

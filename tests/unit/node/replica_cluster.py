@@ -49,6 +49,7 @@ class Node:
         self.cluster = cluster
         self.disk = disk
         self.sync_s = 0.0  # what a file takes to get to the disk
+        self.is_behind = False  # the disk
         self.kept_recovery_points: list[int] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.world = ReplicaWorld(
@@ -78,6 +79,7 @@ class Node:
                 until_safe=self.world.flusher.until_safe,
                 keep_log_starts=lambda: asyncio.sleep(self.sync_s),
                 keep_recovery_points=self.keep_recovery_points,
+                must_rest=lambda: self.is_behind,
             ),
             num_fetchers=lambda: 1,
             alter_partition=cluster.alter_partition,

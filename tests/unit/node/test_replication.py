@@ -8,6 +8,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from node.kafka_api import fetch
 from node.kafka_api.request_context import RequestContext
+from node.replica.follower_fetcher import MIN_RESTING_BYTES
 from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.unit.node.replica_cluster import LAG_MS, LATENCY_S, TOPIC_ID, Cluster, tell_story
 from tests.unit.node.replica_world import CONNECTION
@@ -46,6 +47,32 @@ def test_a_node_that_ends_is_told_of_another_leader_and_begins_nothing() -> None
         cluster.change(leader=3, isr=(1, 3))
 
         assert await cluster.nodes[3].acknowledged() is OK
+
+    tell_story(story)
+
+
+def test_a_follower_that_takes_much_rests_while_its_disk_is_behind() -> None:
+    large = bytes(MIN_RESTING_BYTES)
+
+    async def story(cluster: Cluster) -> None:
+        follower = cluster.nodes[2]
+        await cluster.settled()
+        follower.is_behind = True
+        cluster.nodes[1].produce()
+        cluster.nodes[1].produce(value=large)
+        await asyncio.sleep(10 * LATENCY_S)
+        assert follower.partition.log.log_end_offset == 2, "little is no reason to rest"
+        cluster.nodes[1].produce()
+        await asyncio.sleep(1)
+        assert (follower.partition.log.log_end_offset, cluster.nodes[3].partition.log.log_end_offset) == (
+            2,
+            3,
+        )
+
+        follower.is_behind = False
+        await asyncio.sleep(10 * LATENCY_S)
+
+        assert follower.partition.log.log_end_offset == 3
 
     tell_story(story)
 
