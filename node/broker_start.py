@@ -90,7 +90,7 @@ async def open_listeners(broker: "Broker") -> None:
             broker.listeners.append(listener)
             await listener.bind(address.host, address.port)
         broker.rest.bind()
-    except OSError:
+    except BaseException:  # a port that is taken, or the start is given up
         for listener in broker.listeners:
             listener.stop_accepting()
         raise
