@@ -29,7 +29,7 @@ from node.cli.group_app import group
 from node.cli.topic_app import topic
 from node.cli.txn_app import txn
 from node.client.refusal import Refused
-from node.tools.closed_pipe import end_quietly
+from node.tools.closed_pipe import end_quietly, is_of_output, output_refused
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -338,6 +338,11 @@ def main() -> int:
         return _complain_of_group(group)
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
+    except OSError as error:
+        if not is_of_output(error):
+            raise
+        end_quietly()
+        return _complain(output_refused(error), EXIT_FAILURE)
     except Exception as error:
         show = getattr(error, "show", None)  # click's own: bad usage
         if show is None:
@@ -364,6 +369,9 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
             return _complain(str(error), error.exit_code)
         if isinstance(error, Refused):
             return _complain_of_refusal(error)
+        if isinstance(error, OSError) and is_of_output(error):
+            end_quietly()
+            return _complain(output_refused(error), EXIT_FAILURE)
     raise group
 
 

@@ -1,4 +1,4 @@
-"""A command whose standard streams are closed, or lead to a full disk. Each starts a Python, as for a user."""
+"""A command whose standard streams are closed, or lead to a full disk; each starts a Python, as by a user."""
 
 import subprocess
 import sys
@@ -55,3 +55,22 @@ def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> Non
 
     assert ready.startswith("READY ") and "Assertion" not in errors
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["topic", "list"], ["consume", "full-disk", "--until-end"], ["log", "dump", "--records"]],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: list[str]) -> None:
+    run("", "produce", "full-disk", "--bootstrap", node.bootstrap)
+    program = "ottla"
+    if arguments[0] == "log":
+        program = "ottla log dump"
+        arguments = [*arguments, *map(str, node.data.rglob("full-disk-0"))]
+    elif arguments[0] != "--help":
+        arguments = [*arguments, "--bootstrap", node.bootstrap]
+
+    code, _, errors = run(">/dev/full", *arguments)
+
+    assert (code, errors) == (1, f"{program}: The output cannot be written: No space left on device.\n")

@@ -150,3 +150,21 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, start_node: StartN
     assert "Traceback" not in second.stdout + second.stderr
     assert str(server.port) in second.stdout + second.stderr
     assert server.stop() == 0
+
+
+def test_a_taken_port_of_a_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        file.write_text(f"listeners={address}\nottla.rest.listeners=\nlog.dirs={tmp_path / 'data'}\n")
+        refused = popen(
+            [sys.executable, "-m", "node", "start", "--config", str(file)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        _, errors = refused.communicate(timeout=60)
+
+    assert refused.returncode == 1
+    assert f"ottla: listeners={address} cannot be opened: another process has that port" in errors
