@@ -264,7 +264,7 @@ def parse_config(texts: Mapping[str, str]) -> BrokerConfig:
 def _read(path: Path) -> dict[str, str]:
     try:
         with path.open("rb") as file:
-            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1))
+            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), f"The configuration {path}")
     except OSError as error:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"The configuration {path} cannot be read: {error.strerror}."

@@ -236,7 +236,8 @@ def _refuse_data_of_one_node(data: Path) -> None:
 
 def _identity(first: NodeHome) -> list[str]:
     """The lines that all nodes of one cluster share and that stay when it is brought up again."""
-    known = parse_properties(first.properties.read_bytes()) if first.properties.exists() else {}
+    path = first.properties
+    known = parse_properties(path.read_bytes(), str(path)) if path.exists() else {}
     cluster_id = known.get("cluster.id") or uuid_to_text(os.urandom(16))
     secret = known.get("cluster.secret") or secrets.token_urlsafe(32)
     return [f"cluster.id={cluster_id}", f"cluster.secret={secret}"]

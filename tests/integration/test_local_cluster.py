@@ -234,6 +234,7 @@ def test_a_node_that_was_started_by_hand_is_known(tmp_path: Path) -> None:
 
     with subprocess.Popen(program, cwd=tmp_path, stdin=subprocess.PIPE) as by_hand:
         (home.directory / "pid").write_text(f"{by_hand.pid}\n")
+        eventually(lambda: home.running_pid() is not None, "its command line is there")
         running = home.running_pid()
         refused = ottla("cluster", "up", "--nodes", "1", "--base-port", "1", *at(tmp_path / "there"))
         _, errors = refused.communicate(timeout=TIMEOUT_S)
