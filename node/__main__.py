@@ -2,9 +2,12 @@
 
 import sys
 
+from node.cli.standard_streams import open_closed_streams
+
 
 def main() -> int:
     """Run the command line, or say what it needs."""
+    open_closed_streams()
     try:
         import typer  # noqa: F401
     except ImportError:

@@ -532,8 +532,9 @@ def raise_open_file_limit() -> None:
 def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) -> None:
     """Run a node until SIGTERM, SIGINT or SIGHUP; `ready` is called when it serves. Blocks.
 
-    It hands over what it leads before it ends; a second signal has it end without. SIGUSR1 has it hand over
-    and serve on, for who wants to stop it a little later.
+    It hands over what it leads before it ends; a second signal has it end without. One that still starts ends
+    at once: it may wait for others that never come. SIGUSR1 has it hand over and serve on, for who wants to
+    stop it a little later.
 
     KafkaError or OSError with one sentence if it cannot start.
     """
@@ -556,9 +557,13 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     broker = Broker(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    this_task = asyncio.current_task()
+    assert this_task is not None
 
     def stop_asked() -> None:
         """Who asks a second time does not want to wait until others have taken over."""
+        if not is_up and not stop.is_set():
+            this_task.cancel()
         broker.is_hurried = stop.is_set()
         stop.set()
 
@@ -571,7 +576,13 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     for number in stop_signals():
         loop.add_signal_handler(number, stop_asked)
     loop.add_signal_handler(signal.SIGUSR1, hand_over_asked)
-    await broker.start(when_loaded=_freeze)
+    try:
+        await broker.start(when_loaded=_freeze)
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+        log.info("Told to stop while it started, the node ends.")
+        return
     is_up = True
     try:
         if ready is not None:

@@ -88,9 +88,13 @@ async def open_listeners(broker: "Broker") -> None:
                 must_rest=broker.disk.is_behind,
             )
             broker.listeners.append(listener)
-            await listener.bind(address.host, address.port)
+            try:
+                await listener.bind(address.host, address.port)
+            except OSError as error:
+                error.add_note(f"{address.name}://{address.host}:{address.port}")
+                raise
         broker.rest.bind()
-    except OSError:
+    except BaseException:  # a port that is taken, or the start is given up
         for listener in broker.listeners:
             listener.stop_accepting()
         raise

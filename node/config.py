@@ -233,12 +233,18 @@ def load_config(
     """
     texts = {} if path is None else _read(path)
     texts |= _from_environment(os.environ if environment is None else environment)
+    return parse_config(texts | parse_overrides(overrides))
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
+    """Names and values of texts "name=value"; the last of equal names wins. INVALID_CONFIG for others."""
+    texts: dict[str, str] = {}
     for override in overrides:
         name, separator, value = override.partition("=")
         if not separator or not name.strip():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"The override {override[:200]!r} is not name=value.")
         texts[name.strip()] = value.strip()
-    return parse_config(texts)
+    return texts
 
 
 def parse_config(texts: Mapping[str, str]) -> BrokerConfig:
@@ -258,7 +264,7 @@ def parse_config(texts: Mapping[str, str]) -> BrokerConfig:
 def _read(path: Path) -> dict[str, str]:
     try:
         with path.open("rb") as file:
-            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1))
+            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), f"The configuration {path}")
     except OSError as error:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"The configuration {path} cannot be read: {error.strerror}."

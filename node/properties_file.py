@@ -11,22 +11,25 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def parse_properties(content: bytes) -> dict[str, str]:
-    """Names and values; the last of several equal names wins. INVALID_CONFIG if it is not text."""
+def parse_properties(content: bytes, name: str = "The properties file") -> dict[str, str]:
+    """Names and values; the last of several equal names wins. INVALID_CONFIG if it is not text.
+
+    `name` is what the file is called then.
+    """
     if len(content) > MAX_PROPERTIES_BYTES:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "The properties file is larger than 1 MiB.")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is larger than 1 MiB.")
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "The properties file is not UTF-8 text.") from None
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is not UTF-8 text.") from None
     values: dict[str, str] = {}
     for line in _logical_lines(text):
         match = _SEPARATOR.match(line)
-        name = match[0] if match else ""
-        value = line[len(name) :].lstrip(" \t\f")
+        key = match[0] if match else ""
+        value = line[len(key) :].lstrip(" \t\f")
         if value[:1] in ("=", ":"):
             value = value[1:].lstrip(" \t\f")
-        values[_unescape(name)] = _unescape(value)
+        values[_unescape(key)] = _unescape(value)
     return values
 
 

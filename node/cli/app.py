@@ -29,7 +29,7 @@ from node.cli.group_app import group
 from node.cli.topic_app import topic
 from node.cli.txn_app import txn
 from node.client.refusal import Refused
-from node.tools.closed_pipe import end_quietly
+from node.tools.closed_pipe import end_quietly, is_of_output, output_refused
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -154,8 +154,12 @@ def produce(
     acks: Annotated[Literal["all", "1", "0"], typer.Option("--acks", help="who must have it")] = "all",
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = "none",
     idempotent: Annotated[
-        bool, typer.Option("--idempotent/--no-idempotent", help="no duplicates on retries (needs acks=all)")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--idempotent/--no-idempotent",
+            help="no duplicates on retries (needs --acks all: the default there)",
+        ),
+    ] = None,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
@@ -168,21 +172,29 @@ def produce(
 
         printf 'anna:2 apples\\n' | ottla produce orders --key-separator :
 
+    A copy whose records are in the same partitions, of which "copy" must have as many:
+
+        ottla topic create copy --partitions 3
+
         ottla consume orders --until-end --output json | ottla produce copy --input json
     """
     import node.cli.record_commands as commands
 
+    if key_separator == "":
+        raise CommandError("The --key-separator is empty: no line could be parted there.", EXIT_USAGE)
+    if idempotent and acks != "all":
+        raise CommandError(f"--idempotent needs --acks all, not {acks}.", EXIT_USAGE)
     options = commands.ProduceOptions(
         topic=name,
         key_separator=key_separator,
         is_json=input_format == "json",
-        headers=tuple(pair for pair in pairs_of(header).items()),
+        headers=tuple(pairs_of(header)),
         partition=partition,
         timestamp=timestamp,
         empty_as_null=empty_as_null,
         acks={"all": -1, "1": 1, "0": 0}[acks],
         compression=compression,
-        idempotent=idempotent and acks == "all",
+        idempotent=acks == "all" if idempotent is None else idempotent,
     )
     run(lambda: commands.produce(client_of(bootstrap, timeout), options))
 
@@ -242,6 +254,8 @@ def consume(
     """
     import node.cli.record_commands as commands
 
+    if group == "":
+        raise CommandError("The name of a --group must not be empty.", EXIT_USAGE)
     if group is not None and partition:
         raise CommandError("A group deals out the partitions itself; leave --partition out.", EXIT_USAGE)
     show = {
@@ -338,6 +352,11 @@ def main() -> int:
         return _complain_of_group(group)
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
+    except OSError as error:
+        if not is_of_output(error):
+            raise
+        end_quietly()
+        return _complain(output_refused(error), EXIT_FAILURE)
     except Exception as error:
         show = getattr(error, "show", None)  # click's own: bad usage
         if show is None:
@@ -364,6 +383,9 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
             return _complain(str(error), error.exit_code)
         if isinstance(error, Refused):
             return _complain_of_refusal(error)
+        if isinstance(error, OSError) and is_of_output(error):
+            end_quietly()
+            return _complain(output_refused(error), EXIT_FAILURE)
     raise group
 
 

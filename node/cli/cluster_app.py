@@ -26,7 +26,7 @@ def cluster_up(
         int, typer.Option(min=1, max=65535, help="the first node's port on 127.0.0.1; the others follow")
     ] = 9092,
     data: Annotated[Path, typer.Option(metavar="DIR", help="each node gets a directory in it")] = Path(
-        "ottla-data"
+        "ottla-cluster"
     ),
     override: Override = None,
 ) -> None:
@@ -45,6 +45,8 @@ def cluster_start_node(
     node_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")],
 ) -> None:
     """Start one node of such a cluster again, after it was killed or stopped; it runs in the background.
+
+    It ends with `ottla cluster up`, if that still runs; else `kill` stops it.
 
     Example: ottla cluster start-node /tmp/ottla 1
     """

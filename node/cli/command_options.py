@@ -75,11 +75,12 @@ def client_of(bootstrap: str, timeout: float) -> Any:
         raise CommandError(str(error), EXIT_USAGE) from None
 
 
-def pairs_of(texts: list[str] | None) -> dict[str, str]:
-    pairs: dict[str, str] = {}
+def pairs_of(texts: list[str] | None) -> list[tuple[str, str]]:
+    """In the order in which they were given; a name may come twice."""
+    pairs: list[tuple[str, str]] = []
     for text in texts or []:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise CommandError(f"{text!r} is not NAME=VALUE.", EXIT_USAGE)
-        pairs[name] = value
+        pairs.append((name, value))
     return pairs

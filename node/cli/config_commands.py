@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from node.cli.failure import CommandError
 from node.client import topic_admin
 from node.client.cluster_client import Client
 from node.client.topic_admin import ConfigResource
@@ -18,6 +19,7 @@ async def change_config(
     as_json: bool,
 ) -> int:
     async with client:
+        await _check_resets(client, of, resets)
         await topic_admin.alter_configs(client, of, settings=settings, resets=resets, only_check=dry_run)
     if as_json:
         values: dict[str, str | None] = {**settings, **dict.fromkeys(resets)}
@@ -30,6 +32,16 @@ async def change_config(
     for key in resets:
         print(f"{word} {key} to its default")
     return 0
+
+
+async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str]) -> None:
+    """Servers take a reset of anything, so that what an older one had can go: but then it is there."""
+    if not resets:
+        return
+    known = {one.name for one in await topic_admin.describe_configs(client, of)}
+    for name in resets:
+        if name not in known:
+            raise CommandError(f"Unknown {of.noun} config name: {name}.")
 
 
 async def show_config(

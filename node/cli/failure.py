@@ -11,6 +11,9 @@ EXIT_TERMINATED: Final = 143  # the same for SIGTERM
 
 _ADVICE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "It is not there; `ottla topic list` shows all.",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "A topic's name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and"
+    " '-', and is neither '.' nor '..'.",
+    ErrorCode.INVALID_GROUP_ID: "The name of a group must not be empty.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or use --if-not-exists.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: there are not so many nodes.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
@@ -49,6 +52,8 @@ def explain(error: KafkaError) -> str:
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return f"{_capital(detail or 'the request timed out')}. Try again, or give more --timeout."
     advice = _ADVICE.get(error.code, "")
+    if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION and "ASCII" in detail:
+        advice = ""  # the server has said it all
     words = (
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )

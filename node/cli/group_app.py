@@ -259,7 +259,7 @@ def group_config(
     import node.cli.config_commands as commands
     from node.client.topic_admin import config_of_group
 
-    settings, of = pairs_of(change), config_of_group(name)
+    settings, of = dict(pairs_of(change)), config_of_group(name)
     client = client_of(bootstrap, timeout)
     if settings or reset:
         run(

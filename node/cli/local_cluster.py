@@ -19,8 +19,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from logstore.meta_properties import META_PROPERTIES
 from logstore.topic_partition import uuid_to_text
-from node.cli.failure import CommandError
+from logstore.volume import LOCK_FILE
+from node.cli.cluster_overrides import check_overrides, override_lines
+from node.cli.failure import EXIT_INTERRUPTED, CommandError
 from node.cli.free_ports import refuse_taken_ports
 from node.properties_file import parse_properties
 from node.rest_settings import REST_LISTENERS
@@ -35,6 +38,7 @@ MAX_VOTERS: Final = 5  # more make every metadata change slower and no cluster m
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 60.0  # a node flushes its logs and hands over what it leads
 WATCH_INTERVAL_S: Final = 0.1
+_OTHER_DATA: Final = " Choose another directory with --data."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +61,18 @@ class NodeHome:
         try:
             pid = int((self.directory / PID_FILE).read_text())
             # A pid outlives its process and may be another's by now.
-            command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            directory = Path(f"/proc/{pid}/cwd").readlink()
         except (OSError, ValueError):
             return None
-        return pid if os.fsencode(self.properties) in command_line.split(b"\0") else None
+        # Who started it by hand may have named the file in another way than we do.
+        own = self.properties.resolve()
+        named = [
+            os.fsdecode(word.removeprefix(b"--config="))
+            for word in words
+            if word.endswith(PROPERTIES.encode())
+        ]
+        return pid if any((directory / name).resolve() == own for name in named) else None
 
 
 class NodeProcess:
@@ -112,12 +124,16 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
 
     A node that dies stays dead until it is started again; at the end those are stopped too.
     """
-    homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides, rest=True)
+    check_overrides(overrides)
+    with _usable(data, _OTHER_DATA):
+        _refuse_data_of_one_node(data)
+        homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides, rest=True)
     refuse_taken_ports(HOST, range(base_port, base_port + 3 * nodes))
     with _stop_requests() as requested:
         started: list[NodeProcess] = []
         try:
-            started.extend(NodeProcess(home) for home in homes)
+            with _usable(data, _OTHER_DATA):
+                started.extend(NodeProcess(home) for home in homes)
             wait_until_ready(started, requested)
             if not requested:
                 bootstrap = ",".join(node.bootstrap for node in started)
@@ -134,13 +150,16 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
 def start_node(data: Path, node_id: int) -> None:
     """Start one node of a cluster that `cluster up` has made, and leave it running."""
     home = NodeHome(node_id=node_id, directory=data.absolute() / f"node-{node_id}")
-    if not home.properties.exists():
+    with _usable(data):
+        is_there = home.properties.exists()
+    if not is_there:
         raise CommandError(f"{home.directory} holds no node; `ottla cluster up --data {data}` makes them.")
     pid = home.running_pid()
     if pid is not None:
         raise CommandError(f"Node {node_id} runs already, as process {pid}.")
     with _stop_requests() as requested:
-        node = NodeProcess(home)
+        with _usable(data):
+            node = NodeProcess(home)
         wait_until_ready([node], requested)
         if requested:
             stop_all([node])
@@ -148,6 +167,15 @@ def start_node(data: Path, node_id: int) -> None:
     print(
         f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap} rest={node.rest}", flush=True
     )
+
+
+@contextmanager
+def _usable(data: Path, advice: str = "") -> Iterator[None]:
+    """What the machine refuses of the directory is one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{error.filename or data}: {error.strerror or error}.{advice}") from None
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -170,13 +198,14 @@ def write_homes(
         raise CommandError(
             f"{data} holds a cluster of {len(there)}: use --nodes {len(there)}, or another --data."
         )
-    identity = _identity(homes[0])
-    voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
     for home in homes:
         if (pid := home.running_pid()) is not None:
             raise CommandError(
                 f"Node {home.node_id} of {data} runs already, as process {pid}; `kill {pid}` stops it."
             )
+    identity = _identity(homes[0])
+    voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
+    for home in homes:
         home.directory.mkdir(parents=True, exist_ok=True)
         is_voter = home.node_id < _voters(nodes)
         lines = [
@@ -191,15 +220,24 @@ def write_homes(
             f"{REST_LISTENERS}={f'http://{HOST}:{base_port + 2 * nodes + home.node_id}' if rest else ''}",
             f"log.dirs={home.directory / 'data'}",
             f"pid.file={home.directory / PID_FILE}",
-            *overrides,
+            *override_lines(overrides),
         ]
         _write_private(home.properties, "".join(f"{line}\n" for line in lines))
     return homes
 
 
+def _refuse_data_of_one_node(data: Path) -> None:
+    """The topics of a single node would lie beside the homes of the others, and belong to none of them."""
+    if any((data / name).exists() for name in (META_PROPERTIES, LOCK_FILE)):
+        raise CommandError(
+            f"{data} holds the data of a single node, which `ottla start` serves: choose another --data."
+        )
+
+
 def _identity(first: NodeHome) -> list[str]:
     """The lines that all nodes of one cluster share and that stay when it is brought up again."""
-    known = parse_properties(first.properties.read_bytes()) if first.properties.exists() else {}
+    path = first.properties
+    known = parse_properties(path.read_bytes(), str(path)) if path.exists() else {}
     cluster_id = known.get("cluster.id") or uuid_to_text(os.urandom(16))
     secret = known.get("cluster.secret") or secrets.token_urlsafe(32)
     return [f"cluster.id={cluster_id}", f"cluster.secret={secret}"]
@@ -305,7 +343,8 @@ def stop_all(nodes: Sequence[NodeProcess]) -> bool:
     ended_well = True
     for node in ours:
         try:
-            ended_well = node.process.wait(max(0.0, deadline_s - time.monotonic())) == 0 and ended_well
+            returncode = node.process.wait(max(0.0, deadline_s - time.monotonic()))
+            ended_well = _obeyed(node, returncode) and ended_well
         except subprocess.TimeoutExpired:
             node.process.kill()
             ended_well = False
@@ -317,6 +356,12 @@ def stop_all(nodes: Sequence[NodeProcess]) -> bool:
                 break
             time.sleep(WATCH_INTERVAL_S)
     return ended_well
+
+
+def _obeyed(node: NodeProcess, returncode: int) -> bool:
+    """Whether it ended as it was told; one that still loaded what it is made of was ended by the signal."""
+    by_signal = (-signal.SIGTERM, -signal.SIGINT, EXIT_INTERRUPTED)
+    return returncode == 0 or (not node.ready_line and returncode in by_signal)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -254,6 +254,11 @@ async def _consume_alone(
     partitions: list[TopicPartition] = []
     for name in options.topics:
         topic = await client.topic(name)
+        missing = [number for number in options.partitions if number not in topic.leaders]
+        if missing:
+            raise CommandError(
+                f"Topic {name} has no partition {missing[0]}; its last is {max(topic.leaders)}."
+            )
         numbers = options.partitions or sorted(topic.leaders)
         partitions += [TopicPartition(name, number) for number in numbers]
     consumer.positions = await _place(client, partitions, begin)

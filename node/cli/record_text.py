@@ -15,6 +15,12 @@ from logstore.topic_partition import TopicPartition
 from node.client.producer import ProducerRecord
 
 MAX_INT64: Final = 2**63 - 1
+# Where a record was, a producer cannot say: that is taken from `ottla consume`, and has no effect.
+_RECORD_NAMES: Final = (
+    *("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"),
+    *("topic", "offset"),
+)
+_HEADER_NAMES: Final = ("key", "value", "value_base64")
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 Printer = Callable[[TopicPartition, Record], bytes]
@@ -44,6 +50,7 @@ def parse_json(line: bytes) -> ProducerRecord:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
+    _check_names(fields, _RECORD_NAMES)
     return ProducerRecord(
         _bytes_of(fields, "key"),
         _bytes_of(fields, "value"),
@@ -51,6 +58,16 @@ def parse_json(line: bytes) -> ProducerRecord:
         _integer(fields, "partition", 2**31 - 1),
         _integer(fields, "timestamp", MAX_INT64),
     )
+
+
+def _check_names(fields: dict[str, Any], known: tuple[str, ...]) -> None:
+    """A name that is misspelt would lose what was meant."""
+    unknown = next((name for name in fields if name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"unknown field {unknown[:80]!r}; there are {', '.join(known)}")
+    for name in ("key", "value"):
+        if name in fields and f"{name}_base64" in fields:
+            raise ValueError(f"both {name} and {name}_base64; give one of them")
 
 
 def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
@@ -75,6 +92,8 @@ def _headers_of(content: Any) -> Headers:
     if isinstance(content, dict):
         return tuple((name, _bytes_of({"value": value}, "value")) for name, value in content.items())
     if isinstance(content, list) and all(isinstance(one, dict) and "key" in one for one in content):
+        for one in content:
+            _check_names(one, _HEADER_NAMES)
         return tuple((str(one["key"]), _bytes_of(one, "value")) for one in content)
     raise ValueError('headers are neither an object nor an array of {"key": ..., "value": ...}')
 

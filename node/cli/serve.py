@@ -1,6 +1,7 @@
 """`ottla start`: a configuration from the command line, and a node with it."""
 
 import errno
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +15,12 @@ from node.cli import log_output
 from node.cli.failure import CommandError
 from node.config import load_config
 from node.rest_api.server_thread import RestPortError
-from node.tools.closed_pipe import end_quietly
+from node.tools.closed_pipe import end_quietly, output_refused
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_DATA: Final = Path("ottla-data")
+
+log = logging.getLogger(__name__)
 
 
 def start(
@@ -44,6 +47,9 @@ def start(
             print(f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}", flush=True)
         except BrokenPipeError:  # who started it does not care, and clients do not see this line
             end_quietly()
+        except OSError as error:  # nor is a full disk behind the output a reason not to serve
+            end_quietly()
+            log.warning("The line READY is lost: %s", output_refused(error))
 
     _run([*texts, *overrides], config_file, ready)
 
@@ -77,7 +83,8 @@ def _reason(error: OSError, overrides: Sequence[str]) -> str:
     if isinstance(error, RestPortError):
         return str(error)
     named = next((one for one in reversed(overrides) if one.startswith("listeners=")), None)
-    listeners = named or "an address of listeners"
+    address = next(iter(getattr(error, "__notes__", ())), None)
+    listeners = f"listeners={address}" if address else named or "an address of listeners"
     if error.errno == errno.EADDRINUSE:
         advice = "choose another with --port" if named else "name another there"
         return f"{listeners} cannot be opened: another process has that port; {advice}."

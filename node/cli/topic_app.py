@@ -44,7 +44,7 @@ def topic_create(
     """
     import node.cli.topic_commands as commands
 
-    settings = pairs_of(config)
+    settings = dict(pairs_of(config))
     run(
         lambda: commands.create(
             client_of(bootstrap, timeout), topics, partitions, replicas, settings, if_not_exists, dry_run
@@ -181,7 +181,7 @@ def topic_config(
     import node.cli.config_commands as commands
     from node.client.topic_admin import config_of_topic
 
-    settings, of = pairs_of(change), config_of_topic(name)
+    settings, of = dict(pairs_of(change)), config_of_topic(name)
     client = client_of(bootstrap, timeout)
     if settings or reset:
         run(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import Headers
-from logstore.record_batch import increment_sequence
+from logstore.record_batch import HEADER_SIZE, increment_sequence
 from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
 from node.client.batch_builder import BatchBuilder
@@ -32,6 +32,7 @@ MAX_BATCH_BYTES: Final = (
 )
 # Of all partitions together: far below socket.request.max.bytes however many partitions there are.
 MAX_PENDING_BYTES: Final = 4 * 1024 * 1024
+NO_LIMIT_BYTES: Final = 2**31 - 1  # where a topic does not tell its own
 RECORD_OVERHEAD_BYTES: Final = 32  # lengths, deltas and attributes of one record, generously
 ALL_REPLICAS: Final = -1
 
@@ -78,6 +79,7 @@ class Producer:
         self._pending_bytes = 0
         self._has_full_batch = False
         self._max_batch_bytes = MAX_BATCH_BYTES
+        self._max_message_bytes = NO_LIMIT_BYTES
         self._sticky = 0
         self._partitions_count = 0
 
@@ -91,7 +93,8 @@ class Producer:
         topic = await self._client.topic(self._topic, may_create=True)
         self._partitions_count = len(topic.leaders)
         self._sticky = self._chance.randrange(self._partitions_count)
-        self._max_batch_bytes = await topic_admin.max_batch_bytes(self._client, self._topic, MAX_BATCH_BYTES)
+        self._max_message_bytes = await topic_admin.max_batch_bytes(self._client, self._topic, NO_LIMIT_BYTES)
+        self._max_batch_bytes = min(MAX_BATCH_BYTES, self._max_message_bytes)
         if self._idempotent:
             response = await self._client.retry(self._init_producer_id)
             self._producer = (response.producer_id, response.producer_epoch)
@@ -103,18 +106,36 @@ class Producer:
         return response
 
     def add(self, record: ProducerRecord) -> None:
-        """Put a record into the batch of its partition; ValueError for a partition that is not there."""
+        """Put a record into the batch of its partition.
+
+        ValueError for a partition that is not there, and for a record that the topic does not take.
+        """
         partition = self._partition_of(record)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
         size_bytes = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
         if record.headers:
             size_bytes += sum(4 * len(name) + len(value or b"") + 10 for name, value in record.headers)
+        if size_bytes > self._max_message_bytes - HEADER_SIZE:
+            self._check_size(record, timestamp)
         batches = self._pending.setdefault(partition, [])
         if not batches or batches[-1].size_bytes + size_bytes > self._max_batch_bytes:
             self._has_full_batch = self._has_full_batch or bool(batches)
             batches.append(BatchBuilder())
         batches[-1].append(record.key, record.value, timestamp, record.headers)
         self._pending_bytes += size_bytes
+
+    def _check_size(self, record: ProducerRecord, timestamp: int) -> None:
+        """A record by itself, as it would be sent."""
+        alone = BatchBuilder()
+        alone.append(record.key, record.value, timestamp, record.headers)
+        batch = alone.build(
+            compression=self._compression, producer_id=-1, producer_epoch=-1, base_sequence=-1
+        )
+        if len(batch) > self._max_message_bytes:
+            raise ValueError(
+                f"it takes {len(batch)} bytes, more than max.message.bytes of topic {self._topic},"
+                f" {self._max_message_bytes}: raise that, or send less in a record"
+            )
 
     def _partition_of(self, record: ProducerRecord) -> int:
         if record.partition is not None:

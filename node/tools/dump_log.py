@@ -6,6 +6,8 @@ can be read and says at which byte it is broken.
 
 import argparse
 import json
+import os
+import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Final
 from logstore import checkpoint
 from logstore.meta_properties import META_PROPERTIES
 from node.tools import log_files
-from node.tools.closed_pipe import end_quietly
+from node.tools.closed_pipe import end_quietly, output_refused
 from node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value
 
 EXIT_BROKEN: Final = 1
@@ -53,6 +55,10 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "dump-log") -
         return code
     except BrokenPipeError:  # whoever reads has seen enough
         return end_quietly()
+    except OSError as error:  # what is read has its own sentences
+        end_quietly()
+        print(f"{program}: {output_refused(error)}", file=sys.stderr)
+        return EXIT_BROKEN
     except KeyboardInterrupt:
         return 130
 
@@ -76,7 +82,13 @@ def _dump(options: argparse.Namespace, program: str) -> int:
     code = 0
     for named in options.files:
         try:
-            paths = [named] if not named.is_dir() else sorted(filter(_is_known, named.rglob("*")))
+            is_directory = stat.S_ISDIR(named.stat().st_mode)
+            if is_directory:
+                os.scandir(named).close()  # rglob takes one that may not be read for an empty one
+            paths = sorted(filter(_is_known, named.rglob("*"))) if is_directory else [named]
+        except FileNotFoundError:
+            code = _refuse(program, f"{named} does not exist.")
+            continue
         except OSError as error:
             code = _refuse(program, f"{named} cannot be read: {error.strerror}.")
             continue
@@ -103,20 +115,21 @@ def _dump_file(path: Path, reader: Callable[[], Found], as_json: bool, program: 
         base_offset = _base_offset(path)
         if _kind(path) == ".log" and base_offset is not None:
             print(f"Log starting offset: {base_offset}")
-    try:
-        for found in reader():
-            if isinstance(found, Broken):
-                code = EXIT_BROKEN
-            print(_as_json(path, found) if as_json else _in_words(found))
-    except FileNotFoundError:
-        return _refuse(program, f"{path} does not exist.")
-    except BrokenPipeError:  # not of this file
-        raise
-    except OSError as error:
-        sys.stdout.flush()
-        print(f"{program}: {path} cannot be read: {error.strerror or error}.", file=sys.stderr)
-        return EXIT_BROKEN
-    return code
+    rows = reader()
+    while True:
+        try:
+            found = next(rows, None)
+        except FileNotFoundError:
+            return _refuse(program, f"{path} does not exist.")
+        except OSError as error:
+            sys.stdout.flush()
+            print(f"{program}: {path} cannot be read: {error.strerror or error}.", file=sys.stderr)
+            return EXIT_BROKEN
+        if found is None:
+            return code
+        if isinstance(found, Broken):
+            code = EXIT_BROKEN
+        print(_as_json(path, found) if as_json else _in_words(found))
 
 
 def _kind(path: Path) -> str:

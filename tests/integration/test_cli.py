@@ -183,6 +183,10 @@ def test_changes_of_settings_are_told_to_programs(node: Server) -> None:
         (["consume", "t", "--group", "g", "--partition", "1"], "leave --partition out"),
         (["topic", "list", "--bootstrap", "a:b"], "is not an address"),
         (["produce", "t", "--timestamp", str(2**63)], "'--timestamp'"),
+        (["produce", "t", "--acks", "1", "--idempotent"], "--idempotent needs --acks all, not 1."),
+        (["produce", "t", "--acks", "0", "--idempotent"], "--idempotent needs --acks all, not 0."),
+        (["produce", "t", "--key-separator", ""], "--key-separator is empty"),
+        (["consume", "t", "--group", ""], "The name of a --group must not be empty."),
     ],
 )
 def test_wrong_usage_ends_with_two(arguments: list[str], words: str) -> None:
@@ -208,6 +212,49 @@ def test_what_stands_before_a_bad_line_is_sent(node: Server) -> None:
     assert len(ottla(node.bootstrap, "consume", "cli-before", "--until-end").splitlines()) == 5000
 
 
+def test_a_line_that_the_topic_does_not_take_is_named(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-large", "-c", "max.message.bytes=1000")
+    given = f"small\n{'x' * 1000}\nnever read\n"
+
+    words = ottla(node.bootstrap, "produce", "cli-large", given=given, code=1)
+    ottla(node.bootstrap, "produce", "cli-large", "-z", "gzip", given=given)
+
+    assert "Line 2 cannot be sent: it takes 1070 bytes, more than max.message.bytes of topic" in words
+    assert words.endswith("1 records before it were produced; go on with that line.\n")
+    assert ottla(node.bootstrap, "consume", "cli-large", "-e").split("\n")[:2] == ["small", "small"]
+
+
+def test_a_header_may_come_twice(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-headers")
+
+    ottla(node.bootstrap, "produce", "cli-headers", "-H", "h=1", "-H", "g=", "-H", "h=2", given="x\n")
+
+    assert ottla(node.bootstrap, "consume", "cli-headers", "-e", "-f", "%h\\n") == "h=1,g=,h=2\n"
+
+
+def test_only_all_replicas_can_be_asked_for_no_duplicates(node: Server) -> None:
+    ottla(node.bootstrap, "topic", "create", "cli-acks")
+
+    for options in (("--acks", "1"), ("--acks", "0", "--no-idempotent"), ("--acks", "all", "--idempotent")):
+        ottla(node.bootstrap, "produce", "cli-acks", *options, given="x\n")
+
+    assert ottla(node.bootstrap, "consume", "cli-acks", "-e") == "x\nx\nx\n"
+
+
+def test_what_is_not_there_is_named(node: Server) -> None:
+    where = node.bootstrap
+    ottla(where, "topic", "create", "cli-named")
+
+    unknown = ottla(where, "topic", "config", "cli-named", "--reset", "foo", code=1)
+    partition = ottla(where, "consume", "cli-named", "-p", "99", code=1)
+    name = ottla(where, "produce", "bad name", given="x\n", code=1)
+    ottla(where, "topic", "config", "cli-named", "--reset", "retention.ms")
+
+    assert unknown == "ottla: Unknown topic config name: foo.\n"
+    assert partition == "ottla: Topic cli-named has no partition 99; its last is 0.\n"
+    assert "bad name" in name and "1 to 249 characters" in name
+
+
 def test_a_timestamp_that_is_refused_is_named_with_its_limits(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-late")
 
@@ -229,6 +276,12 @@ def test_start_needs_nothing(tmp_path: Path) -> None:
     assert process.wait(TIMEOUT_S) == 0
     assert (tmp_path / "data" / "meta.properties").exists()
     process.communicate()
+
+
+def test_log_dump_says_of_a_file_that_it_is_not_there(tmp_path: Path) -> None:
+    missing = tmp_path / "nothing"
+
+    assert ottla("", "log", "dump", str(missing), code=2) == f"ottla log dump: {missing} does not exist.\n"
 
 
 def test_log_dump_reads_what_was_written(node: Server) -> None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from node.cli.local_cluster import write_homes
 from node.properties_file import parse_properties
 from tests.compat.servers import ROOT
 from tests.integration.cluster.conftest import eventually
@@ -27,6 +29,7 @@ from tests.ports import free_ports
 pytestmark = pytest.mark.slow
 NODES = 3
 TIMEOUT_S = 60
+PROMPT_S = 20  # on a machine under load; else half a second
 Up = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -199,12 +202,46 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
 
 
 def test_a_cluster_that_cannot_start_says_why(up: Up, tmp_path: Path) -> None:
-    refused = up("--override", "num.partitions=many")
+    (tmp_path / "node-0").mkdir()
+    (tmp_path / "node-0" / "data").touch()
 
+    refused = up(nodes=1)
     _, errors = refused.communicate(timeout=TIMEOUT_S)
 
     assert refused.returncode == 1
-    assert re.match(r"ottla: Node \d did not start: (?!ottla)", errors) and "num.partitions" in errors
+    assert re.match(r"ottla: Node 0 did not start: (?!ottla)", errors) and "node-0/data" in errors
+
+
+def test_ctrl_c_before_it_is_ready_is_no_fault(up: Up, tmp_path: Path) -> None:
+    # Three moments: Python loads the nodes, they bind their sockets, they look for each other.
+    for moment in ("node.log", "pid", "data/meta.properties"):
+        data = tmp_path / Path(moment).name
+        process = up(*at(data))
+        eventually((data / "node-2" / moment).exists, "a node begins")
+        began = time.monotonic()
+
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+
+        assert (process.returncode, errors) == (0, "")
+        assert time.monotonic() - began < PROMPT_S
+
+
+def test_a_node_that_was_started_by_hand_is_known(tmp_path: Path) -> None:
+    [home] = write_homes(1, base_port=1, data=tmp_path / "there", overrides=[])
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    program = [sys.executable, "-c", "input()", "start", "--config", "link/node-0/server.properties"]
+
+    with subprocess.Popen(program, cwd=tmp_path, stdin=subprocess.PIPE) as by_hand:
+        (home.directory / "pid").write_text(f"{by_hand.pid}\n")
+        eventually(lambda: home.running_pid() is not None, "its command line is there")
+        running = home.running_pid()
+        refused = ottla("cluster", "up", "--nodes", "1", "--base-port", "1", *at(tmp_path / "there"))
+        _, errors = refused.communicate(timeout=TIMEOUT_S)
+        by_hand.kill()
+
+    assert running == by_hand.pid and home.running_pid() is None
+    assert f"Node 0 of {tmp_path}/there runs already, as process {running}; `kill" in errors
 
 
 def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.compat.servers import ROOT, Server, StartNode
 from tests.compat.wire_client import WireClient, only
+from tests.node_fork import popen
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
@@ -63,6 +65,36 @@ def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start
     assert metadata_of(again) == cluster_id
     assert again.stop() == 0
     assert "Traceback" not in server.output() + again.output()
+
+
+def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    ports = [free_port() for _ in range(4)]
+    voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports[:3]))
+    settings = {
+        "node.id": 0,
+        "listeners": f"PLAINTEXT://127.0.0.1:{ports[3]},CONTROLLER://127.0.0.1:{ports[0]}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": voters,
+        "cluster.secret": "a secret of this test",
+        "ottla.rest.listeners": "",
+    }
+    overrides = [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
+    alone = popen(
+        [sys.executable, "-m", "node", "start", "--data", str(tmp_path), *overrides],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "No link to node" in alone.stderr.readline()
+    began = time.monotonic()
+
+    alone.send_signal(signal.SIGTERM)
+    out, errors = alone.communicate(timeout=60)
+
+    assert (alone.returncode, out) == (0, "")
+    assert "Told to stop while it started" in errors and "Traceback" not in errors
+    assert time.monotonic() - began < START_LIMIT_S
 
 
 def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path, start_node: StartNode) -> None:
@@ -118,3 +150,21 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, start_node: StartN
     assert "Traceback" not in second.stdout + second.stderr
     assert str(server.port) in second.stdout + second.stderr
     assert server.stop() == 0
+
+
+def test_a_taken_port_of_a_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        file.write_text(f"listeners={address}\nottla.rest.listeners=\nlog.dirs={tmp_path / 'data'}\n")
+        refused = popen(
+            [sys.executable, "-m", "node", "start", "--config", str(file)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        _, errors = refused.communicate(timeout=60)
+
+    assert refused.returncode == 1
+    assert f"ottla: listeners={address} cannot be opened: another process has that port" in errors

@@ -274,6 +274,11 @@ def test_properties_are_read_as_java_reads_them(text: str, values: dict[str, str
     assert parse_properties(text.encode()) == values
 
 
-def test_a_properties_file_that_is_no_text_is_refused() -> None:
-    with pytest.raises(KafkaError):
-        parse_properties(b"\xff\xfe")
+def test_a_properties_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"\xff\xfe")
+
+    with pytest.raises(KafkaError) as refused:
+        load_config(file)
+
+    assert refused.value.detail == f"The configuration {file} is not UTF-8 text."

@@ -66,6 +66,13 @@ def test_headers_may_be_an_object() -> None:
         (b'{"headers": 7}', "headers are neither"),
         (b'{"value_base64": "*"}', "not base64"),
         (b'{"value_base64": 7}', "not base64"),
+        (
+            b'{"vlaue": "x"}',
+            "unknown field 'vlaue'; there are key, key_base64, value, value_base64, headers,",
+        ),
+        (b'{"value": null, "value_base64": "aaaa"}', "both value and value_base64"),
+        (b'{"key": "k", "key_base64": "aaaa"}', "both key and key_base64"),
+        (b'{"headers": [{"key": "h", "vlaue": "x"}]}', "unknown field 'vlaue'; there are key, value,"),
         (b"[" * 100_000, "not JSON"),
     ],
 )

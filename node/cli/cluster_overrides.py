@@ -1,0 +1,58 @@
+"""The settings that the user of `ottla cluster up` gives all its nodes, judged before anything is started."""
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from logstore.errors import KafkaError
+from node.cli.failure import CommandError
+from node.config import parse_config, parse_overrides
+from node.rest_settings import REST_LISTENERS
+
+# What is not the same for all nodes, or makes them one cluster, and the option that decides it.
+_DECIDED_BY: Final = {
+    "node.id": "--nodes",
+    "broker.id": "--nodes",
+    "process.roles": "--nodes",
+    "controller.quorum.voters": "--nodes",
+    "controller.quorum.bootstrap.servers": "--nodes",
+    "listeners": "--base-port",
+    "advertised.listeners": "--base-port",
+    "controller.listener.names": "--base-port",
+    "inter.broker.listener.name": "--base-port",
+    REST_LISTENERS: "--base-port",
+    "ottla.rest.advertised.listener": "--base-port",
+    "log.dirs": "--data",
+    "log.dir": "--data",
+    "metadata.log.dir": "--data",
+    "pid.file": "--data",
+}
+_SPECIAL: Final = re.compile(r"[\\\s=:#!]")
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Says so of each that has no effect; CommandError for what is wrong, in the words of `ottla start`."""
+    try:
+        texts = parse_overrides(overrides)
+        warnings = parse_config(texts).warnings
+    except KafkaError as error:
+        raise CommandError(error.detail) from None
+    for name, value in texts.items():
+        option = _DECIDED_BY.get(name)
+        # No REST API is the same for all nodes.
+        if option is not None and not (name == REST_LISTENERS and not value):
+            raise CommandError(
+                f"{name} is not the same for all nodes, so `ottla cluster up` decides it: use {option}."
+            )
+    for warning in warnings:
+        print(f"ottla: {warning}", file=sys.stderr)
+
+
+def override_lines(overrides: Sequence[str]) -> list[str]:
+    """As lines of a properties file, which mean what was given whatever characters are in it."""
+    return [f"{_escaped(name)}={_escaped(value)}" for name, value in parse_overrides(overrides).items()]
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

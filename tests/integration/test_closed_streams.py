@@ -1,0 +1,76 @@
+"""A command whose standard streams are closed, or lead to a full disk; each starts a Python, as by a user."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.compat.servers import ROOT, Server
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 60
+
+
+def shell(redirected: str, *arguments: str) -> "subprocess.Popen[str]":
+    """`ottla` with its streams redirected as a shell does it."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-m", "node", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(redirected: str, *arguments: str) -> tuple[int, str, str]:
+    """The exit code, and what was printed."""
+    process = shell(redirected, *arguments)
+    out, errors = process.communicate("a line\n", timeout=TIMEOUT_S)
+    return process.returncode, out, errors
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_none_of_our_sockets(node: Server, closed: str) -> None:
+    code, out, errors = run(closed, "topic", "list", "--bootstrap", node.bootstrap)
+
+    assert (code, errors) == (0, "")
+    assert ">&-" not in closed.replace("2>&-", "") or out == ""
+
+
+def test_produce_without_an_input_sends_nothing(node: Server) -> None:
+    assert run("<&-", "produce", "no-input", "--bootstrap", node.bootstrap) == (0, "", "")
+
+
+def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    listeners = ("listeners=PLAINTEXT://127.0.0.1:0", "ottla.rest.listeners=")
+    overrides = [word for setting in listeners for word in ("--override", setting)]
+    process = shell("<&-", "start", "--data", str(tmp_path), *overrides)
+    assert process.stdout is not None
+    ready = process.stdout.readline()
+
+    process.terminate()
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+
+    assert ready.startswith("READY ") and "Assertion" not in errors
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["topic", "list"], ["consume", "full-disk", "--until-end"], ["log", "dump", "--records"]],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: list[str]) -> None:
+    run("", "produce", "full-disk", "--bootstrap", node.bootstrap)
+    program = "ottla"
+    if arguments[0] == "log":
+        program = "ottla log dump"
+        arguments = [*arguments, *map(str, node.data.rglob("full-disk-0"))]
+    elif arguments[0] != "--help":
+        arguments = [*arguments, "--bootstrap", node.bootstrap]
+
+    code, _, errors = run(">/dev/full", *arguments)
+
+    assert (code, errors) == (1, f"{program}: The output cannot be written: No space left on device.\n")

@@ -1,0 +1,119 @@
+"""node.cli.local_cluster: what it refuses before anything is started, and who runs in a home."""
+
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from node.cli import local_cluster
+from node.cli.failure import CommandError
+from node.cli.local_cluster import NodeHome, NodeProcess, cluster_up, stop_all
+from node.properties_file import parse_properties
+
+
+def refusal(data: Path, *overrides: str, nodes: int = 1) -> str:
+    """What `cluster up` says; there is no port of this number that a test could have."""
+    with pytest.raises(CommandError) as refused:
+        cluster_up(nodes, base_port=1, data=data, overrides=overrides)
+    assert refused.value.exit_code == 1
+    return str(refused.value)
+
+
+def test_a_file_in_the_place_of_the_directory_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    assert refusal(file) == f"{file}/node-0: Not a directory. Choose another directory with --data."
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence() -> None:
+    sentence = refusal(Path("/proc/nowhere/data"))
+
+    assert sentence.endswith(": No such file or directory. Choose another directory with --data.")
+
+
+@pytest.mark.parametrize("name", ["meta.properties", ".lock"])
+def test_the_directory_of_a_single_node_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+
+    sentence = refusal(tmp_path)
+
+    assert sentence.startswith(f"{tmp_path} holds the data of a single node")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("nonsense", "The override 'nonsense' is not name=value."),
+        ("num.partitions=many", "Invalid value many for configuration num.partitions"),
+        ("log.dirs=/elsewhere", "`ottla cluster up` decides it: use --data."),
+        ("node.id=7", "`ottla cluster up` decides it: use --nodes."),
+        ("controller.quorum.voters=0@here:1", "`ottla cluster up` decides it: use --nodes."),
+        ("listeners=PLAINTEXT://:9092", "`ottla cluster up` decides it: use --base-port."),
+        ("ottla.rest.listeners=http://:80", "`ottla cluster up` decides it: use --base-port."),
+    ],
+)
+def test_overrides_are_judged_before_anything_is_written(
+    tmp_path: Path, override: str, sentence: str
+) -> None:
+    assert sentence in refusal(tmp_path / "data", override)
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_override_without_effect_is_told_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".lock").touch()
+
+    refusal(tmp_path, "foo=1", "ottla.rest.listeners=")
+
+    assert capsys.readouterr().err == "ottla: The setting foo is unknown and has no effect.\n"
+
+
+def test_overrides_stand_in_the_file_as_they_were_given(tmp_path: Path) -> None:
+    odd = "a\\b: c\nnode.id=9 = #!"
+
+    [home] = local_cluster.write_homes(1, base_port=9, data=tmp_path, overrides=[f"broker.rack={odd}"])
+
+    written = parse_properties(home.properties.read_bytes())
+    assert (written["broker.rack"], written["node.id"]) == (odd, "0")
+
+
+def test_a_node_that_runs_already_is_named_before_its_port_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_cluster.write_homes(2, base_port=9, data=tmp_path, overrides=[])
+    before = (tmp_path / "node-0" / "server.properties").read_text()
+    monkeypatch.setattr(NodeHome, "running_pid", lambda home: 4711 if home.node_id == 1 else None)
+
+    sentence = refusal(tmp_path, "num.partitions=3", nodes=2)
+
+    assert sentence == f"Node 1 of {tmp_path} runs already, as process 4711; `kill 4711` stops it."
+    assert (tmp_path / "node-0" / "server.properties").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("returncode", "was_ready", "ended_well"),
+    [
+        (0, True, True),
+        (0, False, True),
+        (-signal.SIGTERM, False, True),  # Python was still loading it
+        (-signal.SIGTERM, True, False),
+        (1, False, False),
+    ],
+)
+def test_a_node_that_only_begins_may_end_by_the_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, returncode: int, was_ready: bool, ended_well: bool
+) -> None:
+    process = SimpleNamespace(poll=lambda: None, pid=4711, wait=lambda _: returncode)
+    home = NodeHome(node_id=0, directory=tmp_path)
+    node = SimpleNamespace(home=home, process=process, ready_line="READY" if was_ready else "")
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: asked.append((pid, number)))
+
+    assert stop_all([cast(NodeProcess, node)]) is ended_well
+    assert asked == [(4711, signal.SIGTERM), (4711, signal.SIGINT)]
