@@ -59,7 +59,7 @@ class DirtyPages:
         return self._near_since_s is not None and now_s >= self._no_rest_until_s
 
     def is_writing_back(self) -> bool:
-        """Whether the kernel is busy writing: then the file system lets those wait who ask it for blocks."""
+        """Whether the kernel is busy writing, or soon: who asks the file system for blocks then waits."""
         self._look()
         return self._is_writing_back
 
@@ -75,7 +75,8 @@ class DirtyPages:
             threshold = _number(told, b"\nnr_dirty_threshold ")
         except (OSError, ValueError):  # not told, or not any more
             dirty = writeback = background = threshold = 0
-        self._is_writing_back = dirty > background or writeback * mmap.PAGESIZE > USUAL_WRITEBACK_BYTES
+        # From half of where that begins: what is asked for just before waits for all that is then written.
+        self._is_writing_back = dirty > background // 2 or writeback * mmap.PAGESIZE > USUAL_WRITEBACK_BYTES
         # Up to the middle of its two thresholds the kernel lets everybody write; half-way there it is time.
         self._remember(now_s, is_near=dirty + writeback > (3 * background + threshold) // 4)
         return now_s

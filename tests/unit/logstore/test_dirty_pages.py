@@ -85,7 +85,7 @@ def test_who_rests_in_vain_lets_the_kernel_divide_the_disk_for_a_while(machine: 
 def test_the_disk_is_busy_while_the_kernel_writes(machine: Machine) -> None:
     usual = USUAL_WRITEBACK_BYTES // mmap.PAGESIZE
     seen = []
-    for dirty, writeback in ((0, usual), (0, usual + 1), (BACKGROUND, 0), (BACKGROUND + 1, 0)):
+    for dirty, writeback in ((0, usual), (0, usual + 1), (BACKGROUND // 2, 0), (BACKGROUND // 2 + 1, 0)):
         machine.tell(dirty, writeback)
         machine.now_s += 1
         seen.append(machine.dirty_pages.is_writing_back())
