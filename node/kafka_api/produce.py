@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from logstore.batch_validator import ValidBatch, must_open, validate_batch
+from logstore.batch_validator import (
+    ATTRIBUTES_POSITION,
+    MAGIC_POSITION,
+    ValidBatch,
+    must_open,
+    validate_batch,
+)
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.partition_log import AppendResult
@@ -43,8 +49,6 @@ NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
 # disk Apache Kafka waits without a bound.
 FLUSH_TIMEOUT_MS = 30_000
-MAGIC_AT = 16
-ATTRIBUTES_LOW_BYTE = 22
 # From here on a batch that is to be opened is opened in a thread, which costs 0.1 ms: what is compressed may
 # become a thousand times as large, what is not takes as long to be compressed.
 MIN_OPENED_BESIDE_BYTES = 512
@@ -127,10 +131,10 @@ def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
 
 
 def _is_transactional(records: Buffer | None) -> bool:
-    if records is None or len(records) <= ATTRIBUTES_LOW_BYTE:
+    if records is None or len(records) <= ATTRIBUTES_POSITION:
         return False
     # Older formats have something else there, and are refused for what they are.
-    return records[MAGIC_AT] == MAGIC and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT != 0
+    return records[MAGIC_POSITION] == MAGIC and records[ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT != 0
 
 
 def _no_id() -> KafkaError:
@@ -145,7 +149,7 @@ def opens_beside(records: Buffer, config: LogConfig) -> bool:
     """Whether the batch is opened when it is appended, and is, or may become, too large for the loop."""
     if len(records) < MIN_OPENED_BESIDE_BYTES or not must_open(records, config):
         return False
-    is_compressed = records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK != 0
+    is_compressed = records[ATTRIBUTES_POSITION] & COMPRESSION_MASK != 0
     return is_compressed or len(records) >= MIN_PLAIN_OPENED_BESIDE_BYTES
 
 

@@ -13,12 +13,12 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from logstore.batch_validator import takes_as_it_is
+from logstore.batch_validator import ATTRIBUTES_POSITION, takes_as_it_is
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import TRANSACTIONAL_BIT
 from node.clock import monotonic_s
 from node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
-from node.kafka_api.produce import ATTRIBUTES_LOW_BYTE, FLUSH_TIMEOUT_MS, Append, opens_beside
+from node.kafka_api.produce import FLUSH_TIMEOUT_MS, Append, opens_beside
 from node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
 from node.kafka_api.transactional_produce import PRODUCER_AT
@@ -57,7 +57,7 @@ class RepeatedProduces:
         acks = known.request.acks
         try:
             partition = broker.replica_manager.partition(known.topic_partition)
-            if batch[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT and not _is_in_open_transaction(
+            if batch[ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT and not _is_in_open_transaction(
                 known, batch, partition
             ):
                 return None

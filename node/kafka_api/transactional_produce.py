@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from logstore.batch_validator import ATTRIBUTES_POSITION, MAGIC_POSITION
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 from logstore.schema import Buffer
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
-_MAGIC_AT: Final = 16
-_ATTRIBUTES_LOW_BYTE: Final = 22
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
 PRODUCER_AT: Final = 43
 _UNREACHABLE: Final = (
@@ -137,7 +136,7 @@ def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
     """Id, epoch and sequence of a batch that belongs to a transaction; None for another one."""
     if records is None or len(records) < HEADER_SIZE:
         return None
-    if records[_MAGIC_AT] != MAGIC or not records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+    if records[MAGIC_POSITION] != MAGIC or not records[ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT:
         return None
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)
     # Without a sequence it is refused, and must not be the lowest one that asks.
