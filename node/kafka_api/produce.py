@@ -30,7 +30,7 @@ from node.kafka_api.request_context import Delayed, RequestContext
 from node.net.connection import CloseConnection
 from node.replica.delayed_produce import Place, later_of
 from node.replica.partition import Partition
-from node.runtime.turns import Steps, take_turns
+from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -66,10 +66,19 @@ USUAL_REFUSALS = TOO_LARGE | {
 
 def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> Any:
     append = Append(broker, context, request)
-    to_open = append.to_open(request)
+    if context.is_large:
+        return _handle_large(broker, context, request, append)
+    to_open = at_once(append.steps_to_open(request))
     if to_open:
         return _handle_opened(broker, context, request, append, to_open)
     return _handle(broker, context, request, append)
+
+
+async def _handle_large(
+    broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append"
+) -> Any:
+    to_open = await take_turns(append.steps_to_open(request))
+    return await _handle_opened(broker, context, request, append, to_open)
 
 
 async def _handle_opened(
@@ -184,11 +193,12 @@ class Append:
         # What was made of batches beside the loop, or why not, by the identity of what was received.
         self._opened: dict[int, ValidBatch | KafkaError] = {}
 
-    def to_open(self, request: ProduceRequest) -> list[tuple[Buffer, LogConfig]]:
+    def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
         """The batches of the request that are to be opened, and would hold up the loop."""
         found: list[tuple[Buffer, LogConfig]] = []
         for topic in request.topic_data:
             for data in topic.partition_data:
+                yield
                 records = data.records
                 if records is None or len(records) < MIN_OPENED_BESIDE_BYTES:
                     continue

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from logstore.batch_validator import ATTRIBUTES_POSITION, takes_as_it_is
+from logstore.batch_validator import ATTRIBUTES_POSITION
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record_batch import TRANSACTIONAL_BIT
 from node.clock import monotonic_s
@@ -61,7 +61,7 @@ class RepeatedProduces:
                 known, batch, partition
             ):
                 return None
-            if not takes_as_it_is(partition.log.config) and opens_beside(batch, partition.log.config):
+            if opens_beside(batch, partition.log.config):
                 return None
             result = partition.append_as_leader(
                 batch, required_acks=acks, now_ms=broker.clock.now_ms(), produce_version=self._version

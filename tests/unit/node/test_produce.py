@@ -303,3 +303,23 @@ def test_only_what_is_large_and_opened_is_opened_beside_the_loop(
     records: bytes, settings: dict[str, Any], expected: bool
 ) -> None:
     assert produce.opens_beside(records, LogConfig(**settings)) is expected
+
+
+def test_batches_of_a_request_with_very_many_partitions_are_opened_beside_the_loop_too(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld
+) -> None:
+    world.create_topic(config=LogConfig(compression_type="lz4"))
+    asked = context(0, 9)
+    asked.is_large = True
+
+    async def answered() -> Any:
+        result = produce.handle(world, asked, request(compressed(bytes(range(256)) * 100)))  # type: ignore[arg-type]
+        while not isinstance(result, ProduceResponse):
+            result = await result
+        return result
+
+    response = loop.run_until_complete(answered())
+
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    log = world.partition().log
+    assert check_batch(log.segments[0].read_batch(0, log.size_bytes)).compression is Compression.LZ4
