@@ -1,12 +1,13 @@
 """ConsumerGroupHeartbeat: most change nothing and are decided here; and how a member waits for news.
 
 A member whose heartbeats may wait is told an interval that brings it back soon, to wait again. Clients count
-it from when they sent the last heartbeat, Java's from the answer if it changed. librdkafka takes a
-coordinator for dead that has not answered within it; so only patient clients wait longer than they are told.
+it from when they sent the last heartbeat, Java's from the answer if it changed. Nobody waits for longer than
+it was told: librdkafka takes a coordinator for dead that has not answered by then, and Java's consumer, which
+goes on to wait, turns in a loop without a rest on two cores.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat
 from groupcoord.consumer_group import ConsumerGroup, SteadyBeat
@@ -24,14 +25,21 @@ from groupcoord.member_state import MemberState, member_state_of
 from groupcoord.record_codec import AppendedRecord
 from groupcoord.shard import Shard
 
-# What a member is told that may wait: a patient one,
-PATIENT_INTERVAL_MS = 500
-# others,
-INTERVAL_MS = 2_000
-# and others while partitions are being given up for them.
-SHORT_INTERVAL_MS = 1_000
-# What was told, by how long such a member may wait; the rest is for the way there and back.
-HELD_SHARE_OF_INTERVAL = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Of a member that may wait."""
+
+    interval_ms: int  # what it is told
+    short_interval_ms: int  # while partitions are being given up for it
+    held_share: float  # of that, how long it may wait; the rest is for the way there and back
+
+
+# Java's consumer takes no harm from an answer that is a little late,
+PATIENT = Pace(interval_ms=1_000, short_interval_ms=250, held_share=HELD_SHARE)
+# others may take the coordinator for dead.
+OTHERS = Pace(interval_ms=2_000, short_interval_ms=1_000, held_share=0.5)
 
 
 def consumer_beat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
@@ -118,21 +126,21 @@ def _held(shard: Shard, command: ConsumerGroupHeartbeat, effects: list[Effect]) 
 def _wait_ms(shard: Shard, group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> int:
     """For how long it may wait; 0 if nobody knows what the member was told, since another node told it."""
     config = shard.group_config(group.group_id)
-    if command.is_patient:
-        wait_ms = int(config.consumer_heartbeat_interval_ms * HELD_SHARE)
-    else:
-        told_ms = group.told_intervals_ms.get(command.member_id, 0)
-        wait_ms = told_ms // HELD_SHARE_OF_INTERVAL
+    told_ms = group.told_intervals_ms.get(command.member_id, 0)
+    wait_ms = int(told_ms * _pace(command).held_share)
     return min(command.hold_ms, wait_ms, config.consumer_session_timeout_ms // HELD_SHARE_OF_SESSION)
 
 
 def _interval_ms(
     command: ConsumerGroupHeartbeat, member: ConsumerMember | None, records: Sequence[AppendedRecord]
 ) -> int:
-    if command.is_patient:
-        return PATIENT_INTERVAL_MS
+    pace = _pace(command)
     state = MemberState.STABLE if member is None else member.state
     for record in records:
         if isinstance(record, ConsumerGroupCurrentMemberAssignmentRecord) and record.value is not None:
             state = member_state_of(record.value.state)
-    return SHORT_INTERVAL_MS if state is MemberState.UNRELEASED_PARTITIONS else INTERVAL_MS
+    return pace.short_interval_ms if state is MemberState.UNRELEASED_PARTITIONS else pace.interval_ms
+
+
+def _pace(command: ConsumerGroupHeartbeat) -> Pace:
+    return PATIENT if command.is_patient else OTHERS

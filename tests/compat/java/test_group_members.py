@@ -5,6 +5,8 @@ killed; no partition is ever owned by two.
 """
 
 import json
+import os
+import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -20,6 +22,7 @@ from tests.compat.group_members import Members, MembersOfOneStory
 from tests.compat.group_story import Story
 from tests.compat.java.group_members import java_command
 from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, why_not
+from tests.compat.servers import StartNode
 from tests.integration.cluster.conftest import Cluster, eventually, written
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -27,6 +30,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 PARTITIONS = 12
 ASSIGNOR = "org.apache.kafka.clients.consumer.{}Assignor"
 FEED_PAUSE_S = 0.1
+RESTS_FOR_S = 4.0
 NEWEST, OLDER = "4.3.1", "3.9.2"
 CLIENTS = {NEWEST: KAFKA, OLDER: OLDER_CLIENTS}
 
@@ -146,6 +150,33 @@ def test_ten_members_of_two_versions_join_at_once(
 
     assert story.polled.keys() == sent and set(story.polled.values()) == {1}, "exactly once"
     story.check_no_partition_was_owned_twice()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_without_records_rests(
+    start_node: StartNode,
+    story: Story,
+    processes: Callable[[str], Members],
+    members_of: MembersOf,
+    tmp_path: Path,
+    protocol: str,
+) -> None:
+    """Java's consumer turns without a rest while the answer to a heartbeat is later than the next one is due."""
+    bootstrap = start_node(tmp_path).bootstrap  # with the intervals that users have
+    topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
+    stat = Path(f"/proc/{processes(NEWEST).process.pid}/stat")
+
+    def used_s() -> float:
+        fields = stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    members_of(bootstrap).start("m0", group, topic, group_protocol=protocol)
+    story.wait_for_shares(even_shares(1), of=PARTITIONS)
+    time.sleep(1.5)  # what follows the assignment is done
+    before_s = used_s()
+    time.sleep(RESTS_FOR_S)
+
+    assert used_s() - before_s < RESTS_FOR_S / 4, "of a core; it is 0.02, and 1.6 without a rest"
 
 
 def test_crashed_members_are_replaced(

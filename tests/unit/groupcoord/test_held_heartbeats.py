@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupcoord.consumer_beat import INTERVAL_MS, PATIENT_INTERVAL_MS, SHORT_INTERVAL_MS
+from groupcoord.consumer_beat import OTHERS, PATIENT
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import CoordinatorConfig
@@ -96,8 +96,7 @@ def world() -> ConsumerWorld:
 
 def test_members_hear_of_one_that_joins_and_it_hears_of_what_they_give_up(world: ConsumerWorld) -> None:
     first, second = Held(world, "m1"), Held(world, "m2")
-    first.join()
-    first.send(owned=first.owned)
+    _begin_the_group(first)
     assert first.waits
 
     second.join()
@@ -141,15 +140,14 @@ def test_waiting_prolongs_no_session(world: ConsumerWorld) -> None:
 
 
 def test_a_target_that_is_put_off_is_told_when_it_is_made() -> None:
-    world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=1_000))
+    world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=500))
     first, second = Held(world, "m1"), Held(world, "m2")
-    first.join()
-    first.send(owned=first.owned)
+    _begin_the_group(first)
 
     second.join()
 
     assert first.waits
-    world.groups.advance(1_000)
+    world.groups.advance(500)
     assert not first.waits and first.hears().assignment is not None
 
 
@@ -181,7 +179,7 @@ def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: Consum
     first, _ = _two_that_wait(world)
     before = first.epoch
 
-    world.groups.advance(4_499)
+    world.groups.advance(899)
     assert first.waits
     world.groups.advance(1)
 
@@ -229,6 +227,19 @@ def test_all_that_wait_are_told_when_the_coordinator_moves(world: ConsumerWorld)
     assert {first.error(), second.error()} == {ErrorCode.NOT_COORDINATOR}
 
 
+def test_a_patient_client_is_answered_before_its_next_heartbeat_is_due(world: ConsumerWorld) -> None:
+    """Java's consumer waits on without a rest when it is due, and nothing else is to be done."""
+    first, _ = _two_that_wait(world)
+    for _ in range(5):
+        while first.waits:
+            world.groups.advance(50)
+        waited_ms = world.groups.now_ms - first.sent_ms
+
+        assert waited_ms == PATIENT.interval_ms * 9 // 10
+        assert first.hears().heartbeat_interval_ms == PATIENT.interval_ms
+        first.send()
+
+
 def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_told(
     world: ConsumerWorld,
 ) -> None:
@@ -241,12 +252,12 @@ def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_
 
     # While it waits for partitions it is told to come soon; half of that it may wait for them.
     first.send(owned=first.owned)
-    assert second.hears().heartbeat_interval_ms == SHORT_INTERVAL_MS
+    assert second.hears().heartbeat_interval_ms == OTHERS.short_interval_ms
     second.send()
     assert second.waits
-    world.groups.advance(SHORT_INTERVAL_MS // 2)
-    assert not second.waits and second.hears().heartbeat_interval_ms == SHORT_INTERVAL_MS
-    assert told_ms == INTERVAL_MS
+    world.groups.advance(OTHERS.short_interval_ms // 2)
+    assert not second.waits and second.hears().heartbeat_interval_ms == OTHERS.short_interval_ms
+    assert told_ms == OTHERS.interval_ms
 
 
 def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWorld) -> None:
@@ -254,7 +265,7 @@ def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWor
     other = Held(world, "m2", is_patient=False).join().heartbeat_interval_ms
     raw = world.join("m3", "a").heartbeat_interval_ms
 
-    assert (patient, other, raw) == (PATIENT_INTERVAL_MS, SHORT_INTERVAL_MS, 5_000)
+    assert (patient, other, raw) == (PATIENT.interval_ms, OTHERS.short_interval_ms, 5_000)
 
 
 def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,14 +338,14 @@ def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_ha
     world: ConsumerWorld,
 ) -> None:
     first, _ = _two_that_wait(world)
-    world.groups.advance(4_000)
+    world.groups.advance(700)
 
     world.groups.handle(ResumeHeld(group_id="g"))
     world.set_topics({"a": 4, "b": 2, "c": 1})  # which nobody reads
     world.group().is_metadata_stale = True
     world.groups.handle(ResumeHeld(group_id="g"))
     assert first.waits
-    world.groups.advance(500)
+    world.groups.advance(200)
 
     assert not first.waits
 
@@ -429,6 +440,14 @@ def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_
     assert len({member.epoch for member in members}) == 1
     world.restart()
     assert not world.groups.waiting()
+
+
+def _begin_the_group(member: Held) -> None:
+    """It joins an empty group and waits; what it was told is known from its second heartbeat on."""
+    member.join()
+    member.send(owned=member.owned)
+    member.hears()
+    member.send()
 
 
 def _two_that_wait(world: ConsumerWorld) -> tuple[Held, Held]:
