@@ -26,7 +26,6 @@ from groupcoord.record_codec import AppendedRecord
 from groupcoord.shard import Shard
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """Of a member that may wait."""

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,11 +45,19 @@ def main() -> int:
     wanted = fingerprint()
     if not arguments.force and stamp.exists() and stamp.read_text() == wanted:
         return 0
-    if not make_venv() or not install(kind):
+    if not make_venv():
         return 1
-    install_programs(kind)
-    install_go_programs(kind)
-    install_earlier_pyspark(kind)
+    # Side by side: one waits for the network while another compiles or writes to the disk.
+    with ThreadPoolExecutor() as threads:
+        packages = threads.submit(install, kind)
+        others = [
+            threads.submit(one, kind)
+            for one in (install_programs, install_go_programs, install_earlier_pyspark)
+        ]
+    for one in others:
+        one.result()
+    if not packages.result():
+        return 1
     stamp.write_text(wanted)
     return 0
 

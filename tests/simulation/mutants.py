@@ -232,7 +232,7 @@ def commands_that_are_sent_again_are_carried_out_again(patch: Patch) -> None:
 # ---- replication -------------------------------------------------------------------------------------------
 
 
-@mutant(REPLICAS, 6, 12)
+@mutant(REPLICAS, 12, 6)
 def the_high_watermark_does_not_wait_for_the_isr(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", lambda isr, leader_end_offset, **_: leader_end_offset)
 
@@ -258,7 +258,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(GROWN, 30, 56, 64)
+@mutant(GROWN, 56, 30, 64)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -269,7 +269,7 @@ def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_expansion", propose_anybody)
 
 
-@mutant(REPLICAS, 6, 9)
+@mutant(REPLICAS, 9, 6)
 def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> None:
     want = FollowedPartition.want
 
@@ -331,7 +331,7 @@ def every_batch_of_a_producer_is_taken_as_it_comes(patch: Patch) -> None:
     patch.setattr(ProducerState, "check_batch", lambda *_, **__: None)
 
 
-@mutant(REPLICAS)
+@mutant(REPLICAS, 2)
 def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
     """With five on the way the first of them is the one that goes again."""
 
@@ -355,7 +355,7 @@ def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 
 
-@mutant(POWER)
+@mutant(POWER, 1)
 def a_hole_that_a_power_cut_left_counts_as_compactions(patch: Patch) -> None:
     patch.setattr(LogDir, "compacted_to", lambda *_: LONG_MAX)
 

@@ -7,7 +7,7 @@ from tests.simulation.sink_mutants import MUTANTS, Mutate
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 60
+SEEDS = 30
 MOST_SEEDS = 150  # in which a mutant must be found
 # Those that few seeds find, with the first that did: tried first, as a hundred others take seconds.
 FOUND_BY = {"a_list_that_nobody_checks": 98, "lives_that_share_their_slots": 110}

@@ -6,7 +6,7 @@ from tests.simulation import group_stories, marker_stories, stories, txn_stories
 from tests.simulation.simulation import Options, Simulation
 
 pytestmark = pytest.mark.slow
-SEEDS = range(3)
+SEEDS = range(2)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def an_open_transaction_admits_every_epoch(patch: Patch) -> None:
     patch.setattr(ProducerState, "has_ongoing_transaction", has_ongoing)
 
 
-@mutant(TXN)
+@mutant(TXN, 2)
 def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
     """As Apache Kafka 4.3.1 has it."""
     check_first = Verifications.check_first
@@ -214,7 +214,7 @@ def a_successor_does_not_end_what_is_open(patch: Patch) -> None:
     patch.setattr(init_producer, "_take_over", give_the_same)
 
 
-@mutant(TXN)
+@mutant(TXN, 1)
 def a_transaction_is_as_old_as_its_id(patch: Patch) -> None:
     with_partitions = transaction.with_partitions
 
@@ -269,7 +269,7 @@ def a_coordinator_answers_before_its_word_is_replicated(patch: Patch) -> None:
 # ---- two phases --------------------------------------------------------------------------------------------
 
 
-@mutant(TWO_PHASE)
+@mutant(TWO_PHASE, 2)
 def who_has_prepared_may_still_end_it(patch: Patch) -> None:
     end = end_transaction._end_moving_the_epoch
 

@@ -161,7 +161,7 @@ def test_a_member_without_records_rests(
     tmp_path: Path,
     protocol: str,
 ) -> None:
-    """Java's consumer turns without a rest while the answer to a heartbeat is later than the next one is due."""
+    """Where the answer to a heartbeat is later than the next one is due, Java's consumer never rests."""
     bootstrap = start_node(tmp_path).bootstrap  # with the intervals that users have
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
     stat = Path(f"/proc/{processes(NEWEST).process.pid}/stat")

@@ -25,7 +25,7 @@ request-timeout = 30
 workers = 1
 
 [generation]
-max-examples = 4
+max-examples = 2
 database = "none"
 
 [phases.stateful]
