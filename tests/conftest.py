@@ -14,7 +14,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,11 +30,16 @@ OF_ONE_PROCESS = {
     "tests/compat/differential/": "Apache Kafka",
     "tests/compat/clients/test_ottla": "Apache Kafka",
     "tests/console/": "console",
+    "tests/integration/rest/": "REST",
 }
 FIRST = (
     *OF_ONE_PROCESS,
     *(f"tests/{kind}/" for kind in ("compat", "chaos", "k8s", "pipeline", "integration", "simulation")),
 )
+# Fixtures of the plugin, which is everybody's.
+FOLDER_OF = {"ottla_cluster": "tests/pipeline"}
+# Fixtures of a session that have begun, and how they end.
+SHARED: list[tuple[str, Callable[[], None]]] = []
 RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "pipeline"))
 MAX_RERUNS = 3
 
@@ -68,6 +73,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """What was imported and collected lives as long as this process: no collector walks through it again."""
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    """Remember what lives until it is told to end: by the folder whose tests share it."""
+    if fixturedef.scope == "session":
+        folder = fixturedef.baseid or FOLDER_OF.get(fixturedef.argname, "")
+        SHARED.append((f"{folder}/", lambda: fixturedef.finish(request)))  # type: ignore[arg-type]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What the tests of a folder share ends when this process leaves the folder.
+
+    A node that rests takes a hundredth of a core, a cluster or a Java more; there would be dozens in the end.
+    """
+    if nextitem is None or nextitem.path.parent == item.path.parent:
+        return
+    for shared in reversed(SHARED[:]):
+        folder, finish = shared
+        if item.nodeid.startswith(folder) and not nextitem.nodeid.startswith(folder):
+            SHARED.remove(shared)
+            finish()
 
 
 def rank(nodeid: str) -> int:
