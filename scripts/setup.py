@@ -49,14 +49,12 @@ def main() -> int:
         return 1
     # Side by side: one waits for the network while another compiles or writes to the disk.
     with ThreadPoolExecutor() as threads:
-        packages = threads.submit(install, kind)
-        others = [
-            threads.submit(one, kind)
-            for one in (install_programs, install_go_programs, install_earlier_pyspark)
-        ]
-    for one in others:
-        one.result()
-    if not packages.result():
+        others = (install_programs, install_go_programs, install_earlier_pyspark)
+        ends = [threads.submit(one, kind) for one in others]
+        is_installed = install(kind)
+    for end in ends:
+        end.result()
+    if not is_installed:
         return 1
     stamp.write_text(wanted)
     return 0
@@ -152,11 +150,11 @@ def apt_install(packages: list[str]) -> bool:
 
 
 def say(text: str) -> None:
-    print(f"scripts/setup: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"scripts/setup: {text}\n")  # at once: others may speak beside it
 
 
 def complain(text: str) -> None:
-    print(f"scripts/setup: {text}.", file=sys.stderr, flush=True)
+    say(f"{text}.")
 
 
 if __name__ == "__main__":

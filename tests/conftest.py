@@ -2,8 +2,8 @@
 
 With several processes each file is one process's own, but those that share what is dear are one's together:
 Spark's session costs many seconds and half a gigabyte, Apache Kafka and its tools a Java each, the console a
-browser. Such long pieces begin first (`FIRST`), then the tests that wait more than they compute; those that
-only compute are the last, as short files that end at about the same time.
+browser, the REST API a cluster. Such long pieces begin first (`FIRST`), then the tests that wait more than
+they compute; those that only compute are the last, as short files that end at about the same time.
 
 What fails in a test of real processes is run once more, as Apache Kafka's own build does: two busy cores can
 make anybody late. The summary names such tests, and more than `MAX_RERUNS` of them fail the run. What is
@@ -91,7 +91,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """
     if nextitem is None or nextitem.path.parent == item.path.parent:
         return
-    for shared in reversed(SHARED[:]):
+    for shared in SHARED[::-1]:
         folder, finish = shared
         if item.nodeid.startswith(folder) and not nextitem.nodeid.startswith(folder):
             SHARED.remove(shared)

@@ -15,11 +15,11 @@ from benchmarks.servers import (
     READY_TIMEOUT_S,
     ROOT,
     STOP_TIMEOUT_S,
-    cpu_seconds_of,
     rss_mb_of,
 )
 from logstore.topic_partition import uuid_to_text
 from node.cli.local_cluster import write_homes
+from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports
 
 # Both with their defaults, but what three replicas dictate, and Kafka's own advice to start groups at once.

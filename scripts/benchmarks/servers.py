@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cpu_time import TICKS_PER_S, cpu_seconds_of
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 40
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Both run with their defaults; only what a single machine dictates and what frees the disk soon differs.
 OVERRIDES = ["num.partitions=1", "log.segment.delete.delay.ms=1000"]
 
@@ -56,12 +56,6 @@ class Server:
             self.process.kill()
             self.process.wait()
         shutil.rmtree(self.data, ignore_errors=True)
-
-
-def cpu_seconds_of(pid: int) -> float:
-    """User and system time of a process so far, all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def rss_mb_of(pid: int) -> float:

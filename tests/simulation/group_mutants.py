@@ -53,7 +53,7 @@ def play(number: int) -> None:
 
 
 def group_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Enter a mutant into the list; the seeds `first` found it when it was planted first."""
+    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         GROUP_MUTANTS.append(Mutant(plant=plant, run=play, seeds=(*first, *range(MAX_SEEDS))))

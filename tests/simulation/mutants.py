@@ -99,7 +99,7 @@ _duplicate_of = ProducerState.duplicate_of
 
 
 def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Enter a mutant into the list; the seeds `first` found it when it was planted first."""
+    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(run_seed, options=options)

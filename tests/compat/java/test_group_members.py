@@ -5,7 +5,6 @@ killed; no partition is ever owned by two.
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.compat.group_story import Story
 from tests.compat.java.group_members import java_command
 from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, why_not
 from tests.compat.servers import StartNode
+from tests.cpu_time import cpu_seconds_of
 from tests.integration.cluster.conftest import Cluster, eventually, written
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -164,19 +164,15 @@ def test_a_member_without_records_rests(
     """Where the answer to a heartbeat is later than the next one is due, Java's consumer never rests."""
     bootstrap = start_node(tmp_path).bootstrap  # with the intervals that users have
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
-    stat = Path(f"/proc/{processes(NEWEST).process.pid}/stat")
-
-    def used_s() -> float:
-        fields = stat.read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    pid = processes(NEWEST).process.pid
 
     members_of(bootstrap).start("m0", group, topic, group_protocol=protocol)
     story.wait_for_shares(even_shares(1), of=PARTITIONS)
     time.sleep(1.5)  # what follows the assignment is done
-    before_s = used_s()
+    before_s = cpu_seconds_of(pid)
     time.sleep(RESTS_FOR_S)
 
-    assert used_s() - before_s < RESTS_FOR_S / 4, "of a core; it is 0.02, and 1.6 without a rest"
+    assert cpu_seconds_of(pid) - before_s < RESTS_FOR_S / 4, "of a core; it is 0.02, and 1.6 without a rest"
 
 
 def test_crashed_members_are_replaced(
