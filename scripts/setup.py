@@ -33,6 +33,9 @@ PROGRAMS = {
 EARLIER_PYSPARK = {"demo": None, "test": "4.2.1"}
 # Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
 GO_PROGRAMS = {"demo": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
+# Half of the time to build goes into what only pays off later; the tests' own programs are built so, too, and
+# find Go's libraries compiled (tests/compat/go/programs.py).
+QUICK_GO = ("-gcflags=all=-N -l", "-ldflags=-s -w")
 
 
 def main() -> int:
@@ -93,6 +96,8 @@ def install(kind: str) -> bool:
     pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
     # By its path, not by setuptools' finder: Spark lists the modules of each path to find formats.
     mode = ["--config-settings", "editable_mode=compat"]
+    if kind == "test":
+        mode.append("--no-compile")  # of 9,000 modules the tests load a tenth, and keep what they compile
     if subprocess.run([*pip, *mode, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
         return True
     complain("pip could not install the packages; its message stands above. Is the network there?")
@@ -115,8 +120,8 @@ def install_go_programs(kind: str) -> None:
             complain(f"{program} is not built, for go is not installed: tests that need it will be skipped")
             continue
         say(f"building {program} (a minute or two, the first time)")
-        environment = {**os.environ, "GOBIN": str(VENV / "bin")}
-        if subprocess.run(["go", "install", module], env=environment, check=False).returncode:
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(VENV / "bin")}
+        if subprocess.run(["go", "install", *QUICK_GO, module], env=environment, check=False).returncode:
             complain(f"{module} could not be built: tests that need it will be skipped")
 
 
@@ -124,7 +129,8 @@ def install_earlier_pyspark(kind: str) -> None:
     """Into a folder of its own, which tests put first on the path; all that it needs is in .venv."""
     version = EARLIER_PYSPARK[kind]
     folder = VENV / "pyspark-4.2"
-    if version is None or (folder / f"pyspark-{version}.dist-info").exists():
+    # pip leaves a .dist-info, or an .egg-info where it had no `wheel` to build with.
+    if version is None or any(folder.glob(f"pyspark-{version}*-info")):
         return
     say(f"installing PySpark {version}, 450 MB, beside the newest one (a minute or two)")
     pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
