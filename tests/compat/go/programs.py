@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache" / "go"
 BUILD_TIMEOUT_S = 300
-# As `scripts/setup` builds, so that Go's libraries are compiled once: without what pays off later than tests live.
+# As `scripts/setup` builds, so that Go's libraries are compiled once. Tests are over before more pays off.
 QUICK = ("-gcflags=all=-N -l", "-ldflags=-s -w")
 
 
