@@ -38,8 +38,6 @@ FIRST = (
 )
 # Fixtures of the plugin, which is everybody's.
 FOLDER_OF = {"ottla_cluster": "tests/pipeline"}
-# Fixtures of a session that have begun, and how they end.
-SHARED: list[tuple[str, Callable[[], None]]] = []
 RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "pipeline"))
 MAX_RERUNS = 3
 
@@ -75,27 +73,37 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
-    """Remember what lives until it is told to end: by the folder whose tests share it."""
-    if fixturedef.scope == "session":
-        folder = fixturedef.baseid or FOLDER_OF.get(fixturedef.argname, "")
-        SHARED.append((f"{folder}/", lambda: fixturedef.finish(request)))  # type: ignore[arg-type]
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+class SharedFixtures:
     """What the tests of a folder share ends when this process leaves the folder.
 
-    A node that rests takes a hundredth of a core, a cluster or a Java more; there would be dozens in the end.
+    A node that rests takes a hundredth of a core, a cluster, a browser or a Java more, and there would be
+    dozens in the end. A plugin, as pytest tells of fixtures of a session to no conftest.py below its root.
     """
-    if nextitem is None or nextitem.path.parent == item.path.parent:
-        return
-    for shared in SHARED[::-1]:
-        folder, finish = shared
-        if item.nodeid.startswith(folder) and not nextitem.nodeid.startswith(folder):
-            SHARED.remove(shared)
-            finish()
+
+    def __init__(self) -> None:
+        self._begun: list[tuple[str, Callable[[], None]]] = []  # of which folder, and how they end
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> None:
+        if fixturedef.scope == "session":
+            folder = fixturedef.baseid or FOLDER_OF.get(fixturedef.argname, "")
+            self._begun.append((f"{folder}/", lambda: fixturedef.finish(request)))  # type: ignore[arg-type]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if nextitem is None or nextitem.path.parent == item.path.parent:
+            return
+        for shared in self._begun[::-1]:
+            folder, finish = shared
+            if item.nodeid.startswith(folder) and not nextitem.nodeid.startswith(folder):
+                self._begun.remove(shared)
+                finish()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SharedFixtures())
 
 
 def rank(nodeid: str) -> int:
