@@ -3,7 +3,8 @@
 With several processes each file is one process's own, but those that share what is dear are one's together:
 Spark's session costs many seconds and half a gigabyte, Apache Kafka and its tools a Java each, the console a
 browser, the REST API a cluster. Such long pieces begin first (`FIRST`), then the tests that wait more than
-they compute; those that only compute are the last, as short files that end at about the same time.
+they compute, beside those of the simulation, which never wait; the last are short files, which end at about
+the same time.
 
 What fails in a test of real processes is run once more, as Apache Kafka's own build does: two busy cores can
 make anybody late. The summary names such tests, and more than `MAX_RERUNS` of them fail the run. What is
@@ -34,7 +35,16 @@ OF_ONE_PROCESS = {
 }
 FIRST = (
     *OF_ONE_PROCESS,
-    *(f"tests/{kind}/" for kind in ("compat", "chaos", "k8s", "pipeline", "integration", "simulation")),
+    "tests/compat/",
+    # The simulation computes while tests of real processes wait: of each some at a time.
+    "tests/chaos/",
+    "tests/simulation/test_mutants.py",
+    "tests/k8s/",
+    "tests/simulation/test_simulation.py",
+    "tests/pipeline/",
+    "tests/simulation/test_stories.py",
+    "tests/integration/",
+    "tests/simulation/",
 )
 # Fixtures of the plugin, which is everybody's.
 FOLDER_OF = {"ottla_cluster": "tests/pipeline"}
