@@ -48,7 +48,7 @@ def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafk
     others = [one for one in (0, 1, 2) if one != leader]
 
     with WireClient(cluster.nodes[leader].bootstrap) as client:
-        assert produce(client, topic, acks=-1) == ErrorCode.NONE
+        eventually(lambda: produce(client, topic, acks=-1) == ErrorCode.NONE, "it knows the new topic")
         before = metadata(client, topic)
         for other in others:
             cluster.signal(other, signal.SIGSTOP)
