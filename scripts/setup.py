@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,14 +31,14 @@ PROGRAMS = {
         "chromedriver": "chromium-driver",
     },
 }
-PYSPARK = "pyspark>=4.2,<4.4"  # as pyproject.toml has it
 # The oldest PySpark that is promised, beside the newest one, for one test (pipeline/DESIGN.md, P105).
 EARLIER_PYSPARK = {"demo": None, "test": "4.2.1"}
 # Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
 GO_PROGRAMS = {"demo": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
 # Half of the time to build goes into what only pays off later; the tests' own programs are built so, too, and
 # find Go's libraries compiled (tests/compat/go/programs.py).
-QUICK_GO = ("-gcflags=all=-N -l", "-ldflags=-s -w")
+QUICK_GO = {"CGO_ENABLED": "0", "GOFLAGS": "'-gcflags=all=-N -l' '-ldflags=-s -w'"}
+PIP = (str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check")
 
 
 def main() -> int:
@@ -95,7 +96,7 @@ def has_module(name: str) -> bool:
 
 def install(kind: str) -> bool:
     say(f"installing Ottla and what the {kind} needs into .venv (a minute or two)")
-    pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    pip = [*PIP]
     if kind == "test":
         pip.append("--no-compile")  # of 9,000 modules the tests load a tenth, and keep what they compile
         begin_install(pip)
@@ -111,11 +112,13 @@ def begin_install(pip: list[str]) -> None:
     """Most of what pip would install, in a quarter of its time; what fails here or is not found pip installs.
 
     The pip of Python 3.11 takes a minute to read the lists of a hundred packages' files, which uv does in
-    seconds. It makes a wheel of PySpark first, for half a minute, which that pip does not.
+    seconds. But PySpark is pip's: uv would make a wheel of it first, which takes half a minute.
     """
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pyspark = next(one for one in extras["spark"] if one.startswith("pyspark"))
     with ThreadPoolExecutor() as threads:
-        wanted = (["uv"], ["--no-deps", PYSPARK])
-        list(threads.map(lambda one: subprocess.run([*pip, *one], check=False), wanted))
+        for one in (["uv"], ["--no-deps", pyspark]):
+            threads.submit(subprocess.run, [*pip, *one], check=False)
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(VENV / "bin" / "python")]
     with contextlib.suppress(OSError):  # where there is no uv
         wanted_by_tests = ["--requirement", str(ROOT / "pyproject.toml"), "--extra", EXTRAS["test"]]
@@ -138,8 +141,8 @@ def install_go_programs(kind: str) -> None:
             complain(f"{program} is not built, for go is not installed: tests that need it will be skipped")
             continue
         say(f"building {program} (a minute or two, the first time)")
-        environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(VENV / "bin")}
-        if subprocess.run(["go", "install", *QUICK_GO, module], env=environment, check=False).returncode:
+        environment = {**os.environ, **QUICK_GO, "GOBIN": str(VENV / "bin")}
+        if subprocess.run(["go", "install", module], env=environment, check=False).returncode:
             complain(f"{module} could not be built: tests that need it will be skipped")
 
 
@@ -151,9 +154,8 @@ def install_earlier_pyspark(kind: str) -> None:
     if version is None or any(folder.glob(f"pyspark-{version}*-info")):
         return
     say(f"installing PySpark {version}, 450 MB, beside the newest one (a minute or two)")
-    pip = [str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
     wanted = ["--no-deps", "--no-compile", "--target", str(folder), f"pyspark=={version}"]
-    if subprocess.run([*pip, *wanted], check=False).returncode:
+    if subprocess.run([*PIP, "--upgrade", *wanted], check=False).returncode:
         complain(f"PySpark {version} could not be installed: the test that needs it will be skipped")
 
 

@@ -11,11 +11,11 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from scripts.setup import QUICK_GO
+
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache" / "go"
 BUILD_TIMEOUT_S = 300
-# As `scripts/setup` builds, so that Go's libraries are compiled once. Tests are over before more pays off.
-QUICK = ("-gcflags=all=-N -l", "-ldflags=-s -w")
 
 
 @cache
@@ -29,12 +29,12 @@ def go_program(name: str) -> Path | str:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
     fresh = program.with_suffix(f".{os.getpid()}")
-    command = [go, "build", "-buildvcs=false", *QUICK, "-o", str(fresh), f"./{name}"]
+    command = [go, "build", "-buildvcs=false", "-o", str(fresh), f"./{name}"]
     try:
         built = subprocess.run(
             command,
             cwd=HERE,
-            env={**os.environ, "CGO_ENABLED": "0"},
+            env={**os.environ, **QUICK_GO},
             capture_output=True,
             text=True,
             timeout=BUILD_TIMEOUT_S,
