@@ -37,7 +37,8 @@ EARLIER_PYSPARK = {"demo": None, "test": "4.2.1"}
 GO_PROGRAMS = {"demo": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
 # Half of the time to build goes into what only pays off later; the tests' own programs are built so, too, and
 # find Go's libraries compiled (tests/compat/go/programs.py).
-QUICK_GO = {"CGO_ENABLED": "0", "GOFLAGS": "'-gcflags=all=-N -l' '-ldflags=-s -w'"}
+GO_FLAGS = f"{os.environ.get('GOFLAGS', '')} '-gcflags=all=-N -l' '-ldflags=-s -w'"
+QUICK_GO = {"CGO_ENABLED": "0", "GOFLAGS": GO_FLAGS.lstrip()}
 PIP = (str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check")
 
 
