@@ -409,16 +409,18 @@ class Broker:
     # ---- while it runs ---------------------------------------------------------------------------
 
     def start_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Begin something that ends with the node at the latest."""
-        assert self.tasks is not None
+        """Begin something that ends with the node at the latest.
+
+        It ends after its first step where the node is about to end: that still applies what is committed.
+        """
+        loop = asyncio.get_running_loop()
         try:
-            task = self.tasks.create_task(work)
-        except RuntimeError:  # A part has failed and the node is about to end.
-            loop = asyncio.get_running_loop()
+            task = self.tasks.create_task(work) if self.tasks is not None else None
+        except RuntimeError:  # a part has failed
+            task = None
+        if task is None:
             task = loop.create_task(work)
-            loop.call_soon(
-                task.cancel
-            )  # after its first step: a coroutine that never began would be warned of
+            loop.call_soon(task.cancel)  # later: a coroutine that never began would be warned of
             return task
         self._running[task] = None
         task.add_done_callback(lambda done: self._running.pop(done, None))

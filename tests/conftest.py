@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -105,11 +106,15 @@ class SharedFixtures:
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         if nextitem is None or nextitem.path.parent == item.path.parent:
             return
-        for shared in self._begun[::-1]:
-            folder, finish = shared
-            if item.nodeid.startswith(folder) and not nextitem.nodeid.startswith(folder):
-                self._begun.remove(shared)
-                finish()
+        left = [
+            one
+            for one in self._begun
+            if item.nodeid.startswith(one[0]) and not nextitem.nodeid.startswith(one[0])
+        ]
+        self._begun = [one for one in self._begun if one not in left]
+        with ExitStack() as ends:  # what began last first, and all of them, should one fail to end
+            for _, finish in left:
+                ends.callback(finish)
 
 
 def pytest_configure(config: pytest.Config) -> None:

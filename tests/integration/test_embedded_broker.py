@@ -1,5 +1,6 @@
 """A node inside the test process: its life, its data directory, its limits, and what it holds in memory."""
 
+import asyncio
 import contextlib
 import socket
 import struct
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
+from node.broker import Broker
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, only
 from tests.integration.embedded_broker import EmbeddedBroker
@@ -48,6 +50,33 @@ def test_a_node_of_another_id_is_refused(embedded: Start, tmp_path: Path) -> Non
 
     with pytest.raises(KafkaError):
         embedded(node_id=2, log_dirs=str(other))
+
+
+def test_what_metadata_begin_while_a_node_ends_ends_with_it(embedded: Start) -> None:
+    """What is committed is applied to the last, and may be what a follower has to tell its leader of."""
+    node = embedded()
+    steps = []
+
+    async def work() -> None:
+        steps.append("begun")
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            steps.append("ended")
+
+    def begin_work_later(broker: Broker) -> None:
+        close = broker.metadata.close
+
+        def closed() -> None:
+            node.loop.call_soon(lambda: broker.start_task(work()))
+            close()
+
+        broker.metadata.close = closed  # type: ignore[method-assign]
+
+    node.call(begin_work_later)
+    node.stop()
+
+    assert steps == ["begun", "ended"]
 
 
 def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(embedded: Start) -> None:

@@ -17,12 +17,16 @@ import pathlib, pytest
 def server():
     yield
     pathlib.Path("ended").touch()
+@pytest.fixture(scope="session")
+def broken_server():
+    yield
+    raise OSError("does not end")
 """
-USES = "import pathlib\ndef test(server): assert not pathlib.Path('ended').exists()"
+USES = "import pathlib\ndef test(server, broken_server): assert not pathlib.Path('ended').exists()"
 LATER = "import pathlib\ndef test(): assert pathlib.Path('ended').exists()"
 
 
-def test_what_a_folder_shares_ends_when_it_is_left_and_not_before(tmp_path: Path) -> None:
+def test_all_that_a_folder_shares_ends_when_it_is_left_and_not_before(tmp_path: Path) -> None:
     files = {
         "tests_there/conftest.py": CONFTEST,
         "tests_there/a/conftest.py": SHARED,
@@ -46,4 +50,4 @@ def test_what_a_folder_shares_ends_when_it_is_left_and_not_before(tmp_path: Path
         check=False,
     )
 
-    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
+    assert "3 passed, 1 error" in done.stdout and "does not end" in done.stdout, done.stdout
