@@ -31,6 +31,9 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # One site that is ours: no process of its own for each, none in reserve, no page kept for the way back.
+    "--disable-site-isolation-trials",
+    "--disable-features=IsolateOrigins,site-per-process,SpareRendererForSitePerProcess,BackForwardCache",
 ]
 PATIENCE_S = 60.0  # only a failure waits for so long
 POLL_S = 0.05
