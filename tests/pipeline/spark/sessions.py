@@ -2,10 +2,15 @@
 
 # Tests are over before the better compiler is worth its time; a collector beside them has no core of its own;
 # and Spark's classes were verified by others, a fifth of the time until a session has done its first query.
+# Hadoop has a process (chmod) for each file and folder, which Java starts by way of another but for VFORK.
 JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    " -Djdk.lang.Process.launchMechanism=VFORK"
 )
 CONFIGURATION = {
+    # No file with checksums beside each file, which is half of all files and processes.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
