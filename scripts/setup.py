@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -97,10 +98,16 @@ def has_module(name: str) -> bool:
 
 def install(kind: str) -> bool:
     say(f"installing Ottla and what the {kind} needs into .venv (a minute or two)")
-    pip = [*PIP]
-    if kind == "test":
-        pip.append("--no-compile")  # of 9,000 modules the tests load a tenth, and keep what they compile
-        begin_install(pip)
+    if kind != "test":
+        return end_install(kind, PIP)
+    pip = (*PIP, "--no-compile")  # of 9,000 modules the tests load a tenth, and keep what they compile
+    begin_install(pip)
+    with compile_tests():
+        return end_install(kind, pip)
+
+
+def end_install(kind: str, pip: Sequence[str]) -> bool:
+    """All that is not there yet, and Ottla itself."""
     # By its path, not by setuptools' finder: Spark lists the modules of each path to find formats.
     mode = ["--config-settings", "editable_mode=compat"]
     if subprocess.run([*pip, *mode, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
@@ -109,7 +116,7 @@ def install(kind: str) -> bool:
     return False
 
 
-def begin_install(pip: list[str]) -> None:
+def begin_install(pip: Sequence[str]) -> None:
     """Most of what pip would install, in a quarter of its time; what fails here or is not found pip installs.
 
     The pip of Python 3.11 takes a minute to read the lists of a hundred packages' files, which uv does in
@@ -124,6 +131,12 @@ def begin_install(pip: list[str]) -> None:
     with contextlib.suppress(OSError):  # where there is no uv
         wanted_by_tests = ["--requirement", str(ROOT / "pyproject.toml"), "--extra", EXTRAS["test"]]
         subprocess.run([*uv, *wanted_by_tests], stderr=subprocess.DEVNULL, check=False)
+
+
+def compile_tests() -> subprocess.Popen[bytes]:
+    """The tests and what they load, once: their processes begin together, and each would compile it all."""
+    command = [str(VENV / "bin" / "python"), "-m", "pytest", "--collect-only", "-q", "tests"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def install_programs(kind: str) -> None:
