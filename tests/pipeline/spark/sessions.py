@@ -8,9 +8,6 @@ JAVA_OPTIONS = (
     " -Djdk.lang.Process.launchMechanism=VFORK"
 )
 CONFIGURATION = {
-    # No file with checksums beside each file, which is half of all files and processes.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",

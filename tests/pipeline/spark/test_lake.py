@@ -114,7 +114,7 @@ def test_batches_that_are_there_are_not_written_again(
     assert copy(stream(spark, inbox), lake, checkpoint).awaitTermination(TIMEOUT_S)
     before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
     (Path(checkpoint) / "commits" / "2").unlink()
-    (Path(checkpoint) / "commits" / ".2.crc").unlink(missing_ok=True)
+    (Path(checkpoint) / "commits" / ".2.crc").unlink()
     staged: list[int] = []
     stage = directory.LakeDirectory.stage
     monkeypatch.setattr(

@@ -117,7 +117,7 @@ def test_a_checkpoint_of_the_connector_is_taken_over(
     (offsets,) = [path for path in (tmp_path / "checkpoint" / "offsets").iterdir() if path.name == "0"]
     written = offsets.read_text()
     offsets.write_text(written.replace(written.splitlines()[-1], json.dumps({topic: {"0": 3}})))
-    offsets.with_name(".0.crc").unlink(missing_ok=True)
+    offsets.with_name(".0.crc").unlink()
     fill(bootstrap, topic, HUNDRED[3:5])
 
     assert query.run() == [[3, 4]]
