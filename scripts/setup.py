@@ -32,8 +32,8 @@ PROGRAMS = {
         "chromedriver": "chromium-driver",
     },
 }
-# The oldest PySpark that is promised, beside the newest one, for one test (pipeline/DESIGN.md, P105).
-EARLIER_PYSPARK = {"demo": None, "test": "4.2.1"}
+# The oldest PySpark that is promised, beside the newest one, for a thorough run (pipeline/DESIGN.md, P105).
+EARLIER_PYSPARK = "4.2.1"
 # Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
 GO_PROGRAMS = {"demo": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
 # Half of the time to build goes into what only pays off later; the tests' own programs are built so, too, and
@@ -45,27 +45,34 @@ PIP = (str(VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-c
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__)
-    parser.add_argument("kind", nargs="?", choices=sorted(EXTRAS), default="test")
+    parser.add_argument("kind", nargs="?", choices=[*EXTRAS, "thorough"], default="test")
     parser.add_argument("--force", action="store_true", help="install again, whatever the stamp says")
     arguments = parser.parse_args()
-    kind: str = arguments.kind
+    is_thorough = arguments.kind == "thorough"
+    if not set_up("test" if is_thorough else arguments.kind, is_forced=arguments.force):
+        return 1
+    if is_thorough:
+        install_earlier_pyspark()
+    return 0
+
+
+def set_up(kind: str, *, is_forced: bool) -> bool:
+    """Whether all is there that this kind of use needs."""
     stamp = VENV / f".installed-{kind}"
     wanted = fingerprint()
-    if not arguments.force and stamp.exists() and stamp.read_text() == wanted:
-        return 0
+    if not is_forced and stamp.exists() and stamp.read_text() == wanted:
+        return True
     if not make_venv():
-        return 1
+        return False
     # Side by side: one waits for the network while another compiles or writes to the disk.
     with ThreadPoolExecutor() as threads:
-        others = (install_programs, install_go_programs, install_earlier_pyspark)
-        ends = [threads.submit(one, kind) for one in others]
+        ends = [threads.submit(one, kind) for one in (install_programs, install_go_programs)]
         is_installed = install(kind)
     for end in ends:
         end.result()
-    if not is_installed:
-        return 1
-    stamp.write_text(wanted)
-    return 0
+    if is_installed:
+        stamp.write_text(wanted)
+    return is_installed
 
 
 def fingerprint() -> str:
@@ -160,17 +167,16 @@ def install_go_programs(kind: str) -> None:
             complain(f"{module} could not be built: tests that need it will be skipped")
 
 
-def install_earlier_pyspark(kind: str) -> None:
+def install_earlier_pyspark() -> None:
     """Into a folder of its own, which tests put first on the path; all that it needs is in .venv."""
-    version = EARLIER_PYSPARK[kind]
     folder = VENV / "pyspark-4.2"
     # pip leaves a .dist-info, or an .egg-info where it had no `wheel` to build with.
-    if version is None or any(folder.glob(f"pyspark-{version}*-info")):
+    if any(folder.glob(f"pyspark-{EARLIER_PYSPARK}*-info")):
         return
-    say(f"installing PySpark {version}, 450 MB, beside the newest one (a minute or two)")
-    wanted = ["--no-deps", "--no-compile", "--target", str(folder), f"pyspark=={version}"]
+    say(f"installing PySpark {EARLIER_PYSPARK}, 450 MB, beside the newest one (a minute or two)")
+    wanted = ["--no-deps", "--no-compile", "--target", str(folder), f"pyspark=={EARLIER_PYSPARK}"]
     if subprocess.run([*PIP, "--upgrade", *wanted], check=False).returncode:
-        complain(f"PySpark {version} could not be installed: the test that needs it will be skipped")
+        complain(f"PySpark {EARLIER_PYSPARK} could not be installed: the test that needs it will be skipped")
 
 
 def apt_install(packages: list[str]) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import thorough
 from tests.compat.servers import Server, StartNode, start_ottla
 
 OF_ONE_PROCESS = {
@@ -71,8 +72,20 @@ settings.register_profile("thorough", QUICK, max_examples=2_000)  # with --hypot
 settings.load_profile("ottla")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(thorough.OPTION, action="store_true", help="what is marked thorough, too")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Nobody is to think that all has run."""
+    if config.getoption(thorough.OPTION):
+        return None
+    return f"without the tests that are marked thorough: scripts/test {thorough.OPTION} runs them, too"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Those of `FIRST` in its order, then all others in theirs."""
+    thorough.deselect(config, items)
     items.sort(key=lambda item: rank(item.nodeid))
     for item in items:
         if item.nodeid.startswith(RUN_ONCE_MORE):
@@ -147,6 +160,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
             return shared or super()._split_scope(nodeid)
 
     return OneProcessForAFolder(config, log)
+
+
+@pytest.fixture
+def is_thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether there is time for more examples."""
+    return bool(request.config.getoption(thorough.OPTION))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from node.wire.messages.offset_fetch import (
 )
 from pipeline.client.answers import check
 from pipeline.client.connection import Connection
-from pipeline.client.metadata import Cluster, Kind, TopicGone
+from pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Kind, TopicGone
 
 # From 10 on topics are asked by id; a group remembers topics by name, those that are gone as well.
 BY_NAME: Final = 9
@@ -46,7 +46,8 @@ def commit_offsets(
     *,
     budget_ms: int | None = None,
 ) -> None:
-    """Commit offsets of a group without members; UNKNOWN_MEMBER_ID if it has some, TopicGone.
+    """Commit offsets of a group without members; UNKNOWN_MEMBER_ID if it has some, TopicGone if its
+    coordinator goes on saying that there is no such topic.
 
     `budget_ms` is the time for all attempts, without it `default.api.timeout.ms`.
     """
@@ -67,11 +68,16 @@ def commit_offsets(
         topics=[OffsetCommitRequestTopic(name=name, partitions=those) for name, those in topics.items()],
     )
 
+    asks = 0
+
     def attempt(connection: Connection) -> None:
+        nonlocal asks
         response: OffsetCommitResponse = connection.request(request, most=BY_NAME)
+        asks += 1
         for topic in response.topics:
             for one in topic.partitions:
-                if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                is_unknown = one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if is_unknown and asks >= ASKS_BEFORE_UNKNOWN:
                     raise TopicGone(topic.name, one.partition_index)
                 check(one.error_code, f"committing {topic.name}-{one.partition_index} of group {group_id}")
 

@@ -11,9 +11,11 @@ import pytest
 from node.embedded import Cluster as Nodes
 from pipeline.client.client_settings import ClientSettings, Role
 from pipeline.client.metadata import Cluster
+from tests.pipeline.mirrored import Mirrored
 from tests.pipeline.topics import settings_for
 
 MakeClient = Callable[..., Cluster]
+MakeMirrored = Callable[..., Mirrored]
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +41,22 @@ def client(bootstrap: str) -> Iterator[MakeClient]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def make_mirrored(bootstrap: str) -> Iterator[MakeMirrored]:
+    """Makes mirrors of the cluster into itself; options as `client` takes them."""
+    made: list[Mirrored] = []
+
+    def make(**given: str) -> Mirrored:
+        made.append(Mirrored(bootstrap, **given))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def mirrored(make_mirrored: MakeMirrored) -> Mirrored:
+    return make_mirrored()

@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import closing
 from uuid import uuid4
 
 import pytest
@@ -12,9 +13,10 @@ from logstore.topic_partition import ZERO_UUID, TopicPartition
 from pipeline.client.connections import Purpose
 from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
-from pipeline.client.metadata import Kind, Leader, TopicGone
+from pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
+from pipeline.client.retries import Retries
 from tests.pipeline.conftest import MakeClient
-from tests.pipeline.topics import TIMEOUT_S, fill, make_topic
+from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
 
 pytestmark = pytest.mark.slow
 
@@ -140,6 +142,25 @@ def test_a_group_keeps_offsets_of_one_who_is_no_member(bootstrap: str, client: M
 def test_offsets_of_a_topic_that_is_gone_are_not_committed(client: MakeClient) -> None:
     with pytest.raises(TopicGone, match="topic nowhere has no partition 0"):
         commit_offsets(client(), "any", {TopicPartition("nowhere", 0): CommittedOffset(offset=1)})
+
+
+def test_offsets_of_a_topic_that_the_coordinator_has_not_heard_of_are_committed_when_it_has(
+    bootstrap: str, client: MakeClient
+) -> None:
+    name, group = f"t-{uuid4().hex}", f"g-{uuid4().hex}"
+
+    class TopicIsMadeMeanwhile(Retries):
+        def pause_ms(self, failures: int) -> float:
+            if failures == 1:
+                make_topic(bootstrap, name=name)
+            return super().pause_ms(failures)
+
+    committed_offsets(client(), group)  # there is a coordinator
+    settings = settings_for(bootstrap, retry_backoff_ms="100")
+    with closing(Cluster(settings, TopicIsMadeMeanwhile(settings))) as cluster:
+        commit_offsets(cluster, group, {TopicPartition(name, 0): CommittedOffset(offset=7)})
+
+        assert committed_offsets(cluster, group) == {TopicPartition(name, 0): CommittedOffset(offset=7)}
 
 
 def test_a_coordinator_that_moved_is_looked_for_again(bootstrap: str, client: MakeClient) -> None:

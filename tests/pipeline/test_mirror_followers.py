@@ -1,104 +1,28 @@
 """What follows in the target: topics, partitions, settings, groups. Source and target are one cluster."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
 
 from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
-from pipeline.client.client_settings import ClientSettings, Role
 from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
-from pipeline.client.metadata import Cluster
-from pipeline.client.offset_syncs import OffsetSync, encode_sync
+from pipeline.client.offset_syncs import OffsetSync
 from pipeline.client.topic_admin import (
-    ConfigSource,
-    NewTopic,
     alter_configs,
     create_partitions,
-    create_topics,
-    describe_configs,
 )
 from pipeline.columns.offset_runs import OffsetRun
-from pipeline.mirror.group_follower import GroupFollower, GroupState, GroupSync
-from pipeline.mirror.mirror_options import MirrorOptions
+from pipeline.mirror.group_follower import GroupState, GroupSync
 from pipeline.mirror.sync_reader import SyncReader
 from pipeline.mirror.topic_changes import TopicChanges
-from pipeline.mirror.topic_follower import TopicFollower
 from tests.compat.wire_client import eventually
+from tests.pipeline.conftest import MakeMirrored
+from tests.pipeline.mirrored import Mirrored
 from tests.pipeline.test_group_admin import member
-from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
+from tests.pipeline.topics import fill, make_topic
 
 pytestmark = pytest.mark.slow
-
-
-class Mirrored:
-    """Names, options and clients of one mirror of a cluster into itself."""
-
-    def __init__(self, bootstrap: str, **given: str) -> None:
-        self.bootstrap = bootstrap
-        unique = uuid4().hex
-        self.alias = f"a{unique[:8]}"
-        self.prefix = f"t{unique}"
-        self.options = MirrorOptions.from_options(
-            {
-                "source.cluster.alias": self.alias,
-                "source.cluster.bootstrap.servers": bootstrap,
-                "target.cluster.alias": "b",
-                "target.cluster.bootstrap.servers": bootstrap,
-                "topics": f"{self.prefix}.*",
-                "groups": f"{self.prefix}.*",
-            }
-            | {name.replace("_", "."): text for name, text in given.items()}
-        )
-        settings: ClientSettings = settings_for(bootstrap, Role.SOURCE, isolation_level="read_committed")
-        self.cluster = Cluster(settings)
-
-    def topic_follower(self) -> TopicFollower:
-        return TopicFollower(self.cluster, self.cluster, self.options)
-
-    def group_follower(self) -> GroupFollower:
-        return GroupFollower(self.cluster, self.cluster, self.options)
-
-    def make(self, name: str, partitions: int = 1, **configs: str) -> str:
-        topic = NewTopic(
-            name=f"{self.prefix}.{name}",
-            partitions_count=partitions,
-            configs={key.replace("_", "."): text for key, text in configs.items()},
-        )
-        assert create_topics(self.cluster, [topic]) == {topic.name: None}
-        # Apache Kafka answers before its nodes know, here and below.
-        assert eventually(lambda: self.cluster.topics([topic.name]), bool)
-        return topic.name
-
-    def remote(self, topic: str) -> str:
-        return self.options.policy.remote_topic(topic)
-
-    def own_configs(self, topic: str) -> dict[str, str | None]:
-        configs = describe_configs(self.cluster, [topic]).get(topic, {})
-        return {name: one.value for name, one in configs.items() if one.source is ConfigSource.TOPIC}
-
-    def wait_for_configs(self, topic: str, configs: dict[str, str | None]) -> None:
-        """Until nodes tell that the topic has these of its own."""
-        assert eventually(lambda: self.own_configs(topic), lambda found: found == configs) == configs
-
-    def write_syncs(self, *syncs: OffsetSync, junk: bool = False, topic: str = "") -> None:
-        topic = topic or self.options.policy.offset_syncs_topic()
-        producer = Producer({"bootstrap.servers": self.bootstrap})
-        for sync in syncs:
-            key, value = encode_sync(sync)
-            producer.produce(topic, key=key, value=value)
-        if junk:
-            producer.produce(topic, key=b"k", value=b"no json")
-        assert producer.flush(TIMEOUT_S) == 0
-
-
-@pytest.fixture
-def mirrored(bootstrap: str) -> Iterator[Mirrored]:
-    made = Mirrored(bootstrap)
-    yield made
-    made.cluster.close()
 
 
 # ---- topics ---------------------------------------------------------------------------------------
@@ -150,13 +74,12 @@ def test_settings_are_followed_and_taken_back(mirrored: Mirrored) -> None:
     assert follower.sync_configs() == TopicChanges()
 
 
-def test_a_topic_that_the_target_refuses_is_told(bootstrap: str) -> None:
-    mirrored = Mirrored(bootstrap, replication_factor="99")
+def test_a_topic_that_the_target_refuses_is_told(make_mirrored: MakeMirrored) -> None:
+    mirrored = make_mirrored(replication_factor="99")
     topic = mirrored.make("orders")
 
     with pytest.raises(KafkaError, match=f"making topic {mirrored.remote(topic)}"):
         mirrored.topic_follower().follow()
-    mirrored.cluster.close()
 
 
 def test_the_topic_for_the_map_is_made_once(mirrored: Mirrored) -> None:
@@ -218,10 +141,10 @@ def test_a_group_with_members_in_the_target_is_left_alone(mirrored: Mirrored) ->
     assert one(follower.sync()).state is GroupState.SYNCED
 
 
-def test_with_names_kept_the_way_back_is_looked_at_too(bootstrap: str) -> None:
+def test_with_names_kept_the_way_back_is_looked_at_too(make_mirrored: MakeMirrored) -> None:
     back = f"b{uuid4().hex[:8]}"
     given = {"replication_policy_class": "IdentityReplicationPolicy", "target_cluster_alias": back}
-    mirrored = Mirrored(bootstrap, **given)
+    mirrored = make_mirrored(**given)
     topic, group = mirrored.make("orders"), f"{mirrored.prefix}.g"
     mirrored.topic_follower().prepare()
     partition = TopicPartition(topic, 0)
@@ -230,12 +153,11 @@ def test_with_names_kept_the_way_back_is_looked_at_too(bootstrap: str) -> None:
     follower = mirrored.group_follower()
 
     # Of the target's own rows, which lie before those 5 there, the first 8 had come back to the source.
-    make_topic(bootstrap, name=f"mirror-offset-syncs.{back}.internal")
+    make_topic(mirrored.bootstrap, name=f"mirror-offset-syncs.{back}.internal")
     returned = OffsetSync(partition=partition, slot=1, runs=(OffsetRun(7, 0, 1),))
     mirrored.write_syncs(returned, topic=f"mirror-offset-syncs.{back}.internal")
 
     assert one(follower.sync()).offsets == {partition: 8}
-    mirrored.cluster.close()
 
 
 def test_a_map_is_read_on_from_where_it_was_left(mirrored: Mirrored) -> None:

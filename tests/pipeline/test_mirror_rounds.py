@@ -6,20 +6,20 @@ import pytest
 
 from logstore.topic_partition import TopicPartition
 from pipeline.client.group_offsets import CommittedOffset, commit_offsets
-from pipeline.mirror.mirror_rounds import MirrorRounds, RoundsThread, RowCount
+from pipeline.mirror.mirror_rounds import RoundsThread, RowCount
 from pipeline.mirror.mirror_status import read_status
-from tests.pipeline.test_mirror_followers import Mirrored
+from tests.pipeline.conftest import MakeMirrored
 
 pytestmark = pytest.mark.slow
 
 
-def test_everything_is_due_at_first_and_then_rests(bootstrap: str) -> None:
-    mirrored = Mirrored(bootstrap, sync_group_offsets_interval_seconds="40")
+def test_everything_is_due_at_first_and_then_rests(make_mirrored: MakeMirrored) -> None:
+    mirrored = make_mirrored(sync_group_offsets_interval_seconds="40")
     topic = mirrored.make("orders")
     commit_offsets(
         mirrored.cluster, f"{mirrored.prefix}.g", {TopicPartition(topic, 0): CommittedOffset(offset=0)}
     )
-    rounds = MirrorRounds(mirrored.options)
+    rounds = mirrored.rounds()
 
     rounds.run_due()
 
@@ -31,33 +31,29 @@ def test_everything_is_due_at_first_and_then_rests(bootstrap: str) -> None:
     assert 1 <= rounds.wait_s() <= 30
     rounds.run_due()
     assert rounds.status is first
-    rounds.close()
-    mirrored.cluster.close()
 
 
-def test_what_fails_is_told_and_keeps_nothing_else_from_its_turn(bootstrap: str) -> None:
-    mirrored = Mirrored(bootstrap, replication_factor="99")
+def test_what_fails_is_told_and_keeps_nothing_else_from_its_turn(make_mirrored: MakeMirrored) -> None:
+    mirrored = make_mirrored(replication_factor="99")
     topic = mirrored.make("orders")
-    rounds = MirrorRounds(mirrored.options)
+    rounds = mirrored.rounds()
 
     rounds.run_due()
 
     assert [*rounds.status.problems] == ["topics"]
     assert f"making topic {mirrored.remote(topic)}" in rounds.status.problems["topics"]
     assert rounds.status.groups_synced_ms > 0
-    rounds.close()
-    mirrored.cluster.close()
 
 
-def test_what_is_turned_off_is_not_done(bootstrap: str) -> None:
+def test_what_is_turned_off_is_not_done(make_mirrored: MakeMirrored) -> None:
     given = {
         "refresh_topics_enabled": "false",
         "sync_topic_configs_enabled": "false",
         "sync_group_offsets_enabled": "false",
     }
-    mirrored = Mirrored(bootstrap, **given)
+    mirrored = make_mirrored(**given)
     topic = mirrored.make("orders")
-    rounds = MirrorRounds(mirrored.options)
+    rounds = mirrored.rounds()
     before = rounds.status
 
     rounds.run_due()
@@ -65,13 +61,11 @@ def test_what_is_turned_off_is_not_done(bootstrap: str) -> None:
 
     assert rounds.status is before
     assert mirrored.cluster.topics([mirrored.remote(topic)]) == {}
-    rounds.close()
-    mirrored.cluster.close()
 
 
-def test_rounds_end_with_the_query_and_the_groups_have_the_last_word(bootstrap: str) -> None:
-    mirrored = Mirrored(bootstrap)
-    rounds = MirrorRounds(mirrored.options)
+def test_rounds_end_with_the_query_and_the_groups_have_the_last_word(make_mirrored: MakeMirrored) -> None:
+    mirrored = make_mirrored()
+    rounds = mirrored.rounds()
     seen: list[int] = []
 
     def is_over_after(wait_s: int) -> bool:
@@ -82,7 +76,6 @@ def test_rounds_end_with_the_query_and_the_groups_have_the_last_word(bootstrap: 
 
     assert len(seen) == 3
     assert rounds.status.groups_synced_ms >= seen[-1] > 0
-    mirrored.cluster.close()
 
 
 def test_each_batch_is_counted_once() -> None:
@@ -92,12 +85,11 @@ def test_each_batch_is_counted_once() -> None:
     assert [count.of(batches[:2]), count.of(batches[:2]), count.of(batches[1:])] == [20, 20, 50]
 
 
-def test_a_mirror_that_never_ran_has_all_before_it(bootstrap: str) -> None:
-    mirrored = Mirrored(bootstrap)
+def test_a_mirror_that_never_ran_has_all_before_it(make_mirrored: MakeMirrored) -> None:
+    mirrored = make_mirrored()
     topic = mirrored.make("orders", 2)
 
     status = read_status(mirrored.options)
 
     assert {*status.partitions} == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
     assert (status.lag, status.rows) == (0, 0)
-    mirrored.cluster.close()

@@ -10,11 +10,16 @@ from tests.simulation.group_mutants import GROUP_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.txn_mutants import TXN_MUTANTS
 from tests.simulation.virtual_loop import Bug
+from tests.thorough import some_of
 
 pytestmark = pytest.mark.slow
 
+OF_EACH_RUN = [
+    one for mutants in (MUTANTS, GROUP_MUTANTS, TXN_MUTANTS) for one in some_of(mutants, of_each_run=4)
+]
 
-@pytest.mark.parametrize("mutant", [*MUTANTS, *GROUP_MUTANTS, *TXN_MUTANTS], ids=lambda mutant: mutant.name)
+
+@pytest.mark.parametrize("mutant", OF_EACH_RUN, ids=lambda mutant: mutant.name)
 def test_a_mutant_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(seed: int) -> bool:
         try:

@@ -8,13 +8,14 @@ import pytest
 
 from tests.simulation.nemesis import TXN_KINDS
 from tests.simulation.simulation import Options, Simulation, run_seed
+from tests.thorough import some_of
 
 pytestmark = pytest.mark.slow
 
 POWER = ("power", "power_at_disk_step", "kill", "kill_all", "slow_disk", "isolate", "split", "reset")
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", some_of(range(14), of_each_run=6))
 def test_three_nodes_lose_nothing(seed: int) -> None:
     """Every second one has a group of KIP-848, too."""
     options = Options(seconds=5.0, consumers=seed % 2 * 4)
@@ -22,7 +23,7 @@ def test_three_nodes_lose_nothing(seed: int) -> None:
     assert run_seed(seed, options).metadata_offset > 0
 
 
-@pytest.mark.parametrize("seed", range(4000, 4004))
+@pytest.mark.parametrize("seed", some_of(range(4000, 4004), of_each_run=2))
 def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
     """Some have two phases. Every second one compacts the logs of the coordinators."""
     options = Options(
@@ -35,7 +36,7 @@ def test_transactions_are_there_whole_or_not_at_all(seed: int) -> None:
     assert simulation.txn_history.committed_count()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some_of(range(6), of_each_run=2))
 def test_a_lone_node_keeps_what_it_acknowledged(seed: int) -> None:
     """Every second one has transactions, too."""
     options = Options(nodes=1, seconds=6.0, transactions=seed % 2 * 3, copiers=seed % 2)
@@ -45,19 +46,19 @@ def test_a_lone_node_keeps_what_it_acknowledged(seed: int) -> None:
     assert outcome.acknowledged and outcome.read
 
 
-@pytest.mark.parametrize("seed", range(1000, 1004))
+@pytest.mark.parametrize("seed", some_of(range(1000, 1004), of_each_run=2))
 def test_three_voters_keep_what_they_answered(seed: int) -> None:
     assert run_seed(seed, Options(replicas=1, seconds=6.0)).metadata_offset > 0
 
 
-@pytest.mark.parametrize("seed", range(2000, 2004))
+@pytest.mark.parametrize("seed", some_of(range(2000, 2004), of_each_run=2))
 def test_metadata_that_were_answered_survive_whatever_loses_power(seed: int) -> None:
     options = Options(replicas=1, seconds=6.0, may_lose=True, kinds=POWER)
 
     assert run_seed(seed, options).metadata_offset > 0
 
 
-@pytest.mark.parametrize("seed", range(3000, 3003))
+@pytest.mark.parametrize("seed", some_of(range(3000, 3003), of_each_run=1))
 def test_brokers_that_are_no_voters_follow_those_that_are(seed: int) -> None:
     assert run_seed(seed, Options(nodes=4, replicas=1, seconds=6.0)).metadata_offset > 0
 

@@ -4,11 +4,13 @@ import pytest
 
 from tests.simulation import group_stories, marker_stories, stories, txn_stories, upgrade_stories
 from tests.simulation.simulation import Options, Simulation
+from tests.thorough import some_of
 
 pytestmark = pytest.mark.slow
-SEEDS = range(2)
+BY_SEED = pytest.mark.parametrize("seed", some_of(range(2), of_each_run=1))
 
 
+@BY_SEED
 @pytest.mark.parametrize(
     "story",
     [
@@ -23,9 +25,8 @@ SEEDS = range(2)
     ],
     ids=lambda story: story.__name__,
 )
-def test_three_nodes(story: stories.Story) -> None:
-    for seed in SEEDS:
-        Simulation(seed, Options()).play(story)
+def test_three_nodes(story: stories.Story, seed: int) -> None:
+    Simulation(seed, Options()).play(story)
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
@@ -35,37 +36,37 @@ def test_a_cluster_that_flushes_each_record_outlives_the_power_of_all(nodes: int
         Simulation(seed, options).play(stories.the_power_of_all_fails)
 
 
-def test_a_follower_dies_when_its_leader_has_lost_its_power() -> None:
-    for seed in SEEDS:
-        Simulation(seed, Options(replicas=2)).play(stories.a_follower_dies_when_its_leader_has_lost_its_power)
+@BY_SEED
+def test_a_follower_dies_when_its_leader_has_lost_its_power(seed: int) -> None:
+    Simulation(seed, Options(replicas=2)).play(stories.a_follower_dies_when_its_leader_has_lost_its_power)
 
 
+@BY_SEED
 @pytest.mark.parametrize("story", group_stories.STORIES, ids=lambda story: story.__name__)
-def test_groups_outlive_their_coordinator(story: stories.Story) -> None:
-    for seed in SEEDS:
-        Simulation(seed, Options(consumers=4)).play(story)
+def test_groups_outlive_their_coordinator(story: stories.Story, seed: int) -> None:
+    Simulation(seed, Options(consumers=4)).play(story)
 
 
 def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
     Simulation(3, Options(nodes=4)).play(stories.a_broker_loses_its_disk)
 
 
-def test_an_older_cluster_learns_transactions() -> None:
-    for seed in SEEDS:
-        simulation = Simulation(seed, Options(settings=upgrade_stories.SETTINGS))
-        for node in simulation.world.nodes:
-            node.prepare = upgrade_stories.older
-        with upgrade_stories.founded_by_the_older_release():
-            simulation.play(upgrade_stories.nodes_are_replaced_one_by_one)
+@BY_SEED
+def test_an_older_cluster_learns_transactions(seed: int) -> None:
+    simulation = Simulation(seed, Options(settings=upgrade_stories.SETTINGS))
+    for node in simulation.world.nodes:
+        node.prepare = upgrade_stories.older
+    with upgrade_stories.founded_by_the_older_release():
+        simulation.play(upgrade_stories.nodes_are_replaced_one_by_one)
 
 
+@BY_SEED
 @pytest.mark.parametrize("story", marker_stories.STORIES, ids=lambda story: story.__name__)
-def test_a_late_copy_changes_nothing(story: stories.Story) -> None:
-    for seed in SEEDS:
-        Simulation(seed, Options(settings=marker_stories.SETTINGS)).play(story)
+def test_a_late_copy_changes_nothing(story: stories.Story, seed: int) -> None:
+    Simulation(seed, Options(settings=marker_stories.SETTINGS)).play(story)
 
 
+@BY_SEED
 @pytest.mark.parametrize("story", txn_stories.STORIES, ids=lambda story: story.__name__)
-def test_transactions_outlive_who_has_a_part_in_them(story: stories.Story) -> None:
-    for seed in SEEDS:
-        Simulation(seed, Options(settings=txn_stories.SETTINGS)).play(story)
+def test_transactions_outlive_who_has_a_part_in_them(story: stories.Story, seed: int) -> None:
+    Simulation(seed, Options(settings=txn_stories.SETTINGS)).play(story)

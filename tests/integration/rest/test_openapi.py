@@ -25,7 +25,7 @@ request-timeout = 30
 workers = 1
 
 [generation]
-max-examples = 2
+max-examples = {examples}
 database = "none"
 
 [phases.stateful]
@@ -72,8 +72,9 @@ def alone() -> Iterator[Api]:
         assert api.get("/v3/clusters")["data"]
 
 
-def test_the_node_does_what_its_document_says(alone: Api, tmp_path: Path) -> None:
-    config = CONFIG.format(cluster_id=alone.cluster_id, topic=TOPIC, group=GROUP)
+def test_the_node_does_what_its_document_says(alone: Api, tmp_path: Path, is_thorough: bool) -> None:
+    examples = 2 if is_thorough else 1
+    config = CONFIG.format(cluster_id=alone.cluster_id, topic=TOPIC, group=GROUP, examples=examples)
     (tmp_path / "schemathesis.toml").write_text(config)
 
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml"]

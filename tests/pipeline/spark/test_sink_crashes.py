@@ -7,11 +7,21 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.spark.crash_queries import BATCHES, check_rows, copy_of, faulty_options, run_to_the_end
 from tests.pipeline.spark.faulty_sink import POINTS, FaultyDataSource
+from tests.thorough import THOROUGH
 
 pytestmark = pytest.mark.slow
 
+# Before the decision, at it and after it: each promise of the protocol is in need of one of these.
+IN_EACH_RUN = (
+    "in the middle of a task",
+    "the record is written and not committed",
+    "in the middle of rolling forward",
+)
 
-@pytest.mark.parametrize("point", POINTS)
+
+@pytest.mark.parametrize(
+    "point", [one if one in IN_EACH_RUN else pytest.param(one, marks=THOROUGH) for one in POINTS]
+)
 def test_rows_are_there_once_after_a_fault(
     spark: SparkSession, bootstrap: str, tmp_path: Path, point: str
 ) -> None:

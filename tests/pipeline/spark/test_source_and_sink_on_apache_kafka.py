@@ -29,7 +29,7 @@ from tests.pipeline.spark.topic_rows import read_topic
 from tests.pipeline.test_sink_protocol import Sink, decide_only
 from tests.pipeline.topics import make_topic
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.thorough]
 
 TIMEOUT_S = 120
 # Long enough for a decision on a busy machine, and waited for once.

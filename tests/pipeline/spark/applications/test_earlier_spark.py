@@ -14,7 +14,7 @@ from pipeline.spark.worker_python import worker_python
 from tests.pipeline.spark.crash_queries import BATCHES, check_rows
 from tests.pipeline.topics import make_topic
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 ROOT = Path(__file__).resolve().parents[4]
 # `scripts/setup` puts it there, beside the packages of .venv, which has the newest one.

@@ -19,7 +19,7 @@ from tests.pipeline.spark.crash_queries import BATCHES, check_rows, faulty_optio
 from tests.pipeline.spark.warm_python import warm_python
 from tests.pipeline.topics import make_topic
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 TIMEOUT_S = 400
 OF_THE_DRIVER = (
