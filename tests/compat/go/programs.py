@@ -4,6 +4,7 @@ Modules come from Go's own cache, else from its module proxy. Programs are kept 
 checkout.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -25,9 +26,14 @@ def go_program(name: str) -> Path | str:
     if go is None:
         return "go is not installed: install Go 1.26 or newer"
     program = CACHE / _fingerprint() / name
-    if program.exists():
-        return program
     program.parent.mkdir(parents=True, exist_ok=True)
+    with open(program.parent / "lock", "w") as lock:
+        # One at a time: what two programs have in common would else be compiled twice, side by side.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return program if program.exists() else _build(go, name, program)
+
+
+def _build(go: str, name: str, program: Path) -> Path | str:
     fresh = program.with_suffix(f".{os.getpid()}")
     command = [go, "build", "-buildvcs=false", "-o", str(fresh), f"./{name}"]
     try:

@@ -27,7 +27,7 @@ from tests.pipeline.spark.mirroring import (
 from tests.pipeline.spark.topic_rows import read_topic
 from tests.pipeline.topics import make_topic
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.thorough]
 
 
 @pytest.fixture
