@@ -71,6 +71,7 @@ class BatchSender:
         self._batches: list[_Batch] = []  # since the last flush, in order
         self._in_flight: dict[int, deque[_Sent]] = {}  # by node, oldest first
         self._failed: list[_Batch] = []  # retriably, and not sent again yet
+        self._begun: set[TopicPartition] = set()  # whose leaders know this producer
 
     def send(self, partition: TopicPartition, data: Buffer, *, records_count: int) -> None:
         """Send one whole batch, after those of its partition before it; waits while too many are in flight.
@@ -114,8 +115,10 @@ class BatchSender:
         while len(self._in_flight.get(node_id, ())) >= self._settings.max_in_flight:
             self._receive_oldest(node_id)
         for other, flight in self._in_flight.items():
-            # Those before it are on their way to an earlier leader: it must not overtake them.
-            while other != node_id and any(sent.batch.partition == batch.partition for sent in flight):
+            # It must not overtake those that are on their way to an earlier leader, nor the first of all: who
+            # has refused that one, not having heard of the topic, takes the next as this producer's first.
+            is_after = other != node_id or batch.partition not in self._begun
+            while is_after and any(sent.batch.partition == batch.partition for sent in flight):
                 self._receive_oldest(other)
         if self._has_failed(batch.partition):
             self._recover()
@@ -175,6 +178,7 @@ class BatchSender:
             raise self._error_of(batch, answer)
         else:
             batch.base_offset, batch.data = answer.base_offset, b""
+        self._begun.add(batch.partition)
 
     def _error_of(self, batch: _Batch, answer: PartitionProduceResponse) -> KafkaError:
         if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE:

@@ -90,7 +90,8 @@ def committed_offsets(
 ) -> dict[TopicPartition, CommittedOffset]:
     """What the group has committed of these partitions, or of all; those without are absent.
 
-    It waits for transactions that are about to commit offsets of the group (`require_stable`).
+    It waits for transactions that are about to commit offsets of these partitions (`require_stable`). Who
+    asks for all hears nothing of those that have offsets of an open transaction alone, as with Kafka.
     """
     names = None if partitions is None else _by_topic(partitions)
 

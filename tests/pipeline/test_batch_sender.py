@@ -9,7 +9,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.embedded import Cluster as Nodes
 from node.wire.messages.init_producer_id import InitProducerIdRequest
-from node.wire.messages.produce import ProduceRequest
+from node.wire.messages.produce import ProduceRequest, TopicProduceData
 from pipeline.client.batch_sender import UNKNOWN_OFFSET, BatchSender
 from pipeline.client.client_settings import Role
 from pipeline.client.connection import Connection, Ticket
@@ -118,6 +118,31 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
         assert one.base_offset in (number * ROWS, UNKNOWN_OFFSET)
     expected = [value for number in range(BATCHES) for value in values_of(number)]
     assert rows_of(client(), partition, BATCHES * ROWS) == expected
+
+
+def test_a_first_batch_that_is_refused_is_overtaken_by_none(
+    bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a leader that has not heard of the topic yet, and has when the next one comes."""
+    partition = TopicPartition(make_topic(bootstrap), 0)
+    producer = Producer(client(Role.SINK), partition)
+    send, seen = Connection.send, []
+
+    def send_the_first_elsewhere(connection: Connection, request: object, **more: Any) -> Ticket:
+        if not isinstance(request, ProduceRequest):
+            return send(connection, request, **more)
+        seen.append(request)
+        [topic] = request.topic_data
+        elsewhere = TopicProduceData(name=f"{topic.name}-unheard-of", partition_data=topic.partition_data)
+        to = [elsewhere] if len(seen) == 1 else [topic]
+        return send(connection, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=to), **more)
+
+    monkeypatch.setattr(Connection, "send", send_the_first_elsewhere)
+    for _ in range(BATCHES):
+        producer.send()
+    placed = producer.sender.flush()
+
+    assert [one.base_offset for one in placed] == [number * ROWS for number in range(BATCHES)]
 
 
 @pytest.mark.parametrize("kill_at", [1, 5, 9])

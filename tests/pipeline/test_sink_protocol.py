@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from uuid import UUID, uuid4
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from pipeline.sink.sink_options import SinkOptions
 from pipeline.sink.slots import FIRST_UNPREPARED, LIVES, Names
 from pipeline.sink.task_transaction import TaskTransaction
 from pipeline.words import OptionError
+from tests.compat.wire_client import WireClient, eventually
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.spark.topic_rows import read_topic, values_of
 from tests.pipeline.topics import make_topic, settings_for
@@ -123,9 +125,23 @@ def sink(bootstrap: str, make_sink: MakeSink) -> Sink:
     return make_sink(bootstrap, make_topic(bootstrap))
 
 
+def without_markers(addresses: list[str]) -> list[str]:
+    """The ids of all transactions that are decided, and whose markers are still on their way."""
+    found = []
+    for address in addresses:
+        with suppress(ConnectionRefusedError), WireClient(address) as client:  # a dead node coordinates none
+            states = ["PrepareCommit", "PrepareAbort"]
+            answer = client.call("list_transactions", 1, state_filters=states, producer_id_filters=[])
+            found += [one.transactional_id for one in answer.transaction_states]
+    return found
+
+
 def committed(sink: Sink) -> dict[bytes, int]:
+    """How often each value is there for a reader of what is committed; who decides does not wait for it."""
     assert sink.options.topic is not None
-    bootstrap = ",".join(f"{host}:{port}" for host, port in sink.options.client.bootstrap_servers)
+    addresses = [f"{host}:{port}" for host, port in sink.options.client.bootstrap_servers]
+    bootstrap = ",".join(addresses)
+    assert eventually(lambda: without_markers(addresses), lambda found: found == []) == []
     return dict(values_of(read_topic(bootstrap, sink.options.topic)))
 
 

@@ -122,7 +122,7 @@ def test_offsets_of_a_group_come_with_the_transaction(bootstrap: str, client: Ma
     transactions.add_offsets(ids[0], pairs[ids[0]], group, {partition: offset})
     transactions.end(pairs, commit=True)
 
-    assert committed_offsets(client(), group) == {partition: offset}  # waits for the marker
+    assert committed_offsets(client(), group, [partition]) == {partition: offset}  # waits for the marker
 
 
 def test_coordinators_that_moved_are_looked_for_again(client: MakeClient) -> None:
