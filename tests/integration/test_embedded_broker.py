@@ -79,6 +79,25 @@ def test_what_metadata_begin_while_a_node_ends_ends_with_it(embedded: Start) -> 
     assert steps == ["begun", "ended"]
 
 
+def test_what_is_begun_when_a_part_has_failed_ends_with_the_node(embedded: Start) -> None:
+    node = embedded()
+    begun: list[asyncio.Task[None]] = []
+
+    async def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    def begin_when_it_has_failed(broker: Broker) -> None:
+        failing = broker.start_task(fail())
+        failing.add_done_callback(lambda _: begun.append(broker.start_task(asyncio.sleep(3600))))
+
+    node.call(begin_when_it_has_failed)
+    with pytest.raises(BaseExceptionGroup) as told:
+        node.stop()
+
+    assert [str(one) for one in told.value.exceptions] == ["[Errno 5] Input/output error"]
+    assert [task.cancelled() for task in begun] == [True]
+
+
 def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(embedded: Start) -> None:
     node = embedded()
 

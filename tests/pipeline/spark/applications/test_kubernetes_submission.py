@@ -66,6 +66,7 @@ def api_server() -> Iterator[tuple[str, list[Asked]]]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_submission_makes_the_driver_that_the_manifests_mean(tmp_path: Path) -> None:
     try:
         java = find_java()
