@@ -6,8 +6,6 @@ on all cores of the machine, with the load beside them.
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +14,17 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks import clients, frames, load, transactions
 from benchmarks.clusters import Cluster, Node
-from benchmarks.workloads import KILOBYTE_BATCH, LATENCY_RATE, MB, SMALL_CONNECTIONS, Figures, Plan
+from benchmarks.workloads import (
+    KILOBYTE_BATCH,
+    LATENCY_RATE,
+    LATENCY_SECONDS,
+    MB,
+    SLICES,
+    SMALL_CONNECTIONS,
+    Figures,
+    Plan,
+    Workload,
+)
 
 PARTITIONS = 6
 MEMORY_AFTER_BYTES = 512 << 20
@@ -35,15 +43,6 @@ IMPATIENT: dict[str, Any] = {
 }
 RECOVERY_TIMEOUT_S = 60.0
 SETTLE_TIMEOUT_S = 90.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterWorkload:
-    """`goals`: the ratio to reach by figure; at least that, or at most where less is better."""
-
-    name: str
-    run: Callable[[Cluster, Plan], Figures]
-    goals: dict[str, float] = field(default_factory=dict)
 
 
 def leaders(cluster: Cluster, topic: str) -> list[int]:
@@ -96,24 +95,24 @@ def replicated_produce(cluster: Cluster, plan: Plan) -> Figures:
 def replicated_small_requests(cluster: Cluster, plan: Plan) -> Figures:
     topic = replicated_topic(cluster)
     ports = leaders(cluster, topic)
-
-    def replay(seconds: float) -> load.Done:
-        return load.small_requests(
-            ports, topic, PARTITIONS, connections=SMALL_CONNECTIONS, seconds=seconds, acks=-1
-        )
-
-    load.warm_up(replay)
     before = cluster.cpu_seconds()
-    done = replay(plan.seconds)
+    done = load.small_requests(
+        ports, topic, PARTITIONS, connections=SMALL_CONNECTIONS, seconds=plan.seconds, acks=-1
+    )
     cpu = cluster.cpu_seconds() - before
     clients.delete_topic(cluster.bootstrap, topic)
     return {"requests/s": done.requests / done.seconds, "CPU us/request": cpu * 1e6 / done.requests}
 
 
+def warm_up(cluster: Cluster) -> None:
+    """Small requests until they are as fast as they become."""
+    load.warm_up(lambda: replicated_small_requests(cluster, Plan(seconds=1.0))["requests/s"])
+
+
 def replicated_latency(cluster: Cluster, plan: Plan) -> Figures:
     topic = replicated_topic(cluster, 1)
     taken = clients.end_to_end_ms(
-        cluster.bootstrap, topic, rate=LATENCY_RATE, seconds=max(5.0, plan.seconds), acks="all"
+        cluster.bootstrap, topic, rate=LATENCY_RATE, seconds=LATENCY_SECONDS, acks="all"
     )
     clients.delete_topic(cluster.bootstrap, topic)
     return {f"p{share} ms": taken[int((len(taken) - 1) * share / 100)] for share in (50, 99, 99.9)}
@@ -246,18 +245,28 @@ def memory(cluster: Cluster, plan: Plan) -> Figures:
     return figures
 
 
-CLUSTER_WORKLOADS = [
-    ClusterWorkload(
-        name="replicated produce 1 KB, acks=all", run=replicated_produce, goals={"MB/s": 3.0, "CPU s/GB": 0.5}
+CLUSTER_WORKLOADS: list[Workload[Cluster]] = [
+    Workload(
+        name="replicated produce 1 KB, acks=all",
+        run=replicated_produce,
+        goals={"MB/s": 3.0, "CPU s/GB": 0.5},
+        slices=SLICES,
     ),
-    ClusterWorkload(
-        name="replicated small requests", run=replicated_small_requests, goals={"requests/s": 4.0}
+    Workload(
+        name="replicated small requests",
+        run=replicated_small_requests,
+        goals={"requests/s": 4.0},
+        slices=SLICES,
+        prepare=warm_up,
     ),
-    ClusterWorkload(
-        name="replicated end to end, 1000 records/s", run=replicated_latency, goals={"p99 ms": 1 / 4}
+    Workload(
+        name="replicated end to end, 1000 records/s",
+        run=replicated_latency,
+        goals={"p99 ms": 1 / 4},
+        slices=SLICES,
     ),
-    *(ClusterWorkload(name=name, run=run, goals=goals) for name, run, goals in transactions.ROWS),
-    ClusterWorkload(name="memory of all nodes", run=memory),
-    ClusterWorkload(name="leader killed", run=leader_killed),
-    ClusterWorkload(name="rolling restart", run=rolling_restart),
+    *(Workload(name=name, run=run, goals=goals) for name, run, goals in transactions.ROWS),
+    Workload(name="memory of all nodes", run=memory),
+    Workload(name="leader killed", run=leader_killed),
+    Workload(name="rolling restart", run=rolling_restart),
 ]

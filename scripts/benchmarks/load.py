@@ -161,12 +161,11 @@ def small_requests(
     return Done(seconds=took, requests=answered, records=records, payload_bytes=100 * records)
 
 
-def warm_up(run: Callable[[float], Done]) -> None:
+def warm_up(rate_of_a_second: Callable[[], float]) -> None:
     """Until a second brings no twentieth more than the best before it: a JVM compiles while it runs."""
     best = 0.0
     for second in range(MAX_WARM_UP_S):
-        done = run(1.0)
-        rate = done.requests / done.seconds
+        rate = rate_of_a_second()
         if second >= MIN_WARM_UP_S and rate < 1.05 * best:
             return
         best = max(best, rate)

@@ -1,4 +1,8 @@
-"""Medians, ratios and goals of a benchmark run: a table to read and a JSON file to keep."""
+"""Medians, ratios and goals of a benchmark run: a table to read and a JSON file to keep.
+
+A ratio is the median of the ratios of turns that followed each other, so that a machine whose speed changes
+from minute to minute changes both sides of each; the middle half of them stands beside it.
+"""
 
 import json
 import os
@@ -8,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cluster_workloads import ClusterWorkload
 from benchmarks.workloads import SMALL_GOALS, Workload, lower_is_better
 
 # What a server does in the first seconds of its life: a test suite, a restart, an autoscaled pod.
@@ -47,14 +51,28 @@ class Report:
         values = self.samples.get(workload, {}).get(server, {}).get(figure)
         return statistics.median(values) if values else None
 
-    def rows(self, workloads: Sequence[Workload | ClusterWorkload]) -> list[dict[str, object]]:
+    def ratios(self, workload: str, figure: str) -> tuple[float, float, float] | None:
+        """Ottla/Kafka turn by turn: median, lower and upper quartile; None without a rival."""
+        samples = self.samples.get(workload, {})
+        ours, theirs = (samples.get(server, {}).get(figure, []) for server in ("ottla", "kafka"))
+        if not ours or not theirs:
+            return None
+        if len(ours) != len(theirs):  # a turn has failed, so they are no pairs
+            ours, theirs = [statistics.median(ours)], [statistics.median(theirs)]
+        found = [one / other for one, other in zip(ours, theirs, strict=True) if other]
+        if not found:
+            return None
+        lower, _, upper = statistics.quantiles(found, method="inclusive") if len(found) > 1 else found * 3
+        return statistics.median(found), lower, upper
+
+    def rows(self, workloads: Sequence[Workload[Any]]) -> list[dict[str, object]]:
         """One row a figure: medians, Ottla/Kafka, whether the goal is met (None: no goal or no rival)."""
         goals = {workload.name: workload.goals for workload in workloads} | {AT_FIRST: SMALL_GOALS}
         rows: list[dict[str, object]] = []
         for name, by_server in self.samples.items():
             for figure in dict.fromkeys(figure for figures in by_server.values() for figure in figures):
                 ottla, kafka = self.median(name, "ottla", figure), self.median(name, "kafka", figure)
-                ratio = ottla / kafka if ottla is not None and kafka else None
+                ratio, lower, upper = self.ratios(name, figure) or (None, None, None)
                 goal, limit = goals.get(name, {}).get(figure), LIMITS.get((name, figure))
                 reached: bool | None = None
                 if limit is not None and ottla is not None:
@@ -62,6 +80,7 @@ class Report:
                 elif goal is not None and ratio is not None:
                     reached = ratio <= goal if lower_is_better(figure) else ratio >= goal
                 row = {"workload": name, "figure": figure, "ottla": ottla, "kafka": kafka, "ratio": ratio}
+                row |= {"lower quartile": lower, "upper quartile": upper}
                 rows.append({**row, "goal": goal, "limit": limit, "reached": reached})
         return rows
 
@@ -72,9 +91,10 @@ def number(value: object) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def print_table(report: Report, workloads: Sequence[Workload | ClusterWorkload], console: Console) -> None:
-    table = Table(title="Ottla and Apache Kafka 4.3.1, medians", header_style="bold")
-    for column in ("workload", "figure", "Ottla", "Kafka", "ratio", "goal"):
+def print_table(report: Report, workloads: Sequence[Workload[Any]], console: Console) -> None:
+    title = "Ottla and Apache Kafka 4.3.1: medians; ratios turn by turn, median and middle half"
+    table = Table(title=title, header_style="bold")
+    for column in ("workload", "figure", "Ottla", "Kafka", "ratio", "middle half", "goal"):
         table.add_column(column, justify="left" if column in ("workload", "figure") else "right")
     last = None
     for row in report.rows(workloads):
@@ -90,7 +110,9 @@ def print_table(report: Report, workloads: Sequence[Workload | ClusterWorkload],
             goal += "  yes" if row["reached"] else "  [bold red]NO[/]"
         shown = "" if name == last else name
         ratio = f"{row['ratio']:.2f}x" if isinstance(row["ratio"], float) else "-"
-        table.add_row(shown, figure, number(row["ottla"]), number(row["kafka"]), ratio, goal)
+        half = [row["lower quartile"], row["upper quartile"]]
+        spread = " to ".join(f"{one:.2f}" for one in half if isinstance(one, float))
+        table.add_row(shown, figure, number(row["ottla"]), number(row["kafka"]), ratio, spread, goal)
         last = name
     console.print(table)
     for failure in report.failures:
@@ -107,7 +129,7 @@ def machine() -> dict[str, object]:
     }
 
 
-def write_json(report: Report, workloads: Sequence[Workload | ClusterWorkload], path: Path) -> None:
+def write_json(report: Report, workloads: Sequence[Workload[Any]], path: Path) -> None:
     document = {
         "machine": machine(),
         "rows": report.rows(workloads),

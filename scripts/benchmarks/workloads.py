@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from confluent_kafka.admin import AdminClient
 
@@ -26,6 +26,7 @@ from benchmarks import (
 from benchmarks.servers import Server
 
 Figures = dict[str, float]
+Target = TypeVar("Target")
 MB = 1_000_000
 KILOBYTE_BATCH, MEGABYTE_BATCH = 64 << 10, 1_000_000  # under the default max.message.bytes of 1,048,588
 PARTITIONS = 4
@@ -33,6 +34,7 @@ SMALL_CONNECTIONS = 32
 IDLE_CONNECTIONS = 200
 MANY_PARTITIONS = 1000
 LATENCY_RATE = 1000
+LATENCY_SECONDS = 3.0  # then 30 records are beyond the 99th percentile
 MEMORY_AFTER_BYTES = 1 << 30
 BETTER_LOW = (
     " ms",
@@ -56,14 +58,23 @@ class Plan:
     seconds: float = 3.0
     limit_bytes: int = 1 << 30
 
+    def slice(self, slices: int) -> "Plan":
+        return Plan(seconds=self.seconds / slices, limit_bytes=self.limit_bytes // slices)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """`goals`: the ratio to reach by figure; at least that, or at most where less is better."""
+class Workload(Generic[Target]):
+    """What is measured of a `Target`, a server or a cluster.
+
+    `goals`: the ratio to reach by figure; at least that, or at most where less is better. A run is cut into
+    `slices`, after each of which the servers change turns. `prepare` comes before the first, for each server.
+    """
 
     name: str
-    run: Callable[[Server, Plan], Figures]
+    run: Callable[[Target, Plan], Figures]
     goals: dict[str, float] = field(default_factory=dict)
+    slices: int = 1
+    prepare: Callable[[Target], object] = field(default=lambda _: None)
 
 
 def throughput(server: Server, cpu_before: float, done: load.Done) -> Figures:
@@ -155,7 +166,7 @@ def filled_topic(server: Server, record_bytes: int, limit_bytes: int) -> tuple[s
 
 def wire_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
     def run(server: Server, plan: Plan) -> Figures:
-        topic, _ = filled_topic(server, record_bytes, plan.limit_bytes // 2)
+        topic, _ = filled_topic(server, record_bytes, plan.limit_bytes)
         before = server.cpu_seconds()
         done = load.consume(
             server.port, topic, partitions=PARTITIONS, seconds=plan.seconds, record_bytes=record_bytes
@@ -169,7 +180,7 @@ def wire_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
 
 def client_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
     def run(server: Server, plan: Plan) -> Figures:
-        topic, records = filled_topic(server, record_bytes, plan.limit_bytes // 2)
+        topic, records = filled_topic(server, record_bytes, plan.limit_bytes)
         before = server.cpu_seconds()
         done = clients.consume(
             server.bootstrap, topic, records=records, record_bytes=record_bytes, seconds=2 * plan.seconds
@@ -181,38 +192,31 @@ def client_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
     return run
 
 
-def small_requests(
-    server: Server, plan: Plan, *, in_flight: int = load.IN_FLIGHT, is_warm: bool = True
-) -> Figures:
-    """One record a request, answered; `is_warm` False for a server that has just started."""
+def small_requests(server: Server, plan: Plan, *, in_flight: int = load.IN_FLIGHT) -> Figures:
+    """One record a request, answered."""
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
-
-    def replay(seconds: float) -> load.Done:
-        return load.small_requests(
-            [server.port],
-            topic,
-            PARTITIONS,
-            connections=SMALL_CONNECTIONS,
-            seconds=seconds,
-            in_flight=in_flight,
-        )
-
-    if is_warm:
-        load.warm_up(replay)
     before = server.cpu_seconds()
-    figures = per_request(server, before, replay(plan.seconds))
+    done = load.small_requests(
+        [server.port],
+        topic,
+        PARTITIONS,
+        connections=SMALL_CONNECTIONS,
+        seconds=plan.seconds,
+        in_flight=in_flight,
+    )
+    cpu = server.cpu_seconds() - before
     clients.delete_topic(server.bootstrap, topic)
-    return figures
+    return {"requests/s": done.requests / done.seconds, "CPU us/request": cpu * 1e6 / done.requests}
+
+
+def warm_up(server: Server) -> None:
+    """Small requests until they are as fast as they become."""
+    load.warm_up(lambda: small_requests(server, Plan(seconds=1.0))["requests/s"])
 
 
 def small_requests_one_by_one(server: Server, plan: Plan) -> Figures:
     """As producers send that wait for each answer: a read and a write of the socket for every request."""
     return small_requests(server, plan, in_flight=1)
-
-
-def per_request(server: Server, cpu_before: float, done: load.Done) -> Figures:
-    cpu = server.cpu_seconds() - cpu_before
-    return {"requests/s": done.requests / done.seconds, "CPU us/request": cpu * 1e6 / done.requests}
 
 
 def idle_clients(server: Server, plan: Plan) -> Figures:
@@ -264,7 +268,7 @@ def latency(server: Server, plan: Plan) -> Figures:
     topic = clients.create_topic(server.bootstrap, 1)
     before = server.cpu_seconds()
     began = time.perf_counter()
-    taken = clients.end_to_end_ms(server.bootstrap, topic, rate=LATENCY_RATE, seconds=max(5.0, plan.seconds))
+    taken = clients.end_to_end_ms(server.bootstrap, topic, rate=LATENCY_RATE, seconds=LATENCY_SECONDS)
     busy = (server.cpu_seconds() - before) / (time.perf_counter() - began)
     clients.delete_topic(server.bootstrap, topic)
 
@@ -302,13 +306,27 @@ PRODUCE_GOALS = {"MB/s": 1.5, "CPU s/GB": 0.5}
 CONSUME_GOALS = {"MB/s": 1.0, "CPU s/GB": 0.5}
 SMALL_GOALS = {"requests/s": 2.0, "CPU us/request": 0.5}
 B64, B1M = KILOBYTE_BATCH, MEGABYTE_BATCH
+# The speed of a machine that others share changes from minute to minute, and by more than what is to be seen.
+SLICES = 3
 
 
-def produces(name: str, run: Callable[[Server, Plan], Figures]) -> Workload:
-    return Workload(name=f"wire produce {name}", run=run, goals=PRODUCE_GOALS)
+def produces(name: str, run: Callable[[Server, Plan], Figures]) -> Workload[Server]:
+    return Workload(name=f"wire produce {name}", run=run, goals=PRODUCE_GOALS, slices=SLICES)
 
 
-WORKLOADS = [
+def client_produces(name: str, run: Callable[[Server, Plan], Figures]) -> Workload[Server]:
+    return Workload(name=f"client produce {name}", run=run, slices=SLICES)
+
+
+def consumes(name: str, run: Callable[[Server, Plan], Figures]) -> Workload[Server]:
+    return Workload(name=name, run=run, goals=CONSUME_GOALS, slices=SLICES)
+
+
+def small(name: str, run: Callable[[Server, Plan], Figures], goals: dict[str, float]) -> Workload[Server]:
+    return Workload(name=f"small requests{name}", run=run, goals=goals, slices=SLICES, prepare=warm_up)
+
+
+WORKLOADS: list[Workload[Server]] = [
     produces("100 B, 64 KB, acks=1", wire_produce(100, B64)),
     produces("100 B, 64 KB, acks=all", wire_produce(100, B64, -1)),
     produces("100 B, 1 MB, acks=1", wire_produce(100, B1M)),
@@ -320,30 +338,21 @@ WORKLOADS = [
     produces("1 KB, 64 KB, idempotent", wire_produce(1000, B64, -1, idempotent=True)),
     produces("1 KB, 64 KB, lz4", wire_produce(1000, B64, -1, "lz4")),
     produces("1 KB, 64 KB, zstd", wire_produce(1000, B64, -1, "zstd")),
-    Workload(name="client produce 100 B, 64 KB, acks=1", run=client_produce(100, B64, acks="1")),
-    Workload(name="client produce 1 KB, 64 KB, acks=1", run=client_produce(1000, B64, acks="1")),
-    Workload(name="client produce 1 KB, 64 KB, acks=all", run=client_produce(1000, B64, acks="all")),
-    Workload(name="client produce 1 KB, 1 MB, acks=all", run=client_produce(1000, B1M, acks="all")),
-    Workload(
-        name="client produce 1 KB, 64 KB, idempotent",
-        run=client_produce(1000, B64, enable_idempotence=True),
-    ),
-    Workload(
-        name="client produce 1 KB, 64 KB, lz4",
-        run=client_produce(1000, B64, acks="all", compression_type="lz4"),
-    ),
-    Workload(
-        name="client produce 1 KB, 64 KB, zstd",
-        run=client_produce(1000, B64, acks="all", compression_type="zstd"),
-    ),
-    Workload(name="wire consume 1 KB", run=wire_consume(1000), goals=CONSUME_GOALS),
-    Workload(name="client consume 1 KB", run=client_consume(1000), goals=CONSUME_GOALS),
-    Workload(name="client consume 100 B", run=client_consume(100), goals=CONSUME_GOALS),
-    Workload(name="small requests", run=small_requests, goals=SMALL_GOALS),
-    Workload(name="small requests, one in flight", run=small_requests_one_by_one, goals=SMALL_GOALS),
-    Workload(name="small requests, 200 idle clients", run=idle_clients, goals={"requests/s": 2.0}),
+    client_produces("100 B, 64 KB, acks=1", client_produce(100, B64, acks="1")),
+    client_produces("1 KB, 64 KB, acks=1", client_produce(1000, B64, acks="1")),
+    client_produces("1 KB, 64 KB, acks=all", client_produce(1000, B64, acks="all")),
+    client_produces("1 KB, 1 MB, acks=all", client_produce(1000, B1M, acks="all")),
+    client_produces("1 KB, 64 KB, idempotent", client_produce(1000, B64, enable_idempotence=True)),
+    client_produces("1 KB, 64 KB, lz4", client_produce(1000, B64, acks="all", compression_type="lz4")),
+    client_produces("1 KB, 64 KB, zstd", client_produce(1000, B64, acks="all", compression_type="zstd")),
+    consumes("wire consume 1 KB", wire_consume(1000)),
+    consumes("client consume 1 KB", client_consume(1000)),
+    consumes("client consume 100 B", client_consume(100)),
+    small("", small_requests, SMALL_GOALS),
+    small(", one in flight", small_requests_one_by_one, SMALL_GOALS),
+    small(", 200 idle clients", idle_clients, {"requests/s": 2.0}),
     Workload(name="1000 partitions", run=many_partitions),
-    Workload(name="end to end, 1000 records/s", run=latency, goals={"p99 ms": 1 / 3}),
+    Workload(name="end to end, 1000 records/s", run=latency, goals={"p99 ms": 1 / 3}, slices=SLICES),
     Workload(name="groups: commits of 1 partition", run=groups.commits(1), goals=groups.COMMIT_GOALS),
     Workload(name="groups: commits of 100 partitions", run=groups.commits(100), goals=groups.COMMIT_GOALS),
     Workload(
