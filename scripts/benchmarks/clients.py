@@ -109,7 +109,7 @@ def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seco
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             # By default it rests for a second when 100,000 messages wait, and measures that.
-            "queued.min.messages": 1_000_000,
+            "queued.min.messages": 200_000,
             "queued.max.messages.kbytes": 1_048_576,
             "fetch.queue.backoff.ms": 5,
             **QUIET,

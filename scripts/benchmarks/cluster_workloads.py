@@ -264,6 +264,7 @@ CLUSTER_WORKLOADS: list[Workload[Cluster]] = [
         run=replicated_latency,
         goals={"p99 ms": 1 / 4},
         slices=SLICES,
+        prepare=warm_up,
     ),
     *(Workload(name=name, run=run, goals=goals) for name, run, goals in transactions.ROWS),
     Workload(name="memory of all nodes", run=memory),
