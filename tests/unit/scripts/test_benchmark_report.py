@@ -1,0 +1,49 @@
+"""What `scripts/bench` makes of the turns of two servers."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "scripts"))
+
+from benchmarks.report import Report
+
+
+def report(ottla: list[float], kafka: list[float]) -> Report:
+    made = Report()
+    for server, values in (("ottla", ottla), ("kafka", kafka)):
+        for value in values:
+            made.add("small requests", server, {"requests/s": value, "CPU us/request": 1 / value})
+    return made
+
+
+def test_a_ratio_is_that_of_turns_which_follow_each_other() -> None:
+    """The machine became three times as fast on the way; medians would say 200 / 90."""
+    slow_then_fast = report([100, 200, 310, 300, 150], [50, 100, 150, 90, 75])
+
+    assert slow_then_fast.ratios("small requests", "requests/s") == pytest.approx((2.0, 2.0, 2.07), abs=0.01)
+
+
+def test_of_one_turn_the_middle_half_is_that_turn() -> None:
+    assert report([30], [20]).ratios("small requests", "requests/s") == (1.5, 1.5, 1.5)
+
+
+def test_turns_that_have_lost_their_pair_are_compared_by_their_medians() -> None:
+    assert report([100, 300, 200], [50, 150]).ratios("small requests", "requests/s") == (2.0, 2.0, 2.0)
+
+
+def test_without_a_rival_there_is_no_ratio() -> None:
+    alone = report([100, 200], [])
+
+    assert alone.ratios("small requests", "requests/s") is None
+    assert [row["reached"] for row in alone.rows([])] == [None, None]
+
+
+def test_a_turn_without_any_is_no_divisor() -> None:
+    made = Report()
+    for ours, theirs in ((1.0, 0.0), (3.0, 2.0)):
+        made.add("idle", "ottla", {"MB RSS more": ours})
+        made.add("idle", "kafka", {"MB RSS more": theirs})
+
+    assert made.ratios("idle", "MB RSS more") == (1.5, 1.5, 1.5)
