@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.workloads import SMALL_GOALS, Workload, lower_is_better
+from benchmarks.workloads import SMALL_GOALS, Figures, Workload, lower_is_better
 
 # What a server does in the first seconds of its life: a test suite, a restart, an autoscaled pod.
 AT_FIRST = "small requests, first 3 s"
@@ -37,29 +37,35 @@ LIMITS = {
 
 @dataclass(slots=True)
 class Report:
-    """All samples by workload, server and figure."""
+    """The figures of all turns by workload and server; a turn that failed has none."""
 
-    samples: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
+    samples: dict[str, dict[str, list[Figures]]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
-    def add(self, workload: str, server: str, figures: dict[str, float]) -> None:
-        of_server = self.samples.setdefault(workload, {}).setdefault(server, {})
-        for figure, value in figures.items():
-            of_server.setdefault(figure, []).append(value)
+    def add(self, workload: str, server: str, figures: Figures) -> None:
+        self.samples.setdefault(workload, {}).setdefault(server, []).append(figures)
+
+    def turns(self, workload: str, server: str) -> list[Figures]:
+        return self.samples.get(workload, {}).get(server, [])
+
+    def figures(self, workload: str) -> list[str]:
+        """The names of what was measured."""
+        of_all = [turn for turns in self.samples.get(workload, {}).values() for turn in turns]
+        return list(dict.fromkeys(figure for turn in of_all for figure in turn))
 
     def median(self, workload: str, server: str, figure: str) -> float | None:
-        values = self.samples.get(workload, {}).get(server, {}).get(figure)
+        values = [turn[figure] for turn in self.turns(workload, server) if figure in turn]
         return statistics.median(values) if values else None
 
     def ratios(self, workload: str, figure: str) -> tuple[float, float, float] | None:
-        """Ottla/Kafka turn by turn: median, lower and upper quartile; None without a rival."""
-        samples = self.samples.get(workload, {})
-        ours, theirs = (samples.get(server, {}).get(figure, []) for server in ("ottla", "kafka"))
-        if not ours or not theirs:
-            return None
-        if len(ours) != len(theirs):  # a turn has failed, so they are no pairs
-            ours, theirs = [statistics.median(ours)], [statistics.median(theirs)]
-        found = [one / other for one, other in zip(ours, theirs, strict=True) if other]
+        """Ottla/Kafka turn by turn: median, lower and upper quartile; None if no turn has both."""
+        found = [
+            ours[figure] / theirs[figure]
+            for ours, theirs in zip(
+                self.turns(workload, "ottla"), self.turns(workload, "kafka"), strict=False
+            )
+            if figure in ours and theirs.get(figure)
+        ]
         if not found:
             return None
         lower, _, upper = statistics.quantiles(found, method="inclusive") if len(found) > 1 else found * 3
@@ -70,7 +76,9 @@ class Report:
         goals = {workload.name: workload.goals for workload in workloads} | {AT_FIRST: SMALL_GOALS}
         rows: list[dict[str, object]] = []
         for name, by_server in self.samples.items():
-            for figure in dict.fromkeys(figure for figures in by_server.values() for figure in figures):
+            for figure in dict.fromkeys(
+                name for turns in by_server.values() for turn in turns for name in turn
+            ):
                 ottla, kafka = self.median(name, "ottla", figure), self.median(name, "kafka", figure)
                 ratio, lower, upper = self.ratios(name, figure) or (None, None, None)
                 goal, limit = goals.get(name, {}).get(figure), LIMITS.get((name, figure))

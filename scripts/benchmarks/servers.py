@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 40
 # Both run with their defaults; only what a single machine dictates and what frees the disk soon differs.
-OVERRIDES = ["num.partitions=1", "log.segment.delete.delay.ms=1000"]
+# In the other's turns they are paused, and not dead for that.
+OVERRIDES = ["num.partitions=1", "log.segment.delete.delay.ms=1000", "broker.session.timeout.ms=600000"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +48,12 @@ class Server:
 
     def rss_mb(self) -> float:
         return rss_mb_of(self.pid)
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)

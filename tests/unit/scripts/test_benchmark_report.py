@@ -29,8 +29,15 @@ def test_of_one_turn_the_middle_half_is_that_turn() -> None:
     assert report([30], [20]).ratios("small requests", "requests/s") == (1.5, 1.5, 1.5)
 
 
-def test_turns_that_have_lost_their_pair_are_compared_by_their_medians() -> None:
-    assert report([100, 300, 200], [50, 150]).ratios("small requests", "requests/s") == (2.0, 2.0, 2.0)
+def test_a_turn_that_failed_takes_its_pair_along_and_no_other() -> None:
+    made = report([100], [50])
+    made.add("small requests", "ottla", {})
+    made.add("small requests", "kafka", {"requests/s": 1000})
+    made.add("small requests", "ottla", {"requests/s": 300})
+    made.add("small requests", "kafka", {"requests/s": 150})
+
+    assert made.ratios("small requests", "requests/s") == (2.0, 2.0, 2.0)
+    assert made.median("small requests", "kafka", "requests/s") == 150
 
 
 def test_without_a_rival_there_is_no_ratio() -> None:
