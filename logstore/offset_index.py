@@ -108,6 +108,13 @@ class OffsetIndex:
             found = self._rows_before(offset - self.base_offset + 1, field=0) - 1
         return self.row(found) if found >= 0 else OffsetPosition(self.base_offset, 0)
 
+    def position_after(self, offset: int) -> int | None:
+        """Position of the first row above `offset`; None without one, or if rows are in the file alone."""
+        if self._offsets is None:
+            return None
+        number = bisect_right(self._offsets, offset - self.base_offset)
+        return self._positions[number] if number < len(self._positions) else None
+
     def first_offset_from(self, position: int) -> int | None:
         """The offset in the first row at or after `position`; None without such a row."""
         number = self._rows_below(position)

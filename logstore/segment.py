@@ -415,6 +415,12 @@ class Segment:
             end = positions[number + 1] if number + 1 < len(positions) else self.size_bytes
             return positions[number], end - positions[number]
         end = self.offset_index.lookup(offset).position
+        following = self.offset_index.position_after(offset)
+        if following is not None and following - end > SCAN_BYTES:
+            # Large batches have a row each, by their ends: the one that is asked for has the row above.
+            large = self.header_at(following)
+            if large is not None and large.base_offset <= offset <= large.last_offset:
+                return following, large.size_bytes
         for position, header in self.headers(end):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header.size_bytes

@@ -43,6 +43,15 @@ def test_a_look_up_finds_the_last_row_at_or_below(
     assert index.lookup(offset) == OffsetPosition(*expected)
 
 
+@pytest.mark.parametrize("index", ["memory"], indirect=True)
+def test_the_first_row_above_an_offset_is_known_in_memory_alone(index: OffsetIndex) -> None:
+    positions = [index.position_after(offset) for offset in (0, 103, 104, 249, 250, 999)]
+    index.release()
+
+    assert positions == [500, 500, 900, 1400, None, None]
+    assert index.position_after(0) is None
+
+
 @pytest.mark.parametrize(
     ("position", "expected"), [(0, 104), (500, 104), (501, 110), (1400, 250), (1401, None)]
 )

@@ -63,6 +63,34 @@ def test_every_offset_and_time_is_found(disk: Disk, tmp_path: Path, is_sealed: b
     assert segment.find_largest_timestamp() == (1190, 219, 39)
 
 
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_every_offset_is_found_among_large_and_small_batches(
+    disk: Disk, tmp_path: Path, is_sealed: bool
+) -> None:
+    """More of them than are remembered, and some with a gap before them, as compaction leaves it."""
+    disk.make_directory(tmp_path)
+    segment = Segment.create(disk, tmp_path, 100, CONFIG, now_ms=0)
+    sizes = [20_000, 100, 20_000, 20_000, 9_000, 100, 100, 50]
+    expected: dict[int, int] = {}
+    offset = 100
+    for number in range(MAX_RECENT_BATCHES + 100):
+        offset += 4 * (number % 7 == 3)
+        rows = [(b"k", bytes(sizes[number % len(sizes)]), 0, ()), (b"k", b"v", 0, ())]
+        batch, position = build_batch(rows, base_offset=offset), segment.size_bytes
+        segment.append([batch], len(batch))
+        segment.index_batch(offset + 1, 0, position, 4096)
+        for one in range(max(expected, default=99) + 1, offset + 2):
+            expected[one] = position
+        offset += 2
+    segment.check_invariants()
+    if is_sealed:
+        segment.seal()
+        segment = Segment.open(disk, tmp_path, 100)
+
+    assert {one: segment.position_of(one) for one in expected} == expected
+    assert segment.position_of(offset) is None
+
+
 def test_a_reader_is_not_led_past_a_batch_with_a_wrong_length(tmp_path: Path) -> None:
     disk = MemoryDisk()
     segment = segment_of(disk, tmp_path)
