@@ -52,7 +52,7 @@ def main() -> int:
     if not set_up("test" if is_thorough else arguments.kind, is_forced=arguments.force):
         return 1
     if is_thorough:
-        install_earlier_pyspark()
+        install_earlier_pyspark(is_forced=arguments.force)
     return 0
 
 
@@ -167,16 +167,23 @@ def install_go_programs(kind: str) -> None:
             complain(f"{module} could not be built: tests that need it will be skipped")
 
 
-def install_earlier_pyspark() -> None:
+def install_earlier_pyspark(*, is_forced: bool) -> None:
     """Into a folder of its own, which tests put first on the path; all that it needs is in .venv."""
     folder = VENV / "pyspark-4.2"
     # pip leaves a .dist-info, or an .egg-info where it had no `wheel` to build with.
-    if any(folder.glob(f"pyspark-{EARLIER_PYSPARK}*-info")):
+    if any(folder.glob(f"pyspark-{EARLIER_PYSPARK}*-info")) and not is_forced:
         return
     say(f"installing PySpark {EARLIER_PYSPARK}, 450 MB, beside the newest one (a minute or two)")
-    wanted = ["--no-deps", "--no-compile", "--target", str(folder), f"pyspark=={EARLIER_PYSPARK}"]
-    if subprocess.run([*PIP, "--upgrade", *wanted], check=False).returncode:
+    # What is cut off on the way must not pass for it the next time.
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    wanted = ["--no-deps", "--no-compile", "--target", str(partial), f"pyspark=={EARLIER_PYSPARK}"]
+    if subprocess.run([*PIP, *wanted], check=False).returncode:
+        shutil.rmtree(partial, ignore_errors=True)
         complain(f"PySpark {EARLIER_PYSPARK} could not be installed: the test that needs it will be skipped")
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
 
 
 def apt_install(packages: list[str]) -> bool:

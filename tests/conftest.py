@@ -76,11 +76,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(thorough.OPTION, action="store_true", help="what is marked thorough, too")
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Nobody is to think that all has run."""
-    if config.getoption(thorough.OPTION):
-        return None
-    return f"without the tests that are marked thorough: scripts/test {thorough.OPTION} runs them, too"
+    if not config.getoption(thorough.OPTION):
+        terminalreporter.write_line(
+            f"without the tests that are marked thorough: scripts/test {thorough.OPTION} runs them, too"
+        )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

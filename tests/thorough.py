@@ -1,7 +1,9 @@
 """What an ordinary run leaves to a thorough one (`scripts/test --thorough`, as `.ci/run` asks for).
 
-Marked `thorough` is what shows once more what an ordinary run shows: with more seeds, at more points of
-failure, by more mutants, in applications of their own, on an older Spark, on Apache Kafka's broker.
+Marked `thorough` is what takes long and shows once more what an ordinary run shows: with more seeds, at more
+points of failure, by more mutants, on an older Spark, on Apache Kafka's broker. So are whole applications of
+Spark (a submission to Kubernetes, `ottla pipeline run` until it is told to end), of which an ordinary run
+tests the parts.
 """
 
 from collections.abc import Sequence

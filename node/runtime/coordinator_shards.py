@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -57,6 +57,7 @@ class CoordinatorShard(Protocol[C_contra]):
 S = TypeVar("S", bound=CoordinatorShard[Any])
 Make: TypeAlias = Callable[[Token], C]
 Build: TypeAlias = Callable[[list[A]], Any]
+StartTask: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class CoordinatorShards(Generic[S, C, A]):
@@ -85,7 +86,7 @@ class CoordinatorShards(Generic[S, C, A]):
         self._tokens = itertools.count(1)
         self._asked: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
         self._timers: TimerQueue | None = None
-        self._tasks: asyncio.TaskGroup | None = None
+        self._start_task: StartTask | None = None
         self._creation: asyncio.Future[None] | None = None
         # Answers to be given, and how many were in this turn of the loop.
         self._late_answers: deque[tuple[asyncio.Future[A | KafkaError], A | KafkaError]] = deque()
@@ -94,10 +95,10 @@ class CoordinatorShards(Generic[S, C, A]):
 
     # ---- life ----------------------------------------------------------------------------------------
 
-    def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Begin to serve; loads of shards are tasks of that group."""
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; loads of shards are tasks that `start_task` begins."""
         self._timers = TimerQueue()
-        self._tasks = tasks
+        self._start_task = start_task
         self.refresh()
 
     def close(self) -> None:
@@ -110,7 +111,7 @@ class CoordinatorShards(Generic[S, C, A]):
             self._give_answers()
         if self._timers is not None:
             self._timers.close()
-        self._tasks = None
+        self._start_task = None
 
     @property
     def timers(self) -> TimerQueue:
@@ -120,7 +121,7 @@ class CoordinatorShards(Generic[S, C, A]):
 
     def refresh(self) -> None:
         """Bring the shards in line with the partitions of the topic that this node leads now."""
-        if self._tasks is None:
+        if self._start_task is None:
             return
         topic = self._image().topics.by_name.get(self._topic)
         led: dict[int, Partition] = {}
@@ -137,7 +138,7 @@ class CoordinatorShards(Generic[S, C, A]):
             if index not in self.by_index:
                 shard = self.by_index[index] = self._new_shard(index, partition)
                 if not shard.load_if_empty():
-                    self._tasks.create_task(self._load_one(index, shard))
+                    self._start_task(self._load_one(index, shard))
 
     async def _load_one(self, index: int, shard: S) -> None:
         try:

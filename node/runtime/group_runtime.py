@@ -35,7 +35,7 @@ from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards
 from node.runtime.commit_order import CommitOrder
 from node.runtime.coordinator_log import FIRST_SEQUENCE, coordinator_error
-from node.runtime.coordinator_shards import CoordinatorShards, built_aside
+from node.runtime.coordinator_shards import CoordinatorShards, StartTask, built_aside
 from node.runtime.group_shard import Answer, GroupShard
 from node.runtime.group_topics import ImageTopics
 from node.runtime.shard_loader import ShardLoader
@@ -119,9 +119,9 @@ class GroupRuntime:
 
     # ---- life ----------------------------------------------------------------------------------------
 
-    def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Begin to serve; loads of shards are tasks of that group."""
-        self._router.start(tasks)
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        self._router.start(start_task)
 
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""

@@ -8,7 +8,7 @@ next. The coordinator on this node is asked by a call.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from groupcoord.request_token import Token
@@ -127,15 +127,15 @@ class TxnGate:
         self._retry_backoff_ms = retry_backoff_ms
         self._retry_max_s = min(retry_max_ms, request_timeout_ms) / 1000
         self._lanes: dict[int, _Lane] = {}
-        self._tasks: asyncio.TaskGroup | None = None
+        self._start_task: Callable[[Coroutine[Any, Any, None]], object] | None = None
 
-    def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Begin to serve; requests to other nodes are tasks of that group."""
-        self._tasks = tasks
+    def start(self, start_task: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        """Begin to serve; requests to other nodes are tasks that `start_task` begins."""
+        self._start_task = start_task
 
     def close(self) -> None:
         """Answer all that wait with COORDINATOR_NOT_AVAILABLE and stop."""
-        self._tasks = None
+        self._start_task = None
         for lane in self._lanes.values():
             for question in (*lane.sent.values(), *lane.waiting.values()):
                 question.settle_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -179,7 +179,7 @@ class TxnGate:
 
     def _ask(self, question: _Question) -> None:
         node_id = self._coordinators.coordinator_node(question.key.transactional_id)
-        if node_id is None or self._tasks is None:
+        if node_id is None or self._start_task is None:
             question.settle_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif node_id == self._node_id:
             self._ask_here(question)
@@ -230,9 +230,9 @@ class TxnGate:
         else:
             lane.waiting[question.key] = question
         if not lane.is_running:
-            assert self._tasks is not None
+            assert self._start_task is not None
             lane.is_running = True
-            self._tasks.create_task(self._serve(node_id, lane))
+            self._start_task(self._serve(node_id, lane))
 
     def _answered(self, question: _Question, codes: Codes) -> None:
         """Tell who asked, or ask again if a moment may change the answer and there is time for it."""
@@ -241,7 +241,7 @@ class TxnGate:
         may_change = not found.isdisjoint(_RETRIED) or (
             question.key.adds and ErrorCode.CONCURRENT_TRANSACTIONS in found
         )
-        if not may_change or loop.time() >= question.deadline or self._tasks is None:
+        if not may_change or loop.time() >= question.deadline or self._start_task is None:
             question.settle(codes)
             return
         loop.call_later(question.pause_ms / 1000, self._ask_again, question)

@@ -2,7 +2,6 @@
 leads. Request handlers and leaders `ask`; who sends markers tells which are written.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ from node.clock import Clock
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards
-from node.runtime.coordinator_shards import CoordinatorShards, built_aside
+from node.runtime.coordinator_shards import CoordinatorShards, StartTask, built_aside
 from node.runtime.shard_loader import ShardLoader
 from node.runtime.txn_shard import TxnAnswer, TxnShard
 
@@ -56,7 +55,7 @@ class TxnRuntime:
         self._next_producer_id = next_producer_id
         self._send_markers = send_markers
         self._drop_markers = drop_markers
-        self._tasks: asyncio.TaskGroup | None = None
+        self._start_task: StartTask | None = None
         self._loader = ShardLoader()
         self._router = CoordinatorShards[TxnShard, Command, TxnAnswer](
             topic=TRANSACTIONS_TOPIC,
@@ -71,14 +70,14 @@ class TxnRuntime:
 
     # ---- life ----------------------------------------------------------------------------------------
 
-    def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Begin to serve; loads of shards are tasks of that group."""
-        self._tasks = tasks
-        self._router.start(tasks)
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        self._start_task = start_task
+        self._router.start(start_task)
 
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""
-        self._tasks = None
+        self._start_task = None
         self._router.close()
 
     def refresh(self) -> None:
@@ -165,8 +164,8 @@ class TxnRuntime:
         return self._image().transaction_version
 
     def _take_id(self, give: Callable[[int | KafkaError], None]) -> None:
-        if self._tasks is not None:
-            self._tasks.create_task(self._give_id(give))
+        if self._start_task is not None:
+            self._start_task(self._give_id(give))
 
     async def _give_id(self, give: Callable[[int | KafkaError], None]) -> None:
         outcome: int | KafkaError

@@ -73,13 +73,20 @@ def commit_offsets(
     def attempt(connection: Connection) -> None:
         nonlocal asks
         response: OffsetCommitResponse = connection.request(request, most=BY_NAME)
-        asks += 1
-        for topic in response.topics:
-            for one in topic.partitions:
-                is_unknown = one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if is_unknown and asks >= ASKS_BEFORE_UNKNOWN:
-                    raise TopicGone(topic.name, one.partition_index)
-                check(one.error_code, f"committing {topic.name}-{one.partition_index} of group {group_id}")
+        answers = [
+            (topic.name, one.partition_index, one.error_code)
+            for topic in response.topics
+            for one in topic.partitions
+        ]
+        unknown = [
+            (name, index) for name, index, code in answers if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ]
+        if unknown:
+            asks += 1  # those alone that were answered so
+            if asks == ASKS_BEFORE_UNKNOWN:
+                raise TopicGone(*unknown[0])
+        for name, index, code in answers:
+            check(code, f"committing {name}-{index} of group {group_id}")
 
     if offsets:
         cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt, budget_ms=budget_ms)

@@ -137,9 +137,9 @@ class Cluster:
 
         def ask() -> Topic:
             nonlocal asks
-            asks += 1
             found = self._ask_topics([name])
             if name not in found:
+                asks += 1  # those alone that were answered so
                 raise to_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
             return found[name]
 

@@ -58,16 +58,15 @@ class Report:
         return statistics.median(values) if values else None
 
     def ratios(self, workload: str, figure: str) -> tuple[float, float, float] | None:
-        """Ottla/Kafka turn by turn: median, lower and upper quartile; None if no turn has both."""
-        found = [
-            ours[figure] / theirs[figure]
-            for ours, theirs in zip(
-                self.turns(workload, "ottla"), self.turns(workload, "kafka"), strict=False
-            )
-            if figure in ours and theirs.get(figure)
+        """Ottla/Kafka turn by turn: median, lower and upper quartile; None if no turn has both, or one of
+        Kafka's is 0: what is left would be about other turns than the medians are."""
+        turns = zip(self.turns(workload, "ottla"), self.turns(workload, "kafka"), strict=False)
+        pairs = [
+            (ours[figure], theirs[figure]) for ours, theirs in turns if figure in ours and figure in theirs
         ]
-        if not found:
+        if not pairs or not all(theirs for _, theirs in pairs):
             return None
+        found = [ours / theirs for ours, theirs in pairs]
         lower, _, upper = statistics.quantiles(found, method="inclusive") if len(found) > 1 else found * 3
         return statistics.median(found), lower, upper
 

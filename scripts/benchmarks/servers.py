@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from tests.ports import free_port
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 40
-# Both run with their defaults; only what a single machine dictates and what frees the disk soon differs.
-# In the other's turns they are paused, and not dead for that.
-OVERRIDES = ["num.partitions=1", "log.segment.delete.delay.ms=1000", "broker.session.timeout.ms=600000"]
+# Both run with their defaults, but for what frees the disk soon.
+OVERRIDES = ["num.partitions=1", "log.segment.delete.delay.ms=1000"]
+# A single server is paused in the other's turns, and is not dead for that.
+PAUSED_OVERRIDES = ["broker.session.timeout.ms=600000"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,10 +52,13 @@ class Server:
         return rss_mb_of(self.pid)
 
     def pause(self) -> None:
-        os.kill(self.pid, signal.SIGSTOP)
+        """Let it stand still; nothing if it is dead, of which its own turn tells."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -80,7 +85,9 @@ def start(name: str, data: Path, settings: Sequence[str] = ()) -> Server:
     """
     port = free_port()
     data.mkdir(parents=True, exist_ok=True)
-    overrides = [part for override in (*OVERRIDES, *settings) for part in ("--override", override)]
+    overrides = [
+        part for override in (*OVERRIDES, *PAUSED_OVERRIDES, *settings) for part in ("--override", override)
+    ]
     if name == "kafka":
         command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port), "--data", str(data)]
     else:

@@ -5,7 +5,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from node.broker import Broker
 from tests.compat.batches import batch
-from tests.compat.wire_client import Closed, WireClient, only
+from tests.compat.wire_client import Closed, WireClient, eventually, only
 from tests.integration.embedded_broker import EmbeddedBroker
 
 Start = Callable[..., EmbeddedBroker]
@@ -31,6 +31,18 @@ def produce(client: WireClient, name: str, records: bytes, index: int = 0) -> in
     partition = only(answer.partition_responses)
     assert partition.error_code == 0, partition
     return int(partition.base_offset)
+
+
+def commit_an_offset(client: WireClient, group_id: str, topic: str) -> None:
+    partitions = [{"partition_index": 0, "committed_offset": 0}]
+    commit = {"group_id": group_id, "topics": [{"name": topic, "partitions": partitions}]}
+
+    def code() -> int:
+        answer = only(client.call("offset_commit", 8, **commit).topics)
+        return int(only(answer.partitions).error_code)
+
+    client.call("find_coordinator", 4, key_type=0, coordinator_keys=[group_id])
+    assert eventually(code, lambda found: found == 0) == 0
 
 
 def test_a_second_node_on_the_same_data_is_refused(embedded: Start) -> None:
@@ -96,6 +108,60 @@ def test_what_is_begun_when_a_part_has_failed_ends_with_the_node(embedded: Start
 
     assert [str(one) for one in told.value.exceptions] == ["[Errno 5] Input/output error"]
     assert [task.cancelled() for task in begun] == [True]
+
+
+class RefusingGroup:
+    """As a task group is on Python 3.13 when a part has failed: it closes what it refuses."""
+
+    def create_task(self, work: Coroutine[Any, Any, Any]) -> None:
+        work.close()
+        raise RuntimeError(f"{self!r} is shutting down")
+
+
+def test_what_a_task_group_refuses_and_closes_ends_as_if_it_had_begun(embedded: Start) -> None:
+    node = embedded()
+
+    def begin_while_refused(broker: Broker) -> "asyncio.Task[None]":
+        tasks, broker.tasks = broker.tasks, RefusingGroup()  # type: ignore[assignment]
+        try:
+            return broker.start_task(asyncio.sleep(3600))
+        finally:
+            broker.tasks = tasks
+
+    refused = node.call(begin_while_refused)
+    node.stop()
+
+    assert refused.cancelled()
+
+
+def test_coordinators_that_have_something_to_begin_when_a_part_has_failed_do_not_mind(
+    embedded: Start,
+) -> None:
+    """Shards are to be read, or ids to be given, as metadata or clients have it."""
+    node = embedded()
+    with contextlib.closing(WireClient(node.bootstrap)) as client:
+        create(client, "t")
+        commit_an_offset(client, "g", "t")
+    begun: list[str] = []
+
+    async def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    def begin(broker: Broker) -> None:
+        broker.groups._router.by_index.clear()
+        broker.groups.refresh()
+        begun.append("loads")
+        broker.txns._take_id(lambda _: None)
+        begun.append("ids")
+
+    def begin_when_it_has_failed(broker: Broker) -> None:
+        broker.start_task(fail()).add_done_callback(lambda _: begin(broker))
+
+    node.call(begin_when_it_has_failed)
+    with pytest.raises(BaseExceptionGroup):
+        node.stop()
+
+    assert begun == ["loads", "ids"]
 
 
 def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(embedded: Start) -> None:

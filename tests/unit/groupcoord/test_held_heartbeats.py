@@ -260,6 +260,21 @@ def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_
     assert told_ms == OTHERS.interval_ms
 
 
+def test_a_patient_client_comes_back_soon_while_it_waits_for_partitions(world: ConsumerWorld) -> None:
+    """Those that give them up do so within a moment, and each of them may be the last."""
+    first, second = Held(world, "m1"), Held(world, "m2")
+    _begin_the_group(first)
+    second.join()
+    second.send()
+
+    told_ms = second.hears().heartbeat_interval_ms
+    second.send()
+    world.groups.advance(told_ms)
+
+    assert not second.waits and second.world.groups.now_ms - second.sent_ms == told_ms
+    assert told_ms == PATIENT.short_interval_ms <= PATIENT.interval_ms // 2
+
+
 def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWorld) -> None:
     patient = Held(world, "m1").join().heartbeat_interval_ms
     other = Held(world, "m2", is_patient=False).join().heartbeat_interval_ms

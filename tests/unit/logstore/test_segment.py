@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import Disk, MemoryDisk, OsDisk
+from logstore.disk import Disk, MemoryDisk, OsDisk, OsFile
 from logstore.errors import KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import build_batch
+from logstore.record_batch import HEADER_SIZE
 from logstore.segment import MAX_ALLOCATED_AHEAD_BYTES, MAX_RECENT_BATCHES, Segment, TimestampAndOffset
 
 CONFIG = LogConfig(index_interval_bytes=200)
@@ -89,6 +90,27 @@ def test_every_offset_is_found_among_large_and_small_batches(
 
     assert {one: segment.position_of(one) for one in expected} == expected
     assert segment.position_of(offset) is None
+
+
+def test_a_large_batch_is_found_by_its_header_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of large batches looks one up for each megabyte, and needs no page of the one before it."""
+    segment = Segment.create(OsDisk(), tmp_path, 100, CONFIG, now_ms=0)
+    positions = []
+    for number in range(MAX_RECENT_BATCHES + 10):
+        batch = build_batch([(b"k", bytes(10_000), 0, ())] * 2, base_offset=100 + 2 * number)
+        positions.append(segment.size_bytes)
+        segment.append([batch], len(batch))
+        segment.index_batch(101 + 2 * number, 0, positions[-1], 4096)
+    reads: list[tuple[int, int]] = []
+    read_at = OsFile.read_at
+
+    def noted(file: OsFile, position: int, size: int) -> bytes:
+        reads.append((position, size))
+        return read_at(file, position, size)
+
+    monkeypatch.setattr(OsFile, "read_at", noted)
+    assert segment.find_batch(110) == (positions[5], positions[1])
+    assert reads == [(positions[5], HEADER_SIZE)]
 
 
 def test_a_reader_is_not_led_past_a_batch_with_a_wrong_length(tmp_path: Path) -> None:

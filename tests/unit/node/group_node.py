@@ -162,7 +162,7 @@ def play(story: Story, node: GroupNode | None = None) -> GroupNode:
 
     async def run() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            node.groups.start(tasks)
+            node.groups.start(tasks.create_task)
             await story(node)
             node.groups.close()
 

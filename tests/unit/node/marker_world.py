@@ -152,7 +152,7 @@ def codes(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], Error
 def play(node: MarkerNode, story: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def run() -> T:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            node.groups.start(tasks)
+            node.groups.start(tasks.create_task)
             try:
                 return await story()
             finally:
@@ -242,7 +242,7 @@ class Markers:
             )
             async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
                 for node in self.nodes.values():
-                    node.groups.start(tasks)
+                    node.groups.start(tasks.create_task)
                 await story()
                 self.sender.close()
                 for node in self.nodes.values():

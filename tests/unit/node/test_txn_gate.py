@@ -113,7 +113,7 @@ def play(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         world = World()
         async with asyncio.TaskGroup() as tasks:
-            world.gate.start(tasks)
+            world.gate.start(tasks.create_task)
             await asyncio.wait_for(story(world), 60)
             world.gate.close()
 

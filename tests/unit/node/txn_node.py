@@ -256,7 +256,7 @@ def play(story: Story, node: TxnNode | None = None) -> TxnNode:
 
     async def run() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            node.txns.start(tasks)
+            node.txns.start(tasks.create_task)
             await story(node)
             node.txns.close()
 

@@ -47,10 +47,12 @@ def test_without_a_rival_there_is_no_ratio() -> None:
     assert [row["reached"] for row in alone.rows([])] == [None, None]
 
 
-def test_a_turn_without_any_is_no_divisor() -> None:
+def test_where_a_rival_once_had_none_there_is_no_ratio() -> None:
+    """It would be that of the other turns, and might say the opposite of the medians."""
     made = Report()
     for ours, theirs in ((1.0, 0.0), (3.0, 2.0)):
         made.add("idle", "ottla", {"MB RSS more": ours})
         made.add("idle", "kafka", {"MB RSS more": theirs})
 
-    assert made.ratios("idle", "MB RSS more") == (1.5, 1.5, 1.5)
+    assert made.ratios("idle", "MB RSS more") is None
+    assert made.median("idle", "ottla", "MB RSS more") == 2.0

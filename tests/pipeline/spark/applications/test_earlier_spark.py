@@ -17,7 +17,7 @@ from tests.pipeline.topics import make_topic
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 ROOT = Path(__file__).resolve().parents[4]
-# `scripts/setup` puts it there, beside the packages of .venv, which has the newest one.
+# `scripts/setup thorough` puts it there, beside the packages of .venv, which has the newest one.
 PYSPARK = ROOT / ".venv" / "pyspark-4.2"
 TIMEOUT_S = 400
 
@@ -26,7 +26,7 @@ def test_an_application_on_the_oldest_spark_writes_reads_and_copies_exactly_once
     bootstrap: str, tmp_path: Path
 ) -> None:
     if not (PYSPARK / "pyspark").is_dir():
-        pytest.skip("scripts/setup could not install PySpark 4.2 into .venv/pyspark-4.2")
+        pytest.skip("scripts/setup thorough has not put PySpark 4.2 into .venv/pyspark-4.2")
     try:
         find_java()
     except NoJavaError as error:

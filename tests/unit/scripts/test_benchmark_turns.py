@@ -1,0 +1,119 @@
+"""How `scripts/bench` gives turns to servers, also to some that fail or die."""
+
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "scripts"))
+
+from benchmarks import clusters, servers
+from benchmarks.report import Report
+from benchmarks.turns import alone, measure
+from benchmarks.workloads import Figures, Plan, Workload
+
+PLAN = Plan(seconds=3.0, limit_bytes=0)
+
+
+@dataclass
+class Target:
+    """What stands for a server: it serves so many requests a second, or none."""
+
+    name: str
+    requests_per_s: float = 100.0
+    is_broken: bool = False
+
+
+def run(target: Target, plan: Plan) -> Figures:
+    if target.is_broken:
+        raise ConnectionRefusedError(target.name)
+    return {"requests/s": target.requests_per_s, "s": plan.seconds}
+
+
+def prepare(target: Target) -> None:
+    run(target, PLAN)
+
+
+def measured(tmp_path: Path, workload: Workload[Target], *targets: Target) -> tuple[Report, str]:
+    results, shown = Report(), io.StringIO()
+    running = {target.name: target for target in targets}
+    measure([workload], running, PLAN, 2, tmp_path, results, Console(file=shown, width=130))
+    return results, shown.getvalue()
+
+
+def test_each_run_is_cut_into_slices_and_servers_take_turns_to_be_first(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def note(target: Target, plan: Plan) -> Figures:
+        order.append(target.name)
+        return run(target, plan)
+
+    results, _ = measured(tmp_path, Workload(name="w", run=note, slices=3), Target("a"), Target("b"))
+
+    assert order == ["a", "b", "b", "a"] * 3
+    assert [turn["s"] for turn in results.turns("w", "a")] == [1.0] * 6
+
+
+def test_a_server_that_fails_each_turn_is_said_to_have_failed(tmp_path: Path) -> None:
+    workload = Workload(name="w", run=run)
+    results, shown = measured(tmp_path, workload, Target("ottla"), Target("kafka", is_broken=True))
+
+    assert results.turns("w", "kafka") == [{}, {}]
+    assert results.failures == ["w on kafka: ConnectionRefusedError('kafka')"] * 2
+    assert [line.split()[1:3] for line in shown.splitlines()] == [["ottla", "100"], ["kafka", "failed"]]
+
+
+def test_a_server_that_was_not_made_ready_is_not_measured(tmp_path: Path) -> None:
+    cold = Workload(name="w", run=run, prepare=prepare)
+    results, shown = measured(tmp_path, cold, Target("ottla"), Target("kafka", is_broken=True))
+
+    assert results.turns("w", "kafka") == []
+    assert results.failures == ["before w on kafka: ConnectionRefusedError('kafka')"]
+    assert results.median("w", "ottla", "requests/s") == 100.0
+    assert shown.split()[-3:] == ["w", "kafka", "failed"]
+
+
+@pytest.fixture
+def rival() -> subprocess.Popen[str]:
+    return subprocess.Popen(["sleep", "20"], text=True)
+
+
+def as_server(process: subprocess.Popen[str], tmp_path: Path) -> servers.Server:
+    return servers.Server(name="kafka", port=0, pid=process.pid, process=process, data=tmp_path / "none")
+
+
+def what_happens_to(process: subprocess.Popen[str]) -> int:
+    """Waits until it is stopped, goes on or ends."""
+    change = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOWAIT)
+    assert change is not None
+    return change.si_code
+
+
+def test_who_waits_stands_still(rival: subprocess.Popen[str], tmp_path: Path) -> None:
+    server = as_server(rival, tmp_path)
+    try:
+        with alone("ottla", {"ottla": Target("ottla"), "kafka": server}):
+            assert what_happens_to(rival) == os.CLD_STOPPED
+        assert what_happens_to(rival) == os.CLD_CONTINUED
+    finally:
+        server.stop()
+
+
+def test_a_rival_that_is_dead_takes_no_turn_of_the_others(
+    rival: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    server = as_server(rival, tmp_path)
+    server.stop()
+
+    with alone("ottla", {"ottla": Target("ottla"), "kafka": server}):
+        pass
+
+
+def test_nodes_of_a_cluster_are_missed_as_soon_as_by_default() -> None:
+    """They are never paused, and one that is killed is to be noticed."""
+    assert not any("session.timeout" in override for override in clusters.CLUSTER_OVERRIDES)
