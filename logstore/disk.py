@@ -60,10 +60,10 @@ class DiskFile(Protocol):
     def can_send(self, position: int, size: int) -> bool:
         """Whether `send_to` is possible, and would not have to wait for the disk."""
 
-    def send_to(self, socket_number: int, position: int, size: int) -> int:
-        """Send bytes to a socket that does not block, uncopied; how many, 0 where the file ends.
+    def send_to(self, number: int, position: int, size: int) -> int:
+        """Send bytes to a pipe or a socket that does not block, uncopied; how many, 0 where the file ends.
 
-        BlockingIOError when the socket takes none.
+        BlockingIOError when it takes none.
         """
 
     def truncate(self, size: int) -> None: ...
@@ -215,8 +215,8 @@ class OsFile:
         self._cached = (position, position + size, now_s + CACHED_FOR_S)
         return True
 
-    def send_to(self, socket_number: int, position: int, size: int) -> int:
-        return os.sendfile(socket_number, self._fd, position, size)
+    def send_to(self, number: int, position: int, size: int) -> int:
+        return os.sendfile(number, self._fd, position, size)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -396,8 +396,8 @@ class MemoryFile:
     def can_send(self, position: int, size: int) -> bool:
         return self._disk.is_sendable and self._disk.is_cached and position + size <= self.size()
 
-    def send_to(self, socket_number: int, position: int, size: int) -> int:
-        return os.write(socket_number, self.read_at(position, size))
+    def send_to(self, number: int, position: int, size: int) -> int:
+        return os.write(number, self.read_at(position, size))
 
     def truncate(self, size: int) -> None:
         self._disk.step("truncate", self._path)

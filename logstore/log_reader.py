@@ -24,6 +24,9 @@ EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
+# Of less, what lies between two rows of the index (`index.interval.bytes`, 4 KiB) would be a large part.
+MIN_CUT_BYTES: Final = 32 * 1024
+
 
 class FetchIsolation(Enum):
     """How far a reader may see."""
@@ -37,7 +40,8 @@ class FetchDataInfo(NamedTuple):
     """What a reader gets: the bytes (`slice`), and the offsets at the time of the read.
 
     `aborted_transactions` is None unless the isolation is TXN_COMMITTED. `is_first_batch_too_large`: there is
-    data, but its first batch exceeds `max_bytes`, so the slice is empty.
+    data, but its first batch exceeds `max_bytes`, so the slice is empty. `readable_bytes`: what there is, up
+    to `max_bytes`; the slice may end at a batch before that.
     """
 
     slice: FileSlice
@@ -48,6 +52,7 @@ class FetchDataInfo(NamedTuple):
     last_stable_offset: int
     aborted_transactions: list[AbortedTransaction] | None = None
     is_first_batch_too_large: bool = False
+    readable_bytes: int = 0
 
 
 class Range(NamedTuple):
@@ -56,6 +61,7 @@ class Range(NamedTuple):
     slice: FileSlice
     segment_number: int
     is_first_batch_too_large: bool = False
+    readable_bytes: int = 0
 
 
 def find_range(
@@ -70,8 +76,9 @@ def find_range(
 ) -> Range:
     """The bytes from the batch that contains `offset` up to the batch that contains `upper_offset`.
 
-    They stay within one segment. `max_bytes` may cut the last batch, as Apache Kafka does it: to end at a
-    batch would cost a search, and clients drop the rest.
+    They stay within one segment. `max_bytes` cuts the last batch, of which clients drop what they get, as
+    Apache Kafka's do: not where much is read and a batch is known to end before, but to end at one always
+    would cost a search.
     """
     last = len(segments) - 1
     for number in range(max(0, bisect_right(base_offsets, offset) - 1), last + 1):
@@ -89,7 +96,12 @@ def find_range(
             if not minimum_one_batch:
                 return Range(EMPTY_SLICE, number, True)
             size = first_size
-        return Range(segment.slice(start, size) if size > 0 else EMPTY_SLICE, number)
+        if size <= 0:
+            return Range(EMPTY_SLICE, number)
+        whole = size
+        if MIN_CUT_BYTES <= size < end - start:
+            whole = segment.end_of_whole_batches(start, start + size) - start
+        return Range(segment.slice(start, whole), number, readable_bytes=size)
     return Range(EMPTY_SLICE, last)
 
 

@@ -125,6 +125,13 @@ class OffsetIndex:
         number = self._rows_below(position + 1)
         return self.row(number - 1).position if number else 0
 
+    def known_position_before(self, position: int) -> int | None:
+        """The same of what is known at once; None if rows are in the file alone, or there is none."""
+        if self._offsets is None:
+            return None
+        number = bisect_right(self._positions, position)
+        return self._positions[number - 1] if number else None
+
     def _rows_below(self, position: int) -> int:
         """How many rows have a smaller position."""
         if self._offsets is not None:

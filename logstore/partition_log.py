@@ -682,7 +682,7 @@ class PartitionLog:
     ) -> FetchDataInfo:
         """The batches from the one that contains `offset`, at most `max_bytes` of them.
 
-        The last batch may be cut off, as Apache Kafka cuts it; clients drop it. With `minimum_one_batch` the
+        The last batch may be cut off (`find_range`); clients drop it. With `minimum_one_batch` the
         first is whole even if it is larger than `max_bytes`, without it the slice is then empty.
         OFFSET_OUT_OF_RANGE below the log start or above the log end.
         """
@@ -698,7 +698,7 @@ class PartitionLog:
             upper = last_stable
         else:
             upper = self.log_end_offset if isolation is FetchIsolation.LOG_END else high_watermark
-        piece, is_too_large = EMPTY_SLICE, False
+        piece, is_too_large, readable_bytes = EMPTY_SLICE, False, 0
         aborted: list[AbortedTransaction] | None = [] if is_committed else None
         if offset < upper:
             try:
@@ -711,7 +711,7 @@ class PartitionLog:
                     max_bytes=max_bytes,
                     minimum_one_batch=minimum_one_batch,
                 )
-                piece, is_too_large = found.slice, found.is_first_batch_too_large
+                piece, _, is_too_large, readable_bytes = found
                 if is_committed and piece.size:
                     aborted = collect_aborted(self.segments, found, offset=offset, upper_offset=upper)
             except OSError as error:
@@ -725,6 +725,7 @@ class PartitionLog:
             last_stable,
             aborted,
             is_too_large,
+            readable_bytes,
         )
 
     def cold_read(self, offset: int, isolation: FetchIsolation) -> ColdRead | None:

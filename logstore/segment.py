@@ -429,6 +429,14 @@ class Segment:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.path} has no whole batch at position {end}.")
         return None
 
+    def end_of_whole_batches(self, start: int, end: int) -> int:
+        """The end of a batch at or before `end`, of the last one where batches are large.
+
+        It is `end` itself where none is known at once, or less than half would be left.
+        """
+        known = self.offset_index.known_position_before(end)
+        return end if known is None or known - start < (end - start) // 2 else known
+
     def slice(self, position: int, size: int) -> FileSlice:
         """A range of the `.log` file."""
         return FileSlice(file=self.file, position=position, size=size)

@@ -73,15 +73,17 @@ async def elect_preferred(client: Client) -> LeaderMoves:
 
 
 async def elect(client: Client, partitions: Sequence[TopicPartition], election_type: int) -> LeaderMoves:
-    """PREFERRED or UNCLEAN elections; a partition that is led as it should be by now is well."""
+    """PREFERRED or UNCLEAN elections; those of partitions that are led as they should be by now are left out.
+
+    There may be some: the node that was asked who leads may not have heard of an election yet.
+    """
     if not partitions:
         return LeaderMoves([], [], [])
     elections = await cluster_admin.elect_leaders(client, partitions, election_type)
     ended = [
-        Election(one.partition, None)
-        if one.error is not None and one.error.code is ErrorCode.ELECTION_NOT_NEEDED
-        else one
+        one
         for one in sorted(elections, key=lambda one: one.partition)
+        if one.error is None or one.error.code is not ErrorCode.ELECTION_NOT_NEEDED
     ]
     return LeaderMoves([], ended, [])
 

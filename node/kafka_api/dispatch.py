@@ -32,7 +32,7 @@ from node.kafka_api.request_context import Aside, ConnectionInfo, Delayed, Encod
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Run, Service
 from node.net.connection_info import NO_PEER
-from node.net.file_sender import Piece
+from node.net.file_pipe import Piece
 from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
 from node.runtime.turns import ThreadLane
 from node.wire import codec

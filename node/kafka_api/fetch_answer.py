@@ -55,7 +55,10 @@ Content = Buffer | FileRecords  # of one partition: read, or to be sent from its
 
 @dataclass(slots=True)
 class Located:
-    """One partition of a fetch, looked up: what to answer but for the bytes themselves."""
+    """One partition of a fetch, looked up: what to answer but for the bytes themselves.
+
+    `size_bytes` is what counts for the limits of the fetch; a little less may be sent.
+    """
 
     item: FetchItem
     partition: Partition | None
@@ -238,7 +241,7 @@ class FetchAnswer:
             # Rows of the index as they are: they have the fields that are sent, and there may be thousands.
             aborted_transactions=cast(Sequence[AbortedTransaction] | None, found.aborted_transactions),
         )
-        return Located(item, partition, found, data, found.slice.size)
+        return Located(item, partition, found, data, found.readable_bytes)
 
     def _preferred_read_replica(self, partition: Partition, wanted: FetchPartition) -> int:
         return preferred_read_replica(
@@ -352,7 +355,7 @@ class FetchAnswer:
             content: Content | None = b""
             if one.size_bytes:
                 try:
-                    content = self._content_of(_slice_of(one))
+                    content = self._content_of(slice_of(one))
                 except OSError as error:
                     _give_up(one, error)
                 is_cold = is_cold or content is None
@@ -373,7 +376,7 @@ class FetchAnswer:
         for place, one in enumerate(located):
             if contents[place] is None:
                 try:
-                    contents[place] = await self._broker.in_thread(_slice_of(one).read)
+                    contents[place] = await self._broker.in_thread(slice_of(one).read)
                 except OSError as error:
                     _give_up(one, error)
         return self._respond(located, contents)
@@ -386,7 +389,7 @@ class FetchAnswer:
             if size_bytes:
                 data.records = content  # type: ignore[misc, assignment]  # ours until it is sent
                 if one.partition is not None and not self._is_follower:
-                    one.partition.counters.bytes_out += size_bytes
+                    one.partition.counters.bytes_out += slice_of(one).size
             if session is not None:
                 cached = session.partitions.get(one.item.key)
                 if cached is not None:
@@ -413,7 +416,8 @@ def _read_indexes(reads: Sequence[ColdRead]) -> None:
         one.run()
 
 
-def _slice_of(one: Located) -> FileSlice:
+def slice_of(one: Located) -> FileSlice:
+    """The bytes that are sent of it."""
     assert one.found is not None, "only what was found has a size"
     return one.found.slice
 

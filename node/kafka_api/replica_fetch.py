@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import ColdRead
 from logstore.partition_log import FetchIsolation
-from node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure
+from node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure, slice_of
 from node.kafka_api.request_context import Delayed, RequestContext
 from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
 from node.replica.follower_session import FedPartition, FollowerSession
@@ -213,7 +213,7 @@ class ReplicaFetch:
                     )
         except KafkaError as error:
             return Located(item, None, None, failure(wanted.partition, error.code), 0)
-        size_bytes = 0 if found is None else found.slice.size
+        size_bytes = 0 if found is None else found.readable_bytes
         if not size_bytes and diverging is None and not self._has_offset_news(fed, partition):
             if fed.is_watching:
                 self._session.dirty.pop(fed, None)
@@ -279,10 +279,11 @@ class ReplicaFetch:
                 has_more=not fed.is_watching,
             )
             if one.size_bytes:
-                one.partition.counters.replication_bytes_out += one.size_bytes
+                size_bytes = slice_of(one).size
+                one.partition.counters.replication_bytes_out += size_bytes
                 if manager.quotas.leader.is_limited:
                     now_ms = manager.context.now_ms()
-                    manager.quotas.leader_sent(one.partition, one.size_bytes, now_ms=now_ms)
+                    manager.quotas.leader_sent(one.partition, size_bytes, now_ms=now_ms)
         if session.session_id == NO_SESSION:
             session.close()
         answer = FetchAnswer(

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from logstore.disk import FileRecords
 from logstore.schema import Buffer
 from node.net.connection_info import ConnectionInfo
-from node.net.file_sender import FileSender, Piece
+from node.net.file_pipe import Piece
+from node.net.file_sender import FileSender
 from node.net.gathered_answers import GatheredAnswers
 
 if TYPE_CHECKING:
@@ -458,7 +459,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.file_number < 0 or self._transport.get_extra_info("sslcontext") is not None:
             return None
         try:
-            descriptor = os.dup(self.file_number)
+            pipe, descriptor = self._listener.open_pipe(), os.dup(self.file_number)
         except OSError:
             return None
         if descriptor >= self._listener.file_limit:  # The rest is for the logs.
@@ -466,7 +467,8 @@ class Connection(asyncio.BufferedProtocol):
             return None
         return FileSender(
             descriptor,
-            send_buffer_bytes=self._listener.limits.socket_send_buffer_bytes,
+            pipe=pipe,
+            buffers=self._listener.send_buffers,
             loop=self._listener.loop,
             start_task=self._listener.start_task,
             finished=self._files_sent,

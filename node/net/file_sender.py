@@ -12,29 +12,25 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from logstore.disk import FileRecords
-from logstore.schema import Buffer
+from node.net.file_pipe import CAPACITY_BYTES, FilePipe, Piece
+from node.net.send_buffers import SendBuffers
 
-Piece = Buffer | FileRecords
-
-CHUNK_BYTES = 1024 * 1024  # One system call; a cold one is read into memory.
+CHUNK_BYTES = CAPACITY_BYTES  # Sent at once; a cold one is read into memory.
 # Of one connection, before others get their turn: 4 MiB are about 1 ms.
 MAX_BYTES_PER_TURN = 4 * 1024 * 1024
-# The kernel's buffer, in times of `socket.send.buffer.bytes`: what it holds of a file is no copy. With the
-# defaults an answer of one partition (`max.partition.fetch.bytes`) leaves at once, and the loop is not woken
-# for the rest; the kernel has its own limit, net.core.wmem_max.
-SEND_BUFFERS = 6
-# But no more than that by ourselves: a peer that reads slowly keeps its buffer full.
-MAX_RAISED_BYTES = 640 * 1024
 
 
 class FileSender:
     """Sends to one socket, through a descriptor of its own: the loop lets nobody wait on a transport's."""
 
     __slots__ = (
+        "_buffer_bytes",
+        "_buffers",
         "_failed",
         "_finished",
         "_loop",
         "_pieces",
+        "_pipe",
         "_socket",
         "_start_task",
         "_waits",
@@ -44,21 +40,20 @@ class FileSender:
         self,
         descriptor: int,
         *,
-        send_buffer_bytes: int,
+        pipe: FilePipe,
+        buffers: SendBuffers,
         loop: asyncio.AbstractEventLoop,
         start_task: Callable[[Coroutine[Any, Any, Any]], Any],
         finished: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`descriptor` is a duplicate of the connection's, and from now on the sender's.
-
-        With `send_buffer_bytes` below 1 the kernel lets the buffer grow to megabytes.
-        """
+        """`descriptor` is a duplicate of the connection's, and from now on the sender's."""
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
-        if send_buffer_bytes > 0:
-            raised = min(SEND_BUFFERS * send_buffer_bytes, MAX_RAISED_BYTES)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(send_buffer_bytes, raised))
+        self._buffers, self._buffer_bytes = buffers, buffers.take()
+        if self._buffer_bytes > 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._buffer_bytes)
+        self._pipe = pipe
         self._loop = loop
         self._start_task = start_task
         self._finished = finished
@@ -89,42 +84,64 @@ class FileSender:
         self._pieces.clear()
         self._stop_waiting()
         self._socket.close()
+        self._buffers.give_back(self._buffer_bytes)
 
     def _send_some(self) -> None:
         """Send what the socket takes; what then is left waits for the socket or for the disk."""
-        pieces, left_bytes = self._pieces, MAX_BYTES_PER_TURN
-        try:
-            while pieces:
-                piece = pieces[0]
-                if isinstance(piece, FileRecords):
-                    if left_bytes <= 0:
-                        break
-                    asked = min(piece.size, CHUNK_BYTES)
-                    if not piece.file.can_send(piece.position, asked):
-                        self._read_cold(piece, asked)
-                        return
-                    count = piece.file.send_to(self._socket.fileno(), piece.position, asked)
-                    if count == 0:
-                        raise OSError("its log was cut while it was sent")
-                else:
-                    asked = len(piece)
-                    # More follows at once: a packet for the 60 bytes before the records would wake the peer.
-                    count = self._socket.send(piece, socket.MSG_MORE if len(pieces) > 1 else 0)
-                left_bytes -= count
-                if count == len(piece):
-                    pieces.popleft()
-                elif isinstance(piece, FileRecords):
-                    pieces[0] = piece.after(count)
-                else:
-                    pieces[0] = memoryview(piece)[count:]
-                if count < asked:
-                    # To try again at once would send each bit that the peer has just made room for: it would
-                    # be woken for each, and read slower.
-                    break
-        except BlockingIOError:
-            pass
-        if pieces:
+        left_bytes = MAX_BYTES_PER_TURN
+        while self._pieces:
+            if left_bytes <= 0 and isinstance(self._pieces[0], FileRecords):
+                break
+            try:
+                is_all = self._fill_pipe(left_bytes)
+            except OSError:
+                self._pipe.drop()
+                raise
+            asked = self._pipe.size_bytes
+            if not asked:
+                self._read_cold()
+                return
+            count = self._pipe.empty_into(self._socket.fileno(), is_more=not is_all)
+            left_bytes -= count
+            self._forget(count)
+            if count < asked:
+                # To try again at once would send each bit that the peer has just made room for: it would
+                # be woken for each, and read slower.
+                break
+        if self._pieces:
             self._wait()
+
+    def _fill_pipe(self, limit_bytes: int) -> bool:
+        """Put pieces into the pipe while it has room and less than `limit_bytes`; whether these are all.
+
+        It stays empty if the first piece must be read from the disk.
+        """
+        pipe = self._pipe
+        for piece in self._pieces:
+            size = len(piece)
+            if isinstance(piece, FileRecords):
+                if pipe.size_bytes >= limit_bytes:
+                    return False
+                size = min(size, CHUNK_BYTES)
+                if not piece.file.can_send(piece.position, size):
+                    return False
+            if pipe.put(piece, size) < len(piece):
+                return False
+        return True
+
+    def _forget(self, count: int) -> None:
+        """So many bytes are sent."""
+        pieces = self._pieces
+        while count:
+            piece = pieces[0]
+            if count >= len(piece):
+                count -= len(piece)
+                pieces.popleft()
+            else:
+                pieces[0] = (
+                    piece.after(count) if isinstance(piece, FileRecords) else memoryview(piece)[count:]
+                )
+                count = 0
 
     def _wait(self) -> None:
         if not self._waits:
@@ -151,9 +168,12 @@ class FileSender:
         self._stop_waiting()
         self._failed(f"an answer could not be sent: {error}")
 
-    def _read_cold(self, records: FileRecords, size: int) -> None:
+    def _read_cold(self) -> None:
         """The peer or another disk was slow, and memory went to others: a thread asks the disk."""
         self._stop_waiting()
+        records = self._pieces[0]
+        assert isinstance(records, FileRecords)
+        size = min(records.size, CHUNK_BYTES)
         self._start_task(self._replace_cold(FileRecords(records.file, records.position, size)))
 
     async def _replace_cold(self, cold: FileRecords) -> None:

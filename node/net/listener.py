@@ -17,9 +17,11 @@ from typing import Any
 from node.net.connection import Connection, Service
 from node.net.connection_info import NO_PEER, ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
+from node.net.file_pipe import FilePipe
 from node.net.gathered_answers import GatheredAnswers
 from node.net.pacing import pace, stop_pacing
 from node.net.receive_memory import ReceiveMemory
+from node.net.send_buffers import SendBuffers
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
 COMPLAINTS_PER_SWEEP = 20  # Log lines about bad connections between two sweeps; the rest is counted.
@@ -73,6 +75,7 @@ class Listener:
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.accepted = 0  # connections since the node started, those that were refused too
+        self.send_buffers = SendBuffers(limits.socket_send_buffer_bytes)
         self.unsent_bytes = 0  # of answers to peers that do not read fast enough
         self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first
         self.host = ""
@@ -83,6 +86,7 @@ class Listener:
         self._complaints = 0
         self._is_stopping = False
         self._server: asyncio.Server | None = None
+        self._file_pipe: FilePipe | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         # The kernel gives out the lowest free number, so a high one says that few are left.
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -181,6 +185,9 @@ class Listener:
     def forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
         self.quota.leave(self.name, connection.info.client_host)
+        if not self.connections and self._file_pipe is not None:
+            self._file_pipe.close()
+            self._file_pipe = None
         peer_id = connection.info.peer_id
         if peer_id != NO_PEER:
             self._peers[peer_id] -= 1
@@ -188,6 +195,15 @@ class Listener:
                 del self._peers[peer_id]
                 if self._on_peer_lost is not None:
                     self._on_peer_lost(peer_id)
+
+    def open_pipe(self) -> FilePipe:
+        """The way of records from files to the sockets of all connections, as long as there is one of them.
+
+        OSError if too many files are open.
+        """
+        if self._file_pipe is None:
+            self._file_pipe = FilePipe()
+        return self._file_pipe
 
     def recognize(self, connection: Connection, peer_id: int) -> None:
         """This connection is that of a node of the cluster; when its last one ends, that is told."""

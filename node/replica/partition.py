@@ -597,7 +597,7 @@ class Partition:
             found = self.read(fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=True)
         except KafkaError:
             return None
-        return found.slice.size
+        return found.readable_bytes
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where a leader epoch, or the last known one before it, ended; (-1, -1) when that is not known.

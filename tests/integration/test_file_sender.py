@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +16,11 @@ import uvloop
 from logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
 from node.net.connection import Answer, Connection, Pending, Service
 from node.net.connection_info import ConnectionInfo
+from node.net.file_pipe import FilePipe
 from node.net.file_sender import CHUNK_BYTES, FileSender
 from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
+from node.net.send_buffers import SendBuffers
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
 INFO = ConnectionInfo(
@@ -73,10 +74,12 @@ async def open_line() -> AsyncIterator[Line]:
     ours, peer = socket.socketpair()
     peer.setblocking(False)
     events: list[str] = []
+    pipe = FilePipe()
     async with asyncio.TaskGroup() as tasks:
         sender = FileSender(
             os.dup(ours.fileno()),
-            send_buffer_bytes=32 * 1024,
+            pipe=pipe,
+            buffers=SendBuffers(8 * 1024),
             loop=asyncio.get_running_loop(),
             start_task=tasks.create_task,
             finished=lambda: events.append("finished"),
@@ -86,6 +89,7 @@ async def open_line() -> AsyncIterator[Line]:
         yield Line(sender, peer, events)
     sender.close()
     peer.close()
+    pipe.close()
 
 
 @pytest.fixture
@@ -222,13 +226,16 @@ class OneConnection:
         self.gathered = GatheredAnswers(self.loop)
         self.must_rest = lambda: False
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
-        self.limits = SimpleNamespace(socket_send_buffer_bytes=256 * 1024)
+        self.send_buffers = SendBuffers(64 * 1024)
         self.max_frame_bytes, self.file_limit, self.tick = 1000, 10_000, 0
-        self.tasks = tasks
+        self.tasks, self.pipe = tasks, FilePipe()
         self.connection = Connection(self)  # type: ignore[arg-type]
 
     def _fail(self, _: Connection, __: memoryview, error: BaseException) -> Answer | Pending:
         raise error
+
+    def open_pipe(self) -> FilePipe:
+        return self.pipe
 
     def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         return self.tasks.create_task(work)
@@ -240,7 +247,9 @@ class OneConnection:
     def admit(self, _: Connection) -> str:
         return ""
 
-    def forget(self, _: Connection) -> None: ...
+    def forget(self, _: Connection) -> None:
+        self.pipe.close()
+
     def hold_unsent(self, _: Connection, size_bytes: int) -> None: ...
     def release_unsent(self, _: Connection, size_bytes: int) -> None: ...
     def complain(self, _: ConnectionInfo, reason: str) -> None: ...

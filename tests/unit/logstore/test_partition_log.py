@@ -151,6 +151,44 @@ def test_max_bytes_cut_the_last_batch_but_never_the_first(long_log: PartitionLog
     assert read(10**9, False) == (4 * size, False)  # a read stays in its segment
 
 
+def test_a_large_read_ends_at_a_batch_and_counts_what_was_there() -> None:
+    """Clients drop what they get of the last one, and it comes again with the next read."""
+    log, size = open_log(MemoryDisk()), len(batch_of(value=bytes(20_000)))
+    for _ in range(10):
+        append(log, value=bytes(20_000))
+    log.update_high_watermark(10)
+
+    info = log.read(2, 3 * size + 10_000, isolation=HIGH_WATERMARK, minimum_one_batch=False)
+    assert (info.slice.size, info.readable_bytes) == (3 * size, 3 * size + 10_000)
+    info = log.read(2, 3 * size, isolation=HIGH_WATERMARK, minimum_one_batch=False)
+    assert (info.slice.size, info.readable_bytes) == (3 * size, 3 * size)
+    info = log.read(8, 3 * size, isolation=HIGH_WATERMARK, minimum_one_batch=False)
+    assert (info.slice.size, info.readable_bytes) == (2 * size, 2 * size)
+    info = log.read(2, size + 10_000, isolation=HIGH_WATERMARK, minimum_one_batch=False)
+    assert (info.slice.size, info.readable_bytes) == (size + 10_000, size + 10_000), "less than 32 KiB"
+
+
+@pytest.mark.parametrize("interval", [4096, 100_000, 10_000_000])
+@pytest.mark.parametrize("max_bytes", [1, 40_000, 65_536, 200_000])
+def test_reads_go_on_and_miss_nothing_however_far_apart_the_rows_of_the_index_are(
+    interval: int, max_bytes: int
+) -> None:
+    log = open_log(MemoryDisk(), config=LogConfig(segment_bytes=1_000_000, index_interval_bytes=interval))
+    for number in range(200):
+        append(log, value=bytes(1 + number * 997 % 30_000))
+    log.update_high_watermark(200)
+
+    seen = 0
+    while seen < 200:
+        info = log.read(seen, max_bytes, isolation=HIGH_WATERMARK, minimum_one_batch=True)
+        assert info.slice.size <= info.readable_bytes
+        if info.slice.size < info.readable_bytes:
+            assert info.slice.size >= info.readable_bytes // 2
+        batches = [one for _, one in iterate_headers(info.slice.read())]
+        assert batches[0].base_offset == seen
+        seen = batches[-1].next_offset
+
+
 @pytest.mark.parametrize("high_watermark", [0, 3, 6, 12, 15, 57, 60])
 def test_consumers_see_no_byte_above_the_high_watermark(high_watermark: int) -> None:
     size = len(batch_of(3))

@@ -423,6 +423,16 @@ def test_min_bytes_counts_all_partitions(world: ReplicaWorld, loop: asyncio.Abst
     assert [size_of(one) for one in answers] == [2 * BATCH_BYTES, BATCH_BYTES]
 
 
+def test_what_is_kept_back_of_a_batch_counts_for_min_bytes(world: ReplicaWorld) -> None:
+    """Else who wants as many bytes as a partition may give would wait for more than it can get."""
+    world.create_topic()
+    for _ in range(4):
+        world.append(value=bytes(20_000))
+    message = request(want(max_bytes=50_000), max_wait_ms=60_000, min_bytes=50_000)
+
+    assert 40_000 < size_of(only(send(world, message))) < 50_000
+
+
 def test_the_wait_has_an_end(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
     world.create_topic()
 

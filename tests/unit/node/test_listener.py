@@ -247,3 +247,17 @@ def test_a_flood_of_bad_connections_is_told_in_few_lines(caplog: pytest.LogCaptu
 def test_a_client_of_this_machine_is_known_as_one(client: str, is_local: bool) -> None:
     connection, _ = connect(listener(), client)
     assert connection.info.is_local is is_local
+
+
+def test_records_have_their_pipe_as_long_as_there_are_connections() -> None:
+    made = listener()
+    first, second = connect(made)[0], connect(made)[0]
+    pipe = made.open_pipe()
+    assert made.open_pipe() is pipe
+
+    first.connection_lost(None)
+    assert pipe.put(b"x", 1) == 1
+
+    second.connection_lost(None)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        pipe.put(b"x", 1)

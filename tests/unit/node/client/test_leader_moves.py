@@ -1,0 +1,29 @@
+"""What is told of elections: those that took place, and those that failed."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client import leader_moves
+from node.client.cluster_admin import PREFERRED, Election
+
+ELECTED, LED_BY_IT, FAILED = (TopicPartition("t", index) for index in range(3))
+
+
+def test_a_partition_that_is_led_as_it_should_be_did_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leads is asked of a node, which may not have heard yet of the election before this one."""
+    failure = KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is not in sync")
+    errors = {LED_BY_IT: KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "it leads"), FAILED: failure}
+
+    async def elect_leaders(_: Any, partitions: Iterable[TopicPartition], __: int) -> list[Election]:
+        return [Election(one, errors.get(one)) for one in partitions]
+
+    monkeypatch.setattr("node.client.cluster_admin.elect_leaders", elect_leaders)
+
+    found = asyncio.run(leader_moves.elect(None, [FAILED, LED_BY_IT, ELECTED], PREFERRED))  # type: ignore[arg-type]
+
+    assert found.elections == [Election(ELECTED, None), Election(FAILED, failure)]

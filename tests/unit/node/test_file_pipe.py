@@ -1,0 +1,119 @@
+"""The pipe between files and sockets: it holds an answer of a megabyte, and nothing between two turns."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import FileRecords, OsDisk
+from node.net.file_pipe import CAPACITY_BYTES, FilePipe
+
+CONTENT = os.urandom(CAPACITY_BYTES + 50_000)
+
+
+@pytest.fixture
+def pipe() -> Iterator[FilePipe]:
+    pipe = FilePipe()
+    yield pipe
+    pipe.close()
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> FileRecords:
+    path = tmp_path / "0.log"
+    path.write_bytes(CONTENT)
+    return FileRecords(OsDisk().open(path), 0, len(CONTENT))
+
+
+@pytest.fixture
+def line() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, peer = socket.socketpair()
+    ours.setblocking(False)
+    peer.settimeout(10)
+    with ours, peer:
+        yield ours, peer
+
+
+def received(peer: socket.socket, size: int) -> bytes:
+    content = bytearray()
+    while len(content) < size:
+        content += peer.recv(size - len(content))
+    return bytes(content)
+
+
+def test_header_and_records_leave_together_in_their_order(
+    pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, peer = line
+    taken = [pipe.put(b"header", 6), pipe.put(records, 10_000), pipe.put(memoryview(b"tail"), 4)]
+
+    assert taken == [6, 10_000, 4]
+    assert pipe.empty_into(ours.fileno(), is_more=False) == pipe.size_bytes + 10_010
+    assert received(peer, 10_010) == b"header" + CONTENT[:10_000] + b"tail"
+
+
+def test_it_takes_nearly_a_megabyte_and_then_nothing(pipe: FilePipe, records: FileRecords) -> None:
+    pipe.put(b"header", 6)
+    taken = pipe.put(records, len(CONTENT))
+
+    assert CAPACITY_BYTES - 3 * 4096 < taken < CAPACITY_BYTES
+    assert pipe.put(records.after(taken), 10_000) == 0
+    assert pipe.put(b"x" * 5000, 5000) == 0
+    assert pipe.size_bytes == 6 + taken
+
+
+def test_what_the_socket_does_not_take_is_gone(
+    pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, peer = line
+    held = pipe.put(records, len(CONTENT))
+    sent = pipe.empty_into(ours.fileno(), is_more=True)
+    assert 0 < sent < held, "a socket of a few hundred kilobytes"
+    pipe.put(b"late", 4)
+    assert pipe.empty_into(ours.fileno(), is_more=False) == 0
+    assert received(peer, sent) == CONTENT[:sent]
+
+    pipe.put(b"next", 4)
+
+    assert pipe.empty_into(ours.fileno(), is_more=False) == 4
+    assert received(peer, 4) == b"next"
+
+
+def test_after_a_peer_that_is_gone_it_is_empty(
+    pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, peer = line
+    peer.close()
+    pipe.put(records, 10_000)
+    with pytest.raises(BrokenPipeError):
+        pipe.empty_into(ours.fileno(), is_more=False)
+
+    assert pipe.size_bytes == 0
+    assert pipe.put(records, len(CONTENT)) > CAPACITY_BYTES - 3 * 4096
+
+
+def test_a_file_that_ends_too_early_is_told(pipe: FilePipe, records: FileRecords) -> None:
+    pipe.put(b"header", 6)
+    with pytest.raises(OSError, match="was cut"):
+        pipe.put(records.after(len(CONTENT) - 1).after(1), 1)
+
+    pipe.drop()
+
+    assert pipe.put(records, len(CONTENT)) > CAPACITY_BYTES - 3 * 4096
+
+
+def test_a_user_who_may_have_no_large_pipe_gets_a_small_one(
+    records: FileRecords, line: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("fcntl.fcntl", refuse)
+    pipe = FilePipe()
+    taken = pipe.put(records, len(CONTENT))
+
+    assert 0 < taken <= 64 * 1024
+    assert pipe.empty_into(line[0].fileno(), is_more=True) == taken
+    pipe.close()
