@@ -1,7 +1,8 @@
 """node.net: sockets. Bottom-up:
 
 `connection_info` (who is at the other end), `connection_quota` (how many are let in),
-`receive_memory` (the budget of all receive buffers), `pacing` (what stays on the machine is not paced),
+`receive_memory` (the budget of all receive buffers), `receive_windows` (what clients may have under way),
+`pacing` (what stays on the machine is not paced),
 `send_buffers` (how much the kernel holds of what goes out), `file_pipe` (the way from files to sockets),
 `file_sender` (records from files to the socket), `gathered_answers` (small ones of one turn leave together),
 `connection` (bytes in, requests in order, bytes out), `listener` (accepts, counts, sweeps),

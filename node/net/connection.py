@@ -25,6 +25,7 @@ from node.net.connection_info import ConnectionInfo
 from node.net.file_pipe import Piece
 from node.net.file_sender import FileSender
 from node.net.gathered_answers import GatheredAnswers
+from node.net.receive_windows import WIDENING_FRAME_BYTES
 
 if TYPE_CHECKING:
     from node.net.listener import Listener
@@ -160,6 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         "_unsent_bytes",
         "_view",
         "_waiting",
+        "_window_bytes",
         "_write_position",
         "file_number",
         "info",
@@ -188,6 +190,7 @@ class Connection(asyncio.BufferedProtocol):
         self._awaits_memory = False  # to grow, and is not read from until it is there
         self._is_resting = False  # from reading, until others had their turn
         self._turn_ends = 0.0  # of what comes in large reads; 0: it did not begin
+        self._window_bytes = 0  # of the kernel's receive window, where it was widened
         self._file_sender: FileSender | None = None
         self._waiting: asyncio.Future[Any] | None = None
         self._release: Callable[[], None] | None = None  # of what waits for news
@@ -233,6 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         memory.release(len(self._view))
         memory.settle(self)
         self.release_unsent()
+        self._listener.receive_windows.give_back(self._window_bytes)
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -755,6 +759,10 @@ class Connection(asyncio.BufferedProtocol):
         self._set_read_limit()
 
     def _exchange_buffer(self, size_bytes: int) -> None:
+        if size_bytes >= WIDENING_FRAME_BYTES and not self._window_bytes:
+            self._window_bytes = self._listener.receive_windows.widen(
+                self._transport.get_extra_info("socket")
+            )
         received = self._write_position - self._read_position
         buffer = bytearray(size_bytes)
         buffer[:received] = self._view[self._read_position : self._write_position]

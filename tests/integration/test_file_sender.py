@@ -20,6 +20,7 @@ from node.net.file_pipe import FilePipe
 from node.net.file_sender import CHUNK_BYTES, FileSender
 from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
+from node.net.receive_windows import ReceiveWindows
 from node.net.send_buffers import SendBuffers
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
@@ -226,7 +227,7 @@ class OneConnection:
         self.gathered = GatheredAnswers(self.loop)
         self.must_rest = lambda: False
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
-        self.send_buffers = SendBuffers(64 * 1024)
+        self.send_buffers, self.receive_windows = SendBuffers(64 * 1024), ReceiveWindows()
         self.max_frame_bytes, self.file_limit, self.tick = 1000, 10_000, 0
         self.tasks, self.pipe = tasks, FilePipe()
         self.connection = Connection(self)  # type: ignore[arg-type]

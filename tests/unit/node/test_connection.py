@@ -14,6 +14,7 @@ from node.net import connection as module
 from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
 from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
+from node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
 
 INFO = ConnectionInfo(
     number=1,
@@ -71,6 +72,7 @@ class FakeListener:
         self.loop = loop
         self.memory = memory
         self.gathered = GatheredAnswers(loop)
+        self.receive_windows = ReceiveWindows()
         self.must_rest = lambda: False
         self.service = Service(serve=self._serve, fail=self._fail)
         self.max_frame_bytes = 100 * 1024 * 1024
@@ -988,3 +990,27 @@ def test_a_poll_that_nobody_waits_for_is_given_up_when_its_turn_comes(peer: Peer
     peer.turn()
 
     assert peer.transport.sent == [b"done"] and peer.transport.is_closed
+
+
+def test_a_client_that_sends_large_frames_gets_a_wide_window_once_and_leaves_it_to_others(peer: Peer) -> None:
+    asked: list[object] = []
+
+    class Windows(ReceiveWindows):
+        def widen(self, sock: object) -> int:
+            asked.append(sock)
+            return 7
+
+        def give_back(self, size_bytes: int) -> None:
+            asked.append(size_bytes)
+
+    peer.listener.receive_windows = Windows()
+    peer.send(frame(bytes(WIDENING_FRAME_BYTES // 4)))
+    peer.send(frame(bytes(WIDENING_FRAME_BYTES))[:1000])
+    assert asked == []
+
+    peer.send(bytes(WIDENING_FRAME_BYTES - 996))
+    peer.send(frame(bytes(2 * WIDENING_FRAME_BYTES)))
+    assert len(peer.listener.frames) == 3 and asked == [None]
+
+    peer.connection.connection_lost(None)
+    assert asked == [None, 7]

@@ -1,0 +1,37 @@
+"""How much a client may have under way to this node: at once a lot for some of those that send large frames.
+
+The kernel begins with 64 KiB and gives more as it is read from. Until then each read lets the client send a
+little, and that work is done where the read is: a fifth of a producer's megabyte on the loop. The window of a
+socket that is to wake its reader for `SO_RCVLOWAT` bytes is widened for them, up to half of the largest of
+net.ipv4.tcp_rmem, which it could come to by itself; told to wake for one byte again, it keeps it.
+"""
+
+import socket
+import sys
+from contextlib import suppress
+from typing import Any, Final
+
+WIDE_BYTES: Final = 8 * 1024 * 1024
+# A client that is not read from, as memory is scarce, may fill its window.
+MAX_ALL_WIDE_BYTES: Final = 64 * 1024 * 1024
+WIDENING_FRAME_BYTES: Final = 512 * 1024  # of which a part was sent already
+
+
+class ReceiveWindows:
+    """Of the connections of one listener."""
+
+    def __init__(self) -> None:
+        self._all_wide_bytes = 0
+
+    def widen(self, sock: Any) -> int:
+        """Widen that of a socket; how much that takes, to be given back."""
+        if sock is None or sys.platform != "linux" or self._all_wide_bytes + WIDE_BYTES > MAX_ALL_WIDE_BYTES:
+            return 0
+        with suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WIDE_BYTES)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        self._all_wide_bytes += WIDE_BYTES
+        return WIDE_BYTES
+
+    def give_back(self, size_bytes: int) -> None:
+        self._all_wide_bytes -= size_bytes
