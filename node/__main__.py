@@ -13,7 +13,8 @@ def main() -> int:
     """Run the command line, or say what it needs."""
     open_closed_streams()
     if sys.argv[1:2] == ["start"]:
-        sys.modules.update(dict.fromkeys(UNUSED_BY_A_NODE))  # type: ignore[arg-type]  # None: not to be found
+        for name in UNUSED_BY_A_NODE:
+            sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # not to be found
     try:
         import typer  # noqa: F401
     except ImportError:

@@ -180,7 +180,8 @@ def install_earlier_pyspark(*, is_forced: bool) -> None:
     wanted = ["--no-deps", "--no-compile", "--target", str(partial), f"pyspark=={EARLIER_PYSPARK}"]
     if subprocess.run([*PIP, *wanted], check=False).returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        complain(f"PySpark {EARLIER_PYSPARK} could not be installed: the test that needs it will be skipped")
+        left = "the one that is there stays" if folder.exists() else "the test that needs it will be skipped"
+        complain(f"PySpark {EARLIER_PYSPARK} could not be installed: {left}")
         return
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)

@@ -9,4 +9,6 @@ _SCHED_CLOCK = 2
 
 def cpu_seconds_of(pid: int) -> float:
     """User and system time of a process so far, all threads; OSError if there is none of the id."""
+    if pid <= 0:  # to the kernel 0 is whoever asks
+        raise ProcessLookupError(pid)
     return time.clock_gettime((~pid << 3) | _SCHED_CLOCK)

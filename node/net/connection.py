@@ -759,7 +759,7 @@ class Connection(asyncio.BufferedProtocol):
         self._set_read_limit()
 
     def _exchange_buffer(self, size_bytes: int) -> None:
-        if size_bytes >= WIDENING_FRAME_BYTES and not self._window_bytes:
+        if size_bytes > WIDENING_FRAME_BYTES and not self._window_bytes:
             self._window_bytes = self._listener.receive_windows.widen(
                 self._transport.get_extra_info("socket")
             )

@@ -5,8 +5,10 @@ Through this one an answer of a megabyte goes at once, with the header before it
 The promise: between two turns of the loop it is empty, so that all connections of a listener share it.
 """
 
+import errno
 import fcntl
 import os
+from contextlib import suppress
 from typing import Final
 
 from logstore.disk import FileRecords
@@ -15,25 +17,41 @@ from logstore.schema import Buffer
 Piece = Buffer | FileRecords
 
 CAPACITY_BYTES: Final = 1024 * 1024  # /proc/sys/fs/pipe-max-size, as far as the kernel goes unasked
+MIN_CAPACITY_BYTES: Final = 64 * 1024  # as of the one inside `sendfile`
 _SPLICE_F_MOVE, _SPLICE_F_NONBLOCK, _SPLICE_F_MORE = 1, 2, 4
+
+
+def _widened(pipe: int) -> int:
+    """Its capacity, as large as it may be."""
+    with suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CAPACITY_BYTES)
+    capacity = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+    if capacity < MIN_CAPACITY_BYTES:  # of a user beyond pipe-user-pages-soft it is two pages
+        raise OSError(errno.ENFILE, "this user has too many pipes")
+    return capacity
 
 
 class FilePipe:
     """Filled with pieces of an answer, then emptied into a socket."""
 
     def __init__(self) -> None:
-        """OSError if too many files are open."""
+        """OSError if too many files are open, or the user has so many pipes that this one would be tiny."""
+        self.size_bytes = 0  # of what it holds
+        self._nowhere = -1
         self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            fcntl.fcntl(self._write_end, fcntl.F_SETPIPE_SZ, CAPACITY_BYTES)
+            self.capacity_bytes = _widened(self._write_end)
+            self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         except OSError:
-            pass  # a user with many pipes gets small ones
-        self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        self.size_bytes = 0  # of what it holds
+            self.close()
+            raise
 
     def close(self) -> None:
+        """It takes nothing afterwards: its numbers may soon be those of other files."""
         for descriptor in (self._read_end, self._write_end, self._nowhere):
-            os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._read_end = self._write_end = self._nowhere = -1
 
     def put(self, piece: Piece, size: int) -> int:
         """Take so much from the start of a piece; how much it took, 0 where it is full.

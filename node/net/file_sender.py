@@ -12,9 +12,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from logstore.disk import FileRecords
+from logstore.schema import Buffer
 from node.net.file_pipe import CAPACITY_BYTES, FilePipe, Piece
 from node.net.send_buffers import SendBuffers
 
+LARGE_BUFFER_BYTES = 64 * 1024
 CHUNK_BYTES = CAPACITY_BYTES  # Sent at once; a cold one is read into memory.
 # Of one connection, before others get their turn: 4 MiB are about 1 ms.
 MAX_BYTES_PER_TURN = 4 * 1024 * 1024
@@ -92,16 +94,15 @@ class FileSender:
         while self._pieces:
             if left_bytes <= 0 and isinstance(self._pieces[0], FileRecords):
                 break
-            try:
-                is_all = self._fill_pipe(left_bytes)
-            except OSError:
-                self._pipe.drop()
-                raise
-            asked = self._pipe.size_bytes
-            if not asked:
-                self._read_cold()
-                return
-            count = self._pipe.empty_into(self._socket.fileno(), is_more=not is_all)
+            first = self._pieces[0]
+            if not isinstance(first, FileRecords) and len(first) >= LARGE_BUFFER_BYTES:
+                asked, count = len(first), self._send_large(first)
+            else:
+                asked, is_all = self._fill_pipe(left_bytes)
+                if not asked:
+                    self._read_cold()
+                    return
+                count = self._pipe.empty_into(self._socket.fileno(), is_more=not is_all)
             left_bytes -= count
             self._forget(count)
             if count < asked:
@@ -111,11 +112,28 @@ class FileSender:
         if self._pieces:
             self._wait()
 
-    def _fill_pipe(self, limit_bytes: int) -> bool:
-        """Put pieces into the pipe while it has room and less than `limit_bytes`; whether these are all.
+    def _send_large(self, piece: Buffer) -> int:
+        """How much the socket takes of what was read: it need not be copied into the pipe first."""
+        try:
+            return self._socket.send(piece, socket.MSG_MORE if len(self._pieces) > 1 else 0)
+        except BlockingIOError:
+            return 0
+
+    def _fill_pipe(self, limit_bytes: int) -> tuple[int, bool]:
+        """(how much the pipe holds then, whether these are all pieces), with at most one more from
+        `limit_bytes` on.
 
         It stays empty if the first piece must be read from the disk.
         """
+        assert not self._pipe.size_bytes, "what it holds would go to another peer"
+        try:
+            is_all = self._put_pieces(limit_bytes)
+        except BaseException:
+            self._pipe.drop()
+            raise
+        return self._pipe.size_bytes, is_all
+
+    def _put_pieces(self, limit_bytes: int) -> bool:
         pipe = self._pipe
         for piece in self._pieces:
             size = len(piece)

@@ -21,7 +21,7 @@ from node.net.file_pipe import FilePipe
 from node.net.gathered_answers import GatheredAnswers
 from node.net.pacing import pace, stop_pacing
 from node.net.receive_memory import ReceiveMemory
-from node.net.receive_windows import ReceiveWindows
+from node.net.receive_windows import ReceiveWindows, widest_bytes
 from node.net.send_buffers import SendBuffers
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
@@ -76,7 +76,7 @@ class Listener:
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.accepted = 0  # connections since the node started, those that were refused too
-        self.receive_windows = ReceiveWindows()
+        self.receive_windows = ReceiveWindows(widest_bytes())
         self.send_buffers = SendBuffers(limits.socket_send_buffer_bytes)
         self.unsent_bytes = 0  # of answers to peers that do not read fast enough
         self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first

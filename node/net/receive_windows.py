@@ -7,31 +7,41 @@ net.ipv4.tcp_rmem, which it could come to by itself; told to wake for one byte a
 """
 
 import socket
-import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
+# Less is of no use, so nothing is done where the kernel allows less: as by default, with 3 MiB.
 WIDE_BYTES: Final = 8 * 1024 * 1024
-# A client that is not read from, as memory is scarce, may fill its window.
+# A client that is not read from, as memory is scarce, may fill its window; the kernel counts twice as much.
 MAX_ALL_WIDE_BYTES: Final = 64 * 1024 * 1024
-WIDENING_FRAME_BYTES: Final = 512 * 1024  # of which a part was sent already
+WIDENING_FRAME_BYTES: Final = 512 * 1024  # more than that, of which a part was sent already
+_RECEIVE_MEMORY: Final = Path("/proc/sys/net/ipv4/tcp_rmem")
+
+
+def widest_bytes() -> int:
+    """What the kernel widens a window to; 0 where it does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(_RECEIVE_MEMORY.read_text().split()[2]) // 2
+    return 0
 
 
 class ReceiveWindows:
     """Of the connections of one listener."""
 
-    def __init__(self) -> None:
-        self._all_wide_bytes = 0
+    def __init__(self, widest: int) -> None:
+        """`widest`: the `widest_bytes` of this machine."""
+        self._left_bytes = MAX_ALL_WIDE_BYTES if widest >= WIDE_BYTES else 0
 
     def widen(self, sock: Any) -> int:
         """Widen that of a socket; how much that takes, to be given back."""
-        if sock is None or sys.platform != "linux" or self._all_wide_bytes + WIDE_BYTES > MAX_ALL_WIDE_BYTES:
+        if sock is None or self._left_bytes < WIDE_BYTES:
             return 0
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WIDE_BYTES)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        self._all_wide_bytes += WIDE_BYTES
+        self._left_bytes -= WIDE_BYTES
         return WIDE_BYTES
 
     def give_back(self, size_bytes: int) -> None:
-        self._all_wide_bytes -= size_bytes
+        self._left_bytes += size_bytes

@@ -29,11 +29,12 @@ class SendBuffers:
 
     def take(self) -> int:
         """The size of one more buffer, 0 or less for the kernel's own; to be given back."""
-        if self._all_wide_bytes + self._wide_bytes > MAX_ALL_WIDE_BYTES:
+        is_wider = self._wide_bytes > self._usual_bytes
+        if not is_wider or self._all_wide_bytes + self._wide_bytes > MAX_ALL_WIDE_BYTES:
             return self._usual_bytes
         self._all_wide_bytes += self._wide_bytes
         return self._wide_bytes
 
     def give_back(self, size_bytes: int) -> None:
-        if size_bytes == self._wide_bytes:
+        if size_bytes == self._wide_bytes > self._usual_bytes:
             self._all_wide_bytes -= size_bytes

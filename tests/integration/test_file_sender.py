@@ -157,6 +157,24 @@ async def test_a_peer_that_closes_half_way_ends_the_answer(records: FileRecords)
 
 
 @on_a_loop
+async def test_an_answer_that_cannot_be_put_together_leaves_nothing_for_the_next_peer(
+    records: FileRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise MemoryError
+
+    async with open_line() as line:
+        with monkeypatch.context() as patched, pytest.raises(MemoryError):
+            patched.setattr(type(records.file), "send_to", fail)
+            line.sender.send([b"of one", FileRecords(records.file, 6, 1000)])
+        line.sender._pieces.clear()
+
+        assert line.sender.send([b"of the next"])
+
+        assert await line.read(11) == b"of the next"
+
+
+@on_a_loop
 async def test_a_file_that_is_cut_half_way_ends_the_answer(records: FileRecords) -> None:
     async with open_line() as line:
         line.sender.send([records])
@@ -227,7 +245,7 @@ class OneConnection:
         self.gathered = GatheredAnswers(self.loop)
         self.must_rest = lambda: False
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
-        self.send_buffers, self.receive_windows = SendBuffers(64 * 1024), ReceiveWindows()
+        self.send_buffers, self.receive_windows = SendBuffers(64 * 1024), ReceiveWindows(0)
         self.max_frame_bytes, self.file_limit, self.tick = 1000, 10_000, 0
         self.tasks, self.pipe = tasks, FilePipe()
         self.connection = Connection(self)  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ class FakeListener:
         self.loop = loop
         self.memory = memory
         self.gathered = GatheredAnswers(loop)
-        self.receive_windows = ReceiveWindows()
+        self.receive_windows = ReceiveWindows(0)
         self.must_rest = lambda: False
         self.service = Service(serve=self._serve, fail=self._fail)
         self.max_frame_bytes = 100 * 1024 * 1024
@@ -1003,7 +1003,7 @@ def test_a_client_that_sends_large_frames_gets_a_wide_window_once_and_leaves_it_
         def give_back(self, size_bytes: int) -> None:
             asked.append(size_bytes)
 
-    peer.listener.receive_windows = Windows()
+    peer.listener.receive_windows = Windows(0)
     peer.send(frame(bytes(WIDENING_FRAME_BYTES // 4)))
     peer.send(frame(bytes(WIDENING_FRAME_BYTES))[:1000])
     assert asked == []

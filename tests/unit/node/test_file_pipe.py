@@ -1,8 +1,11 @@
 """The pipe between files and sockets: it holds an answer of a megabyte, and nothing between two turns."""
 
+import errno
+import fcntl
+import mmap
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,10 @@ def received(peer: socket.socket, size: int) -> bytes:
     return bytes(content)
 
 
+def is_empty(pipe: FilePipe, records: FileRecords) -> bool:
+    return pipe.put(records, len(CONTENT)) > pipe.capacity_bytes - 3 * mmap.PAGESIZE
+
+
 def test_header_and_records_leave_together_in_their_order(
     pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
 ) -> None:
@@ -58,7 +65,7 @@ def test_it_takes_nearly_a_megabyte_and_then_nothing(pipe: FilePipe, records: Fi
     pipe.put(b"header", 6)
     taken = pipe.put(records, len(CONTENT))
 
-    assert CAPACITY_BYTES - 3 * 4096 < taken < CAPACITY_BYTES
+    assert pipe.capacity_bytes - 3 * mmap.PAGESIZE < taken < pipe.capacity_bytes
     assert pipe.put(records.after(taken), 10_000) == 0
     assert pipe.put(b"x" * 5000, 5000) == 0
     assert pipe.size_bytes == 6 + taken
@@ -91,7 +98,7 @@ def test_after_a_peer_that_is_gone_it_is_empty(
         pipe.empty_into(ours.fileno(), is_more=False)
 
     assert pipe.size_bytes == 0
-    assert pipe.put(records, len(CONTENT)) > CAPACITY_BYTES - 3 * 4096
+    assert is_empty(pipe, records)
 
 
 def test_a_file_that_ends_too_early_is_told(pipe: FilePipe, records: FileRecords) -> None:
@@ -101,19 +108,50 @@ def test_a_file_that_ends_too_early_is_told(pipe: FilePipe, records: FileRecords
 
     pipe.drop()
 
-    assert pipe.put(records, len(CONTENT)) > CAPACITY_BYTES - 3 * 4096
+    assert is_empty(pipe, records)
 
 
 def test_a_user_who_may_have_no_large_pipe_gets_a_small_one(
     records: FileRecords, line: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: int) -> int:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr("fcntl.fcntl", refuse)
+    monkeypatch.setattr("fcntl.fcntl", refusing(capacity_bytes=64 * 1024))
     pipe = FilePipe()
     taken = pipe.put(records, len(CONTENT))
 
     assert 0 < taken <= 64 * 1024
     assert pipe.empty_into(line[0].fileno(), is_more=True) == taken
     pipe.close()
+
+
+def test_where_it_cannot_be_made_nothing_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.listdir("/proc/self/fd")
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="too many pipes"):
+        patched.setattr("fcntl.fcntl", refusing(capacity_bytes=2 * mmap.PAGESIZE))
+        FilePipe()
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="Too many open files"):
+        patched.setattr("os.open", refuse)
+        FilePipe()
+
+    assert os.listdir("/proc/self/fd") == before
+
+
+def refuse(*_: object) -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def refusing(*, capacity_bytes: int) -> Callable[[int, int, int], int]:
+    """As the kernel of a user with many pipes, which are of this size then."""
+
+    def answer(_: int, question: int, argument: int = 0) -> int:
+        if question == fcntl.F_SETPIPE_SZ:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return capacity_bytes
+
+    return answer
+
+
+def test_a_closed_one_takes_nothing(pipe: FilePipe) -> None:
+    pipe.close()
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        pipe.put(b"into a file that has its number by now", 10)

@@ -36,6 +36,8 @@ def test_what_was_asked_for_is_the_least(asked: int) -> None:
     buffers = SendBuffers(asked)
 
     assert {buffers.take() for _ in range(100)} == {asked}
+    buffers.give_back(asked)
+    assert {buffers.take() for _ in range(100)} == {asked}
 
 
 @pytest.mark.parametrize("asked", [-1, 0])
