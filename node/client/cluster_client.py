@@ -247,6 +247,8 @@ class Client:
             except KafkaError as error:
                 if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
                     self._controller_id = -1  # another node may be it by now
+                if error.code is ErrorCode.NETWORK_EXCEPTION:
+                    self.topics.clear()  # and others may lead what the one that is gone has led
                 final = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 final = final or (error.code is ErrorCode.NETWORK_EXCEPTION and not self._endpoints)
                 if final or not error.code.retriable or time.monotonic() + pause_s > deadline:

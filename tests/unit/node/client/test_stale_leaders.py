@@ -1,0 +1,32 @@
+"""A node that is gone leads nothing any more: who leads is asked again before the next attempt."""
+
+import asyncio
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.client.cluster_client import Client, Topic
+
+TOPIC = Topic("t", bytes(16), {0: 1})
+
+
+@pytest.mark.parametrize(
+    ("code", "is_known"), [(ErrorCode.NETWORK_EXCEPTION, False), (ErrorCode.NOT_CONTROLLER, True)]
+)
+def test_leaders_are_forgotten_when_a_connection_fails(
+    code: ErrorCode, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.client.cluster_client.RETRY_PAUSE_S", 0.0)
+    client = Client([("127.0.0.1", 9092)], timeout_s=10)
+    client._endpoints = {1: ("127.0.0.1", 9092)}
+    client.topics["t"] = TOPIC
+    known: list[bool] = []
+
+    async def attempt() -> str:
+        known.append("t" in client.topics)
+        if len(known) == 1:
+            raise KafkaError(code, "the node is gone")
+        return "done"
+
+    assert asyncio.run(client.retry(attempt)) == "done"
+    assert known == [True, is_known]
