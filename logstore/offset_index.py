@@ -126,11 +126,8 @@ class OffsetIndex:
         return self.row(number - 1).position if number else 0
 
     def known_position_before(self, position: int) -> int | None:
-        """The same of what is known at once; None if rows are in the file alone, or there is none."""
-        if self._offsets is None:
-            return None
-        number = bisect_right(self._positions, position)
-        return self._positions[number - 1] if number else None
+        """The same, None if rows are in the file alone."""
+        return None if self._offsets is None else self.position_before(position)
 
     def _rows_below(self, position: int) -> int:
         """How many rows have a smaller position."""

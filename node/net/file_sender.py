@@ -92,9 +92,9 @@ class FileSender:
         """Send what the socket takes; what then is left waits for the socket or for the disk."""
         left_bytes = MAX_BYTES_PER_TURN
         while self._pieces:
-            if left_bytes <= 0 and isinstance(self._pieces[0], FileRecords):
-                break
             first = self._pieces[0]
+            if left_bytes <= 0 and isinstance(first, FileRecords):
+                break
             if not isinstance(first, FileRecords) and len(first) >= LARGE_BUFFER_BYTES:
                 asked, count = len(first), self._send_large(first)
             else:
@@ -120,10 +120,9 @@ class FileSender:
             return 0
 
     def _fill_pipe(self, limit_bytes: int) -> tuple[int, bool]:
-        """(how much the pipe holds then, whether these are all pieces), with at most one more from
-        `limit_bytes` on.
+        """Fill the pipe; how much it holds, and whether that is all there is to send.
 
-        It stays empty if the first piece must be read from the disk.
+        No records are put behind `limit_bytes`. It stays empty if the first piece must be read from the disk.
         """
         assert not self._pipe.size_bytes, "what it holds would go to another peer"
         try:

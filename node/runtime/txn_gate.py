@@ -8,7 +8,7 @@ next. The coordinator on this node is asked by a call.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from groupcoord.request_token import Token
@@ -19,6 +19,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import Delayed
 from node.net.peer_client import PeerClient
+from node.runtime.coordinator_shards import StartTask
 from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -127,9 +128,9 @@ class TxnGate:
         self._retry_backoff_ms = retry_backoff_ms
         self._retry_max_s = min(retry_max_ms, request_timeout_ms) / 1000
         self._lanes: dict[int, _Lane] = {}
-        self._start_task: Callable[[Coroutine[Any, Any, None]], object] | None = None
+        self._start_task: StartTask | None = None
 
-    def start(self, start_task: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def start(self, start_task: StartTask) -> None:
         """Begin to serve; requests to other nodes are tasks that `start_task` begins."""
         self._start_task = start_task
 

@@ -74,10 +74,8 @@ class Report:
         """One row a figure: medians, Ottla/Kafka, whether the goal is met (None: no goal or no rival)."""
         goals = {workload.name: workload.goals for workload in workloads} | {AT_FIRST: SMALL_GOALS}
         rows: list[dict[str, object]] = []
-        for name, by_server in self.samples.items():
-            for figure in dict.fromkeys(
-                name for turns in by_server.values() for turn in turns for name in turn
-            ):
+        for name in self.samples:
+            for figure in self.figures(name):
                 ottla, kafka = self.median(name, "ottla", figure), self.median(name, "kafka", figure)
                 ratio, lower, upper = self.ratios(name, figure) or (None, None, None)
                 goal, limit = goals.get(name, {}).get(figure), LIMITS.get((name, figure))

@@ -66,6 +66,7 @@ def measure(
     """`runs` of each workload on each of the servers that it could be prepared on."""
     for workload in workloads:
         with console.status(workload.name):
+            turn = plan.slice(workload.slices)
             prepared: list[str] = []
             for name, server in running.items():
                 with noted(results, f"before {workload.name} on {name}"):
@@ -74,7 +75,6 @@ def measure(
             for number_of_turn in range(runs * workload.slices):
                 # Who goes first changes, so that neither always finds a warm or a dirty machine.
                 for name in sorted(prepared, reverse=number_of_turn % 2 == 1):
-                    turn = plan.slice(workload.slices)
                     settle(folder, 2 * turn.limit_bytes)
                     figures: Figures = {}
                     with noted(results, f"{workload.name} on {name}"), alone(name, running):
