@@ -26,6 +26,7 @@ from metadata_raft.image import Endpoint, MetadataImage
 from node.config import BrokerConfig
 from node.group_settings import assignor_names
 from node.net.connection_quota import ConnectionLimits
+from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener, ListenerLimits
 from node.quorum_start import FoundQuorum, check_cluster, find_quorum, join_quorum, open_quorum
 from node.replica.follower_fetcher import FetcherSettings, FetcherWorld
@@ -74,6 +75,8 @@ async def open_listeners(broker: "Broker") -> None:
         socket_listen_backlog_size=config.socket_listen_backlog_size,
         socket_send_buffer_bytes=config.socket_send_buffer_bytes,
     )
+    gathered = GatheredAnswers(asyncio.get_running_loop())
+    broker.replica_manager.on_fetch_woken = gathered.news
     try:
         for address in config.listeners:
             listener = Listener(
@@ -84,6 +87,7 @@ async def open_listeners(broker: "Broker") -> None:
                 quota=broker.connection_quota,
                 limits=limits,
                 start_task=broker.start_task,
+                gathered=gathered,
                 on_peer_lost=broker.peer_lost,
                 must_rest=broker.disk.is_behind,
             )

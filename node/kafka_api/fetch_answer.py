@@ -343,7 +343,9 @@ class FetchAnswer:
 
     def _measure(self, partition: Partition, wanted: FetchPartition) -> Callable[[], int | None]:
         max_bytes = max(0, min(self._max_bytes, wanted.partition_max_bytes))
-        return lambda: partition.readable_bytes(wanted.fetch_offset, max_bytes, self._isolation)
+        return lambda: partition.readable_bytes(
+            wanted.fetch_offset, max_bytes, self._isolation, enough_bytes=self._min_bytes
+        )
 
     # ---- third step: read and answer -------------------------------------------------------------
 

@@ -4,7 +4,8 @@
 `receive_memory` (the budget of all receive buffers), `receive_windows` (what clients may have under way),
 `pacing` (what stays on the machine is not paced),
 `send_buffers` (how much the kernel holds of what goes out), `file_pipe` (the way from files to sockets),
-`file_sender` (records from files to the socket), `gathered_answers` (small ones of one turn leave together),
+`file_sender` (records from files to the socket),
+`gathered_answers` (which small answers of a turn leave first, and which together),
 `connection` (bytes in, requests in order, bytes out), `listener` (accepts, counts, sweeps),
 `peer_client` (the client side), `peer_handshake` (how nodes prove themselves), `peer_network` (connections to
 the other nodes).

@@ -430,17 +430,18 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._make_room()
 
-    def _flush(self, out: list[Piece]) -> None:
+    def _flush(self, out: list[Piece], *, is_awaited: bool = False) -> None:
         """Send the answers of one turn together: one write, one packet where they fit."""
         if not out:
             return
+        send_small = self._gathered.send_awaited if is_awaited else self._gathered.send
         if len(out) == 1:
-            self._gathered.send(self, cast(Buffer, out[0]))
+            send_small(self, cast(Buffer, out[0]))
         elif FileRecords in map(type, out):  # They are larger than what is joined, and follow a header.
             self._gathered.send_all()
             self._send_files(out)
         elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
-            self._gathered.send(self, b"".join(cast(list[Buffer], out)))
+            send_small(self, b"".join(cast(list[Buffer], out)))
         else:
             self._gathered.send_all()
             self._transport.writelines(cast(list[Buffer], out))
@@ -655,7 +656,7 @@ class Connection(asyncio.BufferedProtocol):
         if pieces and self._owed:
             self._owed.append(_Owed(None, pieces))
         elif pieces:
-            self._flush(pieces)
+            self._flush(pieces, is_awaited=True)
         self._continue()
 
     def _continue(self) -> None:

@@ -1,4 +1,7 @@
-"""Answers of one turn of the loop that leave together, where many connections are served in it.
+"""Which answers of one turn of the loop leave first, and which together.
+
+Who waited for news is answered before those whose requests brought it: a consumer sees a record 40 us sooner
+when it need not wait until the producer was written to and has been woken.
 
 To wake a peer that sleeps costs more than to send to it. What is sent one behind another finds those who read
 it still awake; with the next request served in between, each is asleep again. So answers are kept until the
@@ -6,7 +9,7 @@ loop comes round, as long as enough of them come in a turn. Where few do, an ans
 and now and then a turn is tried.
 
 The promise: the answers of a connection leave in their order, if it sends them here or calls `send_all`
-first; and none waits for more than `MAX_GATHERED` others.
+first; and none waits for more than `MAX_GATHERED` others of the turn, or `MAX_AHEAD` who waited.
 """
 
 import asyncio
@@ -20,6 +23,7 @@ MIN_GATHERED: Final = 6
 # So many are kept at most: 16 requests take 0.4 ms to serve.
 MAX_GATHERED: Final = 16
 MAX_KEPT_BYTES: Final = 16 * 1024  # of an answer: to send a larger one costs more than to wake for it
+MAX_AHEAD: Final = 4  # A fifth consumer of a partition waits for its producer, and not the other way round.
 # After so many that left at once one turn is tried: a try with a single connection is that one question more.
 TRY_EVERY: Final = 64
 
@@ -33,20 +37,39 @@ class Sender(Protocol):
 
 
 class GatheredAnswers:
-    """Those of one listener's connections."""
+    """Those of all connections of a node."""
 
-    __slots__ = ("_alone", "_answers", "_has_turn", "_loop", "_sent")
+    __slots__ = ("_ahead", "_alone", "_answers", "_has_turn", "_is_news", "_loop", "_sent")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._answers: list[tuple[Sender, Buffer]] = []
         self._sent = 0  # of this turn's
         self._has_turn = False  # whether its end is waited for
+        self._is_news = False  # whether somebody who waited is answered in this turn
+        self._ahead = 0  # of those left before what is kept
         self._alone = TRY_EVERY  # so many more leave at once
+
+    def news(self) -> None:
+        """Somebody who waited will be answered: until then answers to others are kept.
+
+        That is a callback of the loop, and known to it already.
+        """
+        self._is_news = True
+        self._end_turn_soon()
+
+    def send_awaited(self, sender: Sender, answer: Buffer) -> None:
+        """Send an answer that had to wait, before those that had not."""
+        answers = self._answers
+        if answers:
+            self._ahead += 1
+            if self._ahead > MAX_AHEAD or any(one is sender for one, _ in answers):
+                self.send_all()
+        sender.write(answer)
 
     def send(self, sender: Sender, answer: Buffer) -> None:
         """Send an answer, now or soon."""
-        if self._alone:
+        if self._alone and not self._is_news:
             self._alone -= 1
             sender.write(answer)
             return
@@ -56,10 +79,8 @@ class GatheredAnswers:
             return
         answers = self._answers
         answers.append((sender, answer))
-        if not self._has_turn:
-            self._has_turn = True
-            self._loop.call_soon(self._end_turn)
-        elif len(answers) >= MAX_GATHERED:
+        self._end_turn_soon()
+        if len(answers) >= MAX_GATHERED:
             self.send_all()
 
     def send_all(self) -> None:
@@ -72,9 +93,14 @@ class GatheredAnswers:
                 if not sender.is_closed:
                     sender.write(answer)
 
+    def _end_turn_soon(self) -> None:
+        if not self._has_turn:
+            self._has_turn = True
+            self._loop.call_soon(self._end_turn)
+
     def _end_turn(self) -> None:
         self.send_all()
-        if self._sent < MIN_GATHERED:
+        if not self._alone and self._sent < MIN_GATHERED:
             self._alone = TRY_EVERY
-        self._sent = 0
-        self._has_turn = False
+        self._sent = self._ahead = 0
+        self._has_turn = self._is_news = False

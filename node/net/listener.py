@@ -61,6 +61,7 @@ class Listener:
         quota: ConnectionQuota,
         limits: ListenerLimits,
         start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
+        gathered: GatheredAnswers,
         on_peer_lost: Callable[[int], None] | None = None,
         must_rest: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -72,6 +73,7 @@ class Listener:
         self.limits = limits
         self.max_frame_bytes = limits.socket_request_max_bytes
         self.start_task = start_task
+        self.gathered = gathered
         self.must_rest = must_rest  # whether those who send much had better wait for the disk
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
@@ -106,7 +108,6 @@ class Listener:
         `host` "" is every address of the machine, port 0 any free one. OSError if the address is taken.
         """
         self.loop = asyncio.get_running_loop()
-        self.gathered = GatheredAnswers(self.loop)
         backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():
             self._server = await self.loop.create_server(

@@ -589,10 +589,18 @@ class Partition:
             fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=minimum_one_batch
         )
 
-    def readable_bytes(self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation) -> int | None:
-        """How much a fetch could have now; None if it would get an error."""
-        if fetch_offset == self.end_offset(isolation):
+    def readable_bytes(
+        self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, enough_bytes: int
+    ) -> int | None:
+        """How much a fetch could have now; None if it would get an error.
+
+        What is beyond `enough_bytes` need not be counted.
+        """
+        end_offset = self.end_offset(isolation)
+        if fetch_offset == end_offset:
             return 0
+        if enough_bytes <= HEADER_SIZE and self.log.log_start_offset <= fetch_offset < end_offset:
+            return HEADER_SIZE  # No batch is smaller.
         try:
             found = self.read(fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=True)
         except KafkaError:

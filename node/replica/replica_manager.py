@@ -95,6 +95,7 @@ class ReplicaManager:
         # Told of each partition whose role or leader epoch is new, and of each that is served no more.
         self.on_role: Callable[[Partition], None] = lambda _: None
         self.on_dropped: Callable[[TopicPartition], None] = lambda _: None
+        self.on_fetch_woken: Callable[[], None] = lambda: None  # of each fetch that has waited
         self.quotas = ReplicationQuotas(
             broker_id=broker_id, windows=quota_windows, window_seconds=quota_window_seconds
         )
@@ -355,6 +356,7 @@ class ReplicaManager:
         def wake() -> None:
             if not future.done():
                 future.set_result(None)
+                self.on_fetch_woken()
 
         delayed = DelayedFetch(min_bytes=min_bytes, wake=wake)
         self._keep(delayed, loop.call_later(max_wait_ms / 1000, delayed.finish), future)

@@ -13,6 +13,7 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from node.broker import Broker
+from node.net.connection import Connection
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually, only
 from tests.integration.embedded_broker import EmbeddedBroker
@@ -294,22 +295,52 @@ def test_a_waiting_fetch_is_woken_by_an_append(broker: EmbeddedBroker) -> None:
         assert time.monotonic() - began < 40
 
 
+def test_a_consumer_is_told_before_the_producer(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with WireClient(broker.bootstrap) as reader, WireClient(broker.bootstrap) as writer:
+        create(writer, "first")
+        produce(writer, "first", batch())
+        wanted = [
+            {
+                "topic": "first",
+                "partitions": [{"partition": 0, "fetch_offset": 1, "partition_max_bytes": 10_000}],
+            }
+        ]
+        sent = reader.send("fetch", 11, max_wait_ms=50_000, min_bytes=1, topics=wanted)
+        assert _eventually(broker, lambda waiting: waiting == 1, "first")
+        answered: list[Connection] = []
+        write = Connection.write
+
+        def note(connection: Connection, answer: Any) -> None:
+            answered.append(connection)
+            write(connection, answer)
+
+        monkeypatch.setattr(Connection, "write", note)
+
+        produce(writer, "first", batch())
+        reader.receive("fetch", 11, sent)
+
+        ports = [one._transport.get_extra_info("peername")[1] for one in answered]
+        assert ports == [one.socket.getsockname()[1] for one in (reader, writer)]
+
+
 def test_a_client_that_goes_while_it_waits_leaves_nothing(broker: EmbeddedBroker) -> None:
     with WireClient(broker.bootstrap) as writer:
         create(writer, "left")
         with WireClient(broker.bootstrap) as reader:
             wanted = [{"topic": "left", "partitions": [{"partition": 0, "partition_max_bytes": 10_000}]}]
             reader.send("fetch", 11, max_wait_ms=60_000, min_bytes=1, topics=wanted)
-            waits = _eventually(broker, lambda waiting: waiting == 1)
+            waits = _eventually(broker, lambda waiting: waiting == 1, "left")
         assert waits
 
-        assert _eventually(broker, lambda waiting: waiting == 0)
+        assert _eventually(broker, lambda waiting: waiting == 0, "left")
 
 
-def _eventually(broker: EmbeddedBroker, is_so: Callable[[int], bool]) -> bool:
+def _eventually(broker: EmbeddedBroker, is_so: Callable[[int], bool], topic: str) -> bool:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        waiting = broker.call(lambda node: len(node.replica_manager.partition(("left", 0)).delayed_fetches))
+        waiting = broker.call(lambda node: len(node.replica_manager.partition((topic, 0)).delayed_fetches))
         if is_so(waiting):
             return True
         time.sleep(0.01)

@@ -107,6 +107,8 @@ class Walker(Peer):
                 future = self.futures.pop(self.random.randrange(len(self.futures)))
                 if not future.done():
                     future.set_result(None)
+                    if self.random.random() < 0.5:
+                        self.connection._gathered.news()
             case 5 if self.connection._is_write_blocked:
                 self.connection.resume_writing()
             case 6:
@@ -130,10 +132,11 @@ def test_all_is_served_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "MAX_REQUESTS_PER_TURN", random.choice((2, 64)))
     monkeypatch.setattr(gathered_answers, "TRY_EVERY", random.choice((0, 3, 64)))
     monkeypatch.setattr(gathered_answers, "MAX_GATHERED", random.choice((2, 16)))
+    monkeypatch.setattr(gathered_answers, "MAX_AHEAD", random.choice((0, 4)))
     loop = asyncio.new_event_loop()
     memory = ReceiveMemory(random.choice((20_000, 200_000, 2_000_000, 256 << 20)))
     walkers = [Walker(loop, memory, random) for _ in range(random.randint(1, 5))]
-    for one in walkers[1:]:  # They share what a listener's connections share.
+    for one in walkers[1:]:  # They share what a node's connections share.
         one.connection._gathered = walkers[0].connection._gathered
 
     for _ in range(STEPS):

@@ -13,6 +13,7 @@ from node.config import parse_config
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.served_apis import SERVED
 from node.net.connection_quota import ConnectionQuota
+from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener, ListenerLimits
 from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.peer_network import PeerNetwork
@@ -74,6 +75,7 @@ class PeerNode(MetadataNode):
             quota=ConnectionQuota(),
             limits=ListenerLimits(),
             start_task=self._start_task,
+            gathered=GatheredAnswers(asyncio.get_running_loop()),
             on_peer_lost=self.lost.append,
         )
 

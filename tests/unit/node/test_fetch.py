@@ -10,7 +10,7 @@ import pytest
 from logstore.compression import Compression
 from logstore.disk import FileRecords
 from logstore.errors import ErrorCode
-from logstore.record import ControlType
+from logstore.record import ControlType, EndTransactionMarker
 from node.kafka_api import fetch, fetch_answer
 from node.kafka_api.request_context import Delayed
 from node.wire.messages.fetch import (
@@ -431,6 +431,34 @@ def test_what_is_kept_back_of_a_batch_counts_for_min_bytes(world: ReplicaWorld) 
     message = request(want(max_bytes=50_000), max_wait_ms=60_000, min_bytes=50_000)
 
     assert 40_000 < size_of(only(send(world, message))) < 50_000
+
+
+def test_who_waits_for_what_is_not_committed_yet_is_not_woken_by_more_of_it(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop
+) -> None:
+    world.create_topic()
+    log = world.partition().log
+    log_maker.send(log, 7, 0, is_transactional=True)
+    log.update_high_watermark(1)
+    message = request(want(offset=1), max_wait_ms=60_000, isolation_level=1)
+
+    (data,) = wait(
+        world,
+        loop,
+        message,
+        world.append,
+        world.append,
+        lambda: world.partition().append_marker(
+            EndTransactionMarker(ControlType.COMMIT, 0),
+            producer_id=7,
+            producer_epoch=0,
+            transaction_version=0,
+            now_ms=log_maker.NOW_MS,
+        ),
+    )
+
+    assert (data.last_stable_offset, data.error_code) == (4, 0)
+    assert size_of(data) > 2 * BATCH_BYTES
 
 
 def test_the_wait_has_an_end(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,11 +1,14 @@
-"""When answers leave: at once where few come in a turn of the loop, together where many do."""
+"""When answers leave: at once where few come in a turn of the loop, together where many do; what had to wait
+before what brought the news."""
 
 import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from node.net.connection import Pending
 from node.net.gathered_answers import (
+    MAX_AHEAD,
     MAX_GATHERED,
     MAX_KEPT_BYTES,
     MIN_GATHERED,
@@ -113,6 +116,50 @@ def test_nothing_is_written_to_who_was_closed_meanwhile(turns: Turns) -> None:
     assert [name for name, _ in turns.log] == ["0", "2"]
 
 
+def test_who_waited_is_answered_before_who_brought_the_news(turns: Turns) -> None:
+    producer, consumer = turns.senders[:2]
+    turns.loop.call_soon(turns.gathered.send_awaited, consumer, b"news")
+
+    turns.gathered.news()
+    turns.gathered.send(producer, b"taken")  # type: ignore[arg-type]
+    assert not turns.log
+    turns.end()
+
+    assert turns.log == [("1", b"news"), ("0", b"taken")]
+    assert turns.answer(1) == 1, "the next turn has no news"
+
+
+def test_who_brought_the_news_waits_for_few(turns: Turns) -> None:
+    producer, *consumers = turns.senders[: MAX_AHEAD + 3]
+
+    turns.gathered.news()
+    turns.gathered.send(producer, b"taken")  # type: ignore[arg-type]
+    for consumer in consumers:
+        turns.gathered.send_awaited(consumer, b"news")  # type: ignore[arg-type]
+
+    assert [name for name, _ in turns.log].index("0") == MAX_AHEAD
+
+
+def test_what_had_to_wait_leaves_behind_earlier_answers_to_the_same(turns: Turns) -> None:
+    first, second = turns.senders[:2]
+
+    turns.gathered.news()
+    turns.gathered.send(first, b"another's")  # type: ignore[arg-type]
+    turns.gathered.send(second, b"earlier")  # type: ignore[arg-type]
+    turns.gathered.send_awaited(second, b"news")  # type: ignore[arg-type]
+
+    assert turns.log == [("0", b"another's"), ("1", b"earlier"), ("1", b"news")]
+
+
+def test_a_turn_with_news_does_not_count_among_those_that_are_tried(turns: Turns) -> None:
+    turns.answer(1)
+    turns.gathered.news()
+    turns.end()
+
+    assert [turns.answer(1) for _ in range(TRY_EVERY - 1)] == [1] * (TRY_EVERY - 1)
+    assert turns.answer(1) == 0
+
+
 @pytest.fixture
 def peer(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> Peer:
     """A connection whose answers wait for the end of the turn."""
@@ -160,3 +207,25 @@ def test_a_large_read_lets_others_have_their_answers_first(peer: Peer) -> None:
 
     assert peer.transport.sent == [b"one"]
     assert large, "before the large frame was whole"
+
+
+def test_a_connection_that_waits_is_answered_first(loop: asyncio.AbstractEventLoop) -> None:
+    consumer, producer = Peer(loop), Peer(loop)
+    gathered = producer.connection._gathered = consumer.connection._gathered
+    found = loop.create_future()
+    consumer.listener.answer = lambda asked: Pending(found, lambda result: [result])
+    order: list[str] = []
+    for name, one in (("consumer", consumer), ("producer", producer)):
+        one.transport.write = lambda data, name=name: order.append(name)  # type: ignore[method-assign]
+    consumer.send(frame(b"anything new?"))
+
+    def append(asked: memoryview) -> list[bytes]:
+        found.set_result(b"news")
+        gathered.news()
+        return [b"taken"]
+
+    producer.listener.answer = append  # type: ignore[assignment]
+    producer.send(frame(b"news"))
+    producer.turn()
+
+    assert order == ["consumer", "producer"]

@@ -16,6 +16,10 @@ from node.net.receive_memory import ReceiveMemory
 
 def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **limits: Any) -> Listener:
     service = Service(serve=lambda connection, frame: None, fail=lambda connection, frame, error: None)
+    never = cast(
+        asyncio.AbstractEventLoop,
+        SimpleNamespace(call_later=lambda seconds, call: None, call_soon=lambda call: None),
+    )
     made = Listener(
         name=name,
         service=service,
@@ -23,10 +27,9 @@ def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **li
         quota=quota if quota is not None else ConnectionQuota(),
         limits=ListenerLimits(**limits),
         start_task=lambda work: cast("asyncio.Task[Any]", work),
+        gathered=GatheredAnswers(never),
     )
-    never = SimpleNamespace(call_later=lambda seconds, call: None, call_soon=lambda call: None)
-    made.loop = cast(asyncio.AbstractEventLoop, never)
-    made.gathered = GatheredAnswers(made.loop)
+    made.loop = never
     return made
 
 

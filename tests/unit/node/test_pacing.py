@@ -9,6 +9,7 @@ import pytest
 from node.net.connection import Connection, Service
 from node.net.connection_info import ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
+from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener, ListenerLimits
 from node.net.pacing import pace, stop_pacing
 from node.net.receive_memory import ReceiveMemory
@@ -116,6 +117,7 @@ def test_a_connection_is_paced_by_where_it_comes_from(
             quota=ConnectionQuota(),
             limits=ListenerLimits(),
             start_task=asyncio.ensure_future,
+            gathered=GatheredAnswers(asyncio.get_running_loop()),
         )
         await listener.bind("127.0.0.1", 0)
         await listener.start()

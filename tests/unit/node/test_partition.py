@@ -1,10 +1,13 @@
 """A partition's roles and offsets, over a real log on a disk in memory."""
 
+from functools import partial
+
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation
+from logstore.record_batch import HEADER_SIZE
 from node.replica.delayed_produce import Place
 from node.replica.isr import IsrProposal
 from node.replica.replica_manager import DEFAULT_LAG_MS
@@ -30,7 +33,9 @@ def test_a_lone_leader_shows_a_record_at_once(world: ReplicaWorld) -> None:
     world.append(count=3)
 
     assert world.partition().log.high_watermark == 3
-    assert world.partition().readable_bytes(0, 10_000, UNCOMMITTED)
+    readable = partial(world.partition().readable_bytes, 0, 10_000, UNCOMMITTED)
+    assert readable(enough_bytes=10_000) == len(batch(3))
+    assert readable(enough_bytes=1) == HEADER_SIZE, "none is smaller, so it need not be looked for"
 
 
 def test_a_record_is_shown_when_every_replica_in_sync_has_it(world: ReplicaWorld) -> None:
