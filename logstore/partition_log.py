@@ -491,7 +491,7 @@ class PartitionLog:
         try:
             size_bytes = position - segment.size_bytes
             buffers: list[ByteSource] = list(batches[: len(places)])
-            if size_bytes <= JOIN_LIMIT_BYTES:
+            if len(buffers) > 1 and size_bytes <= JOIN_LIMIT_BYTES:
                 buffers = [b"".join(buffers)]
             segment.append(buffers, size_bytes)
         except OSError as error:
