@@ -220,11 +220,12 @@ class FetchAnswer:
                 diverging = partition.diverging_epoch(wanted.fetch_offset, wanted.last_fetched_epoch)
                 if diverging is not None:
                     return self._diverging(item, partition, diverging.leader_epoch, diverging.end_offset)
-            cold = partition.log.cold_read(wanted.fetch_offset, self._isolation)
+            log = partition.log
+            cold = log.cold_read(wanted.fetch_offset, self._isolation)
             if cold is not None:
                 self._cold_reads.append(cold)
                 return Located(item, None, None, PartitionData(), 0)
-            found = partition.read(
+            found = log.read(
                 wanted.fetch_offset,
                 max(0, min(remaining_bytes, wanted.partition_max_bytes)),
                 isolation=self._isolation,
@@ -232,12 +233,11 @@ class FetchAnswer:
             )
         except KafkaError as error:
             return Located(item, None, None, self._failed(name, wanted, error.code), 0)
-        log = partition.log
         data = PartitionData(
             partition_index=wanted.partition,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
+            high_watermark=found.high_watermark,
+            last_stable_offset=found.last_stable_offset,
+            log_start_offset=found.log_start_offset,
             # Rows of the index as they are: they have the fields that are sent, and there may be thousands.
             aborted_transactions=cast(Sequence[AbortedTransaction] | None, found.aborted_transactions),
         )
