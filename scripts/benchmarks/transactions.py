@@ -465,8 +465,9 @@ def _read_committed(target: Target, topic: str, records: int, seconds: float) ->
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     began, count = time.perf_counter(), 0
     while count < records and time.perf_counter() - began < PATIENCE_S + seconds:
-        count += len(consumer.consume(clients.CONSUME_AT_ONCE, 0.2))
+        count += len(consumer.consume(min(clients.CONSUME_AT_ONCE, records - count), 0.2))
     taken = time.perf_counter() - began
+    count += len(consumer.consume(1, 0.2))
     consumer.close()
     if count != records:
         raise RuntimeError(f"{count} records are committed, not {records}")
