@@ -130,22 +130,27 @@ def collect_aborted(
     segments: Sequence[Segment], found: Range, *, offset: int, upper_offset: int
 ) -> list[AbortedTransaction]:
     """The aborted transactions with data in a range that was read from `offset` on, by their first offset."""
+    number = found.segment_number
+    aborted: list[AbortedTransaction] = []
+    bound = -1
+    for segment in segments[number:]:
+        if segment.transaction_index.rows_count:
+            if bound < 0:
+                bound = _end_offset_of(segments, found, upper_offset)
+            rows, is_complete = segment.transaction_index.collect(offset, bound)
+            aborted += rows
+            if is_complete:
+                break
+    return sorted(aborted, key=lambda row: row.first_offset)
+
+
+def _end_offset_of(segments: Sequence[Segment], found: Range, upper_offset: int) -> int:
+    """The end of a range in offsets, at the grain of the index: a few transactions too many do no harm."""
     number, piece = found.segment_number, found.slice
-    indexes = [one.transaction_index for one in segments[number:] if one.transaction_index.rows_count]
-    if not indexes:
-        return []
-    # The end of the range in offsets, at the grain of the index: a few transactions too many do no harm.
     bound = segments[number].offset_index.first_offset_from(piece.position + piece.size)
     if bound is None:
         bound = upper_offset if number == len(segments) - 1 else segments[number + 1].base_offset
-    bound = min(bound, upper_offset)
-    aborted: list[AbortedTransaction] = []
-    for index in indexes:
-        rows, is_complete = index.collect(offset, bound)
-        aborted += rows
-        if is_complete:
-            break
-    return sorted(aborted, key=lambda row: row.first_offset)
+    return min(bound, upper_offset)
 
 
 class TimeSearch(NamedTuple):

@@ -39,13 +39,13 @@ class Sender(Protocol):
 class GatheredAnswers:
     """Those of all connections of a node."""
 
-    __slots__ = ("_ahead", "_alone", "_answers", "_has_turn", "_is_news", "_loop", "_sent")
+    __slots__ = ("_ahead", "_alone", "_answers", "_ends", "_is_news", "_loop", "_sent")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._answers: list[tuple[Sender, Buffer]] = []
         self._sent = 0  # of this turn's
-        self._has_turn = False  # whether its end is waited for
+        self._ends = 0  # calls of `_end_turn` to come: the last one ends the turn
         self._is_news = False  # whether somebody who waited is answered in this turn
         self._ahead = 0  # of those left before what is kept
         self._alone = TRY_EVERY  # so many more leave at once
@@ -53,18 +53,23 @@ class GatheredAnswers:
     def news(self) -> None:
         """Somebody who waited will be answered: until then answers to others are kept.
 
-        That is a callback of the loop, and known to it already.
+        That is a callback of the loop, and known to it already: the turn ends behind it.
         """
         self._is_news = True
         self._end_turn_soon()
 
     def send_awaited(self, sender: Sender, answer: Buffer) -> None:
-        """Send an answer that had to wait, before those that had not."""
+        """Send an answer that had to wait, before those that had not; where many come in a turn, with them."""
+        if not self._alone:
+            self.send(sender, answer)
+            return
+        self._alone -= 1
         answers = self._answers
         if answers:
-            self._ahead += 1
-            if self._ahead > MAX_AHEAD or any(one is sender for one, _ in answers):
+            if self._ahead >= MAX_AHEAD or any(one is sender for one, _ in answers):
                 self.send_all()
+            else:
+                self._ahead += 1
         sender.write(answer)
 
     def send(self, sender: Sender, answer: Buffer) -> None:
@@ -79,13 +84,15 @@ class GatheredAnswers:
             return
         answers = self._answers
         answers.append((sender, answer))
-        self._end_turn_soon()
+        if not self._ends:
+            self._end_turn_soon()
         if len(answers) >= MAX_GATHERED:
             self.send_all()
 
     def send_all(self) -> None:
         """Let go what was kept; nothing goes to connections that were closed meanwhile."""
         answers = self._answers
+        self._ahead = 0
         if answers:
             self._answers = []
             self._sent += len(answers)
@@ -94,13 +101,15 @@ class GatheredAnswers:
                     sender.write(answer)
 
     def _end_turn_soon(self) -> None:
-        if not self._has_turn:
-            self._has_turn = True
-            self._loop.call_soon(self._end_turn)
+        self._ends += 1
+        self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
+        self._ends -= 1
+        if self._ends:
+            return
+        self._is_news = False
         self.send_all()
         if not self._alone and self._sent < MIN_GATHERED:
             self._alone = TRY_EVERY
-        self._sent = self._ahead = 0
-        self._has_turn = self._is_news = False
+        self._sent = 0

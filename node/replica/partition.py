@@ -592,7 +592,8 @@ class Partition:
     def readable_bytes(
         self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, enough_bytes: int
     ) -> int | None:
-        """How much a fetch could have now; None if it would get an error.
+        """How much a fetch could have now, where a part of a batch lies from there on; None if it would get
+        an error.
 
         What is beyond `enough_bytes` need not be counted.
         """

@@ -392,6 +392,7 @@ def wait(
         for step in steps:
             assert not future.done()
             step()
+        assert future.done() or not steps, "it was not woken, and would wait for its time to be over"
         response = delayed.answer(await future)
         assert isinstance(response, FetchResponse)
         return [one for topic in response.responses for one in topic.partitions]

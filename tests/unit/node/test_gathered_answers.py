@@ -129,15 +129,73 @@ def test_who_waited_is_answered_before_who_brought_the_news(turns: Turns) -> Non
     assert turns.answer(1) == 1, "the next turn has no news"
 
 
-def test_who_brought_the_news_waits_for_few(turns: Turns) -> None:
-    producer, *consumers = turns.senders[: MAX_AHEAD + 3]
+def wake(turns: Turns, *senders: Sender) -> None:
+    """As an append does: each answer that was waited for comes by a callback of the loop."""
+    for sender in senders:
+        turns.loop.call_soon(turns.gathered.send_awaited, sender, b"news")
+        turns.gathered.news()
 
+
+@pytest.mark.parametrize("consumers", range(1, MAX_AHEAD + 3))
+def test_who_brought_the_news_waits_for_few(turns: Turns, consumers: int) -> None:
+    producer, *waiting = turns.senders[: consumers + 1]
+
+    for _ in range(2):
+        turns.log.clear()
+        wake(turns, *waiting)
+        turns.gathered.send(producer, b"taken")  # type: ignore[arg-type]
+        turns.end()
+
+        assert [name for name, _ in turns.log].index("0") == min(consumers, MAX_AHEAD)
+
+
+def test_two_producers_of_a_turn_wait_for_both_consumers(turns: Turns) -> None:
+    for producer, consumer in (turns.senders[:2], turns.senders[2:4]):
+        wake(turns, consumer)
+        turns.gathered.send(producer, b"taken")  # type: ignore[arg-type]
+    turns.end()
+
+    assert [name for name, _ in turns.log] == ["1", "3", "0", "2"]
+
+
+def test_where_many_answers_come_in_a_turn_those_that_waited_leave_with_them(turns: Turns) -> None:
+    turns.try_one()
+    first, second, consumer = turns.senders[:3]
+
+    turns.gathered.send(first, b"taken")  # type: ignore[arg-type]
+    wake(turns, consumer)
+    turns.gathered.send(second, b"taken")  # type: ignore[arg-type]
+    turns.end()
+
+    assert [name for name, _ in turns.log] == ["0", "1", "2"]
+
+
+def test_answers_that_had_to_wait_count_for_how_many_come_in_a_turn(turns: Turns) -> None:
+    for _ in range(TRY_EVERY):
+        turns.gathered.send_awaited(turns.senders[0], b"news")  # type: ignore[arg-type]
+    turns.log.clear()
+
+    for _ in range(2):
+        for sender in turns.senders[:MIN_GATHERED]:
+            turns.gathered.send_awaited(sender, b"news")  # type: ignore[arg-type]
+        assert not turns.log
+        turns.end()
+        assert len(turns.log) == MIN_GATHERED
+        turns.log.clear()
+
+
+def test_a_transport_that_fails_holds_up_nobody_after_it(turns: Turns) -> None:
+    def fail(answer: bytes) -> None:
+        raise RuntimeError
+
+    turns.loop.set_exception_handler(lambda loop, context: None)
     turns.gathered.news()
-    turns.gathered.send(producer, b"taken")  # type: ignore[arg-type]
-    for consumer in consumers:
-        turns.gathered.send_awaited(consumer, b"news")  # type: ignore[arg-type]
+    turns.senders[0].write = fail  # type: ignore[assignment, method-assign]
+    turns.answer(1)
+    turns.end()
 
-    assert [name for name, _ in turns.log].index("0") == MAX_AHEAD
+    turns.gathered.send(turns.senders[1], b"taken")  # type: ignore[arg-type]
+    assert [name for name, _ in turns.log] == ["1"]
 
 
 def test_what_had_to_wait_leaves_behind_earlier_answers_to_the_same(turns: Turns) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from logstore.record import ControlType, EndTransactionMarker, build_batch
 from logstore.record_batch import TRANSACTIONAL_BIT
 from node.kafka_api import produce_heads
 from node.kafka_api.dispatch import Dispatcher
+from node.kafka_api.produce import MIN_PLAIN_OPENED_BESIDE_BYTES
 from node.net.connection import CloseConnection, Connection, Pending
 from node.replica.delayed_produce import Place
 from node.wire import codec
@@ -199,6 +200,18 @@ def test_a_topic_may_stamp_its_batches(version: int) -> None:
         general.world.clock.advance(3)
 
     assert len(quick.heads) == 1
+
+
+def test_a_large_batch_is_opened_beside_the_loop_also_where_the_head_is_known() -> None:
+    node = Node(9, is_general=False, config=LogConfig(compression_type="gzip"))
+    node.send(frame(9, batch()))
+    assert len(node.heads) == 1
+
+    large = batch(MIN_PLAIN_OPENED_BESIDE_BYTES)
+    answer = node.dispatcher.serve(PEER, memoryview(bytearray(frame(9, large))))
+
+    assert isinstance(answer, Pending)
+    cast("Coroutine[Any, Any, Any]", answer.awaitable).close()
 
 
 @pytest.mark.parametrize("version", [8, 13])
