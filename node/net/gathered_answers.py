@@ -59,7 +59,7 @@ class GatheredAnswers:
         self._end_turn_soon()
 
     def send_awaited(self, sender: Sender, answer: Buffer) -> None:
-        """Send an answer that had to wait, before those that had not; where many come in a turn, with them."""
+        """Send an answer that had to wait: before those that had not, or with them where a turn has many."""
         if not self._alone:
             self.send(sender, answer)
             return
