@@ -205,7 +205,7 @@ class ReplicaFetch:
                 elif self._must_wait(partition) or self._is_cold(fed, partition):
                     pass
                 else:
-                    found = partition.read(
+                    found = partition.log.read(
                         wanted.fetch_offset,
                         max(0, min(remaining_bytes, wanted.partition_max_bytes)),
                         isolation=FetchIsolation.LOG_END,

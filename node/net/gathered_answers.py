@@ -39,14 +39,13 @@ class Sender(Protocol):
 class GatheredAnswers:
     """Those of all connections of a node."""
 
-    __slots__ = ("_ahead", "_alone", "_answers", "_ends", "_is_news", "_loop", "_sent")
+    __slots__ = ("_ahead", "_alone", "_answers", "_ends", "_loop", "_sent")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._answers: list[tuple[Sender, Buffer]] = []
         self._sent = 0  # of this turn's
         self._ends = 0  # calls of `_end_turn` to come: the last one ends the turn
-        self._is_news = False  # whether somebody who waited is answered in this turn
         self._ahead = 0  # of those left before what is kept
         self._alone = TRY_EVERY  # so many more leave at once
 
@@ -55,7 +54,6 @@ class GatheredAnswers:
 
         That is a callback of the loop, and known to it already: the turn ends behind it.
         """
-        self._is_news = True
         self._end_turn_soon()
 
     def send_awaited(self, sender: Sender, answer: Buffer) -> None:
@@ -74,7 +72,7 @@ class GatheredAnswers:
 
     def send(self, sender: Sender, answer: Buffer) -> None:
         """Send an answer, now or soon."""
-        if self._alone and not self._is_news:
+        if self._alone and not self._ends:  # else many come in a turn, or somebody who waited is first
             self._alone -= 1
             sender.write(answer)
             return
@@ -108,7 +106,6 @@ class GatheredAnswers:
         self._ends -= 1
         if self._ends:
             return
-        self._is_news = False
         self.send_all()
         if not self._alone and self._sent < MIN_GATHERED:
             self._alone = TRY_EVERY

@@ -16,7 +16,6 @@ from logstore.partition_log import (
     MAX_TIMESTAMP,
     AppendOrigin,
     AppendResult,
-    FetchDataInfo,
     FetchIsolation,
     PartitionLog,
 )
@@ -581,14 +580,6 @@ class Partition:
                 f" not {offset}.",
             )
 
-    def read(
-        self, fetch_offset: int, max_bytes: int, *, isolation: FetchIsolation, minimum_one_batch: bool
-    ) -> FetchDataInfo:
-        """Where the records from `fetch_offset` on lie; OFFSET_OUT_OF_RANGE if they lie nowhere."""
-        return self.log.read(
-            fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=minimum_one_batch
-        )
-
     def readable_bytes(
         self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, *, enough_bytes: int
     ) -> int | None:
@@ -603,7 +594,7 @@ class Partition:
         if enough_bytes <= HEADER_SIZE and self.log.log_start_offset <= fetch_offset < end_offset:
             return HEADER_SIZE  # No batch is smaller.
         try:
-            found = self.read(fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=True)
+            found = self.log.read(fetch_offset, max_bytes, isolation=isolation, minimum_one_batch=True)
         except KafkaError:
             return None
         return found.readable_bytes

@@ -118,13 +118,19 @@ def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seco
     found = consumer.list_topics(topic, CALL_TIMEOUT_S).topics[topic]
     consumer.assign([TopicPartition(topic, partition, 0) for partition in found.partitions])
     began = time.perf_counter()
-    count = 0
-    while count < records and time.perf_counter() - began < seconds:
-        # No more than there are: it would wait for them, and measure that.
-        count += len(consumer.consume(min(CONSUME_AT_ONCE, records - count), 0.2))
+    count = read(consumer, records, seconds)
     took = time.perf_counter() - began
     consumer.close()
     return Done(seconds=took, requests=0, records=count, payload_bytes=count * record_bytes)
+
+
+def read(consumer: Consumer, records: int, seconds: float) -> int:
+    """How many of `records` came within `seconds`."""
+    began, count = time.perf_counter(), 0
+    while count < records and time.perf_counter() - began < seconds:
+        # No more than there are: it would wait for them, and measure that.
+        count += len(consumer.consume(min(CONSUME_AT_ONCE, records - count), 0.2))
+    return count
 
 
 def end_to_end_ms(bootstrap: str, topic: str, *, rate: int, seconds: float, acks: str = "1") -> list[float]:

@@ -463,11 +463,10 @@ def _read_committed(target: Target, topic: str, records: int, seconds: float) ->
         }
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
-    began, count = time.perf_counter(), 0
-    while count < records and time.perf_counter() - began < PATIENCE_S + seconds:
-        count += len(consumer.consume(min(clients.CONSUME_AT_ONCE, records - count), 0.2))
+    began = time.perf_counter()
+    count = clients.read(consumer, records, PATIENCE_S + seconds)
     taken = time.perf_counter() - began
-    count += len(consumer.consume(1, 0.2))
+    count += len(consumer.consume(1, 0.2))  # what was aborted would come beyond
     consumer.close()
     if count != records:
         raise RuntimeError(f"{count} records are committed, not {records}")

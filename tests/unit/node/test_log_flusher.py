@@ -281,7 +281,8 @@ def test_a_log_that_lies_elsewhere_meanwhile_is_flushed_there() -> None:
     async def tell() -> None:
         with story.slow_disk() as ready:
             answer = story.produce(1)
-            records = story.partition.read(0, 1_000, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
+            log = story.partition.log
+            records = log.read(0, 1_000, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
             copy.append_as_follower(records.slice.read())
             story.world.replica_manager.replace_log(copy.topic_partition, copy)
             assert not answer.future.done()
