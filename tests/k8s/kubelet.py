@@ -56,6 +56,8 @@ class RunningPod:
                     continue
                 due[kind] += probe.period_s
                 succeeded = self.get(probe) is None
+                if self._is_ending.is_set():
+                    return  # it was on its way when the pod began to end
                 failures[kind] = 0 if succeeded else failures[kind] + 1
                 if kind == "readiness" and (succeeded or failures[kind] >= probe.failure_threshold):
                     self.is_ready = succeeded
