@@ -267,7 +267,7 @@ TOPIC_CONFIG_DEF = ConfigDef(
             name=INTERNAL_SEGMENT_BYTES,
             type=_INT,
             default=None,
-            documentation="A segment.bytes without its lower limit, for tests; never shown.",
+            documentation="A segment.bytes without its lower limit, for tests; shown where it is set.",
             internal=True,
         ),
     ),

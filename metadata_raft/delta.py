@@ -196,7 +196,7 @@ class MetadataDelta:
                 # The name may already belong to a new topic with another id.
                 if by_name[old.name].topic_id == topic_id:
                     del by_name[old.name]
-                    collisions.pop(normalized_name(old.name) or "", None)
+                    _remove_colliding(collisions, old.name)
         for topic_id, topic in self._topics.items():
             if topic is None:
                 continue
@@ -205,7 +205,7 @@ class MetadataDelta:
             count += len(image.partitions)
             collision = normalized_name(image.name)
             if collision is not None:
-                collisions[collision] = image.name
+                collisions[collision] = collisions.get(collision, frozenset()) | {image.name}
         return TopicsImage(by_name=by_name, by_id=by_id, by_collision_name=collisions, partition_count=count)
 
     # ---- configs and brokers ---------------------------------------------------------------------------
@@ -354,6 +354,17 @@ def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> Par
         if value is not None:
             changes[name] = tuple(value)
     return old._replace(**changes)
+
+
+def _remove_colliding(collisions: dict[str, frozenset[str]], name: str) -> None:
+    collision = normalized_name(name)
+    if collision is None:
+        return
+    left = collisions[collision] - {name}
+    if left:
+        collisions[collision] = left
+    else:
+        del collisions[collision]
 
 
 def _broker_image(record: RegisterBrokerRecord) -> BrokerImage:

@@ -130,8 +130,9 @@ class TopicsImage:
 
     by_name: Mapping[str, TopicImage] = field(default_factory=dict)
     by_id: Mapping[bytes, TopicImage] = field(default_factory=dict)
-    # Names without '.' and '_' confusion -> the topic that has one of these characters.
-    by_collision_name: Mapping[str, str] = field(default_factory=dict)
+    # Names without '.' and '_' confusion -> the topics that have one of these characters. Two of them were
+    # made by one request.
+    by_collision_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
     partition_count: int = 0
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
@@ -222,11 +223,13 @@ def check_invariants(image: MetadataImage) -> None:
     """Assert what holds in every image; for tests."""
     topics = image.topics
     assert len(topics.by_name) == len(topics.by_id)
+    colliding = sum(normalized_name(name) is not None for name in topics.by_name)
+    assert sum(map(len, topics.by_collision_name.values())) == colliding
     assert topics.partition_count == sum(len(topic.partitions) for topic in topics.by_name.values())
     for name, topic in topics.by_name.items():
         assert topic.name == name and topics.by_id[topic.topic_id] is topic
         collision = normalized_name(name)
-        assert collision is None or topics.by_collision_name[collision] == name
+        assert collision is None or name in topics.by_collision_name[collision]
         assert topic.partitions, f"{name} has no partitions"
         for index, partition in enumerate(topic.partitions):
             assert partition.partition == index

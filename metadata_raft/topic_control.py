@@ -43,14 +43,13 @@ def create_topics(image: MetadataImage, command: CreateTopics, config: Controlle
     times = Counter(topic.name for topic in command.topics)
     records: list[MetadataRecord] = []
     results: dict[str, TopicCreation] = {}
-    collisions: dict[str, str] = {}
     for topic in command.topics:
         if topic.name in results:
             continue
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            _check_new_name(image, topic.name, collisions)
+            _check_new_name(image, topic.name)
             configs = checked_topic_configs(topic.configs, config)
             room = MAX_RECORDS_PER_COMMAND - len(records) - 1 - len(configs)
             partitions = _new_partitions_of(image, topic, config, room)
@@ -61,9 +60,6 @@ def create_topics(image: MetadataImage, command: CreateTopics, config: Controlle
                 name=topic.name, error_code=error.code, error_message=error.detail
             )
             continue
-        collision = normalized_name(topic.name)
-        if collision is not None:
-            collisions[collision] = topic.name
         records.append(TopicRecord(name=topic.name, topic_id=topic.topic_id))
         records.extend(
             ConfigRecord(
@@ -84,7 +80,10 @@ def create_topics(image: MetadataImage, command: CreateTopics, config: Controlle
     return Decision(records=records, reply=CreateTopicsReply(topics=list(results.values())))
 
 
-def _check_new_name(image: MetadataImage, name: str, collisions: dict[str, str]) -> None:
+def _check_new_name(image: MetadataImage, name: str) -> None:
+    """Whether a topic may have this name. As with Apache Kafka, names that one request brings are not held
+    against each other: a mirror of a cluster that has both makes both.
+    """
     if name == METADATA_TOPIC:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
@@ -92,11 +91,10 @@ def _check_new_name(image: MetadataImage, name: str, collisions: dict[str, str])
     check_topic_name(name)
     if name in image.topics.by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    collision = normalized_name(name) or ""
-    other = image.topics.by_collision_name.get(collision) or collisions.get(collision)
-    if other is not None:
+    others = image.topics.by_collision_name.get(normalized_name(name) or "")
+    if others:
         raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {min(others)}"
         )
 
 

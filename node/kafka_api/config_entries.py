@@ -71,11 +71,11 @@ def logger_entries() -> list[ConfigEntry]:
 
 
 def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All settings of a topic with these overrides."""
+    """All settings of a topic with these overrides; internal ones if they are among these."""
     defaults = topic_defaults(config.values)
     entries = []
     for key in TOPIC_CONFIG_DEF:
-        if key.internal:
+        if key.internal and key.name not in overrides:
             continue
         behind = BROKER_SYNONYMS.get(key.name)
         synonyms = _broker_synonyms(config, behind[0].name, key.sensitive) if behind else []
@@ -85,6 +85,14 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
             synonyms = [Synonym(key.name, value, ConfigSource.TOPIC_CONFIG), *synonyms]
         entries.append(_entry(key, value, synonyms, read_only=False))
     return entries
+
+
+def source_for_new_topic(config: BrokerConfig, entry: ConfigEntry) -> ConfigSource:
+    """Where CreateTopics says that a value comes from: there, any name of a broker setting counts."""
+    behind = BROKER_SYNONYMS.get(entry.key.name)
+    if entry.source is ConfigSource.TOPIC_CONFIG or not behind:
+        return entry.source
+    return _set_under_any_name(config, behind[0].name)[0].source
 
 
 def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
@@ -154,6 +162,13 @@ def _entry(key: ConfigKey, value: str | None, synonyms: Sequence[Synonym], *, re
 
 
 def _broker_synonyms(config: BrokerConfig, name: str, is_sensitive: bool) -> list[Synonym]:
+    found = _set_under_any_name(config, name)
+    while found and found[0].name != name:
+        del found[0]
+    return [synonym._replace(value=None) for synonym in found] if is_sensitive else found
+
+
+def _set_under_any_name(config: BrokerConfig, name: str) -> list[Synonym]:
     names = _alternatives_of(name)
     found: list[Synonym] = []
     for texts, source in (
@@ -168,9 +183,7 @@ def _broker_synonyms(config: BrokerConfig, name: str, is_sensitive: bool) -> lis
         default = None if key is None else value_to_text(key.default)
         if default is not None:
             found.append(Synonym(each, default, ConfigSource.DEFAULT_CONFIG))
-    while found and found[0].name != name:
-        del found[0]
-    return [synonym._replace(value=None) for synonym in found] if is_sensitive else found
+    return found
 
 
 def _alternatives_of(name: str) -> Sequence[str]:

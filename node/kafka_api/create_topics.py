@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import KafkaError
 from metadata_raft.commands import CreateTopics, NewTopic, NewTopicConfig, ReplicaAssignment, TopicCreation
-from node.kafka_api.config_entries import topic_entries
+from node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from node.kafka_api.request_context import RequestContext
 from node.runtime.topic_creation import random_uuid
 from node.runtime.turns import listed
@@ -72,7 +72,7 @@ def _result(broker: "Broker", context: RequestContext, result: TopicCreation) ->
                 name=entry.key.name,
                 value=entry.value,
                 read_only=entry.read_only,
-                config_source=entry.source,
+                config_source=source_for_new_topic(broker.config, entry),
                 is_sensitive=entry.key.sensitive,
             )
             for entry in topic_entries(broker.config, given)

@@ -86,7 +86,7 @@ def _enter_session(
         session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=by_id)
         session.update(items, request.forgotten_topics_data)
         sessions.advance(session, broker.clock.now_ms())
-        return session, True
+        return (session, True) if session.partitions else (None, False)
     if request.session_id != NO_SESSION:
         sessions.remove(request.session_id)
     if request.session_epoch == FINAL_EPOCH:

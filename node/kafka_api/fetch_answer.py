@@ -200,7 +200,7 @@ class FetchAnswer:
     def _locate_one(self, item: FetchItem, remaining_bytes: int, minimum_one_batch: bool) -> Located:
         wanted = item.wanted
         topic = item.topic
-        name = self._name_of(topic) if isinstance(topic, bytes) else topic
+        name = self._name_of(topic, item) if isinstance(topic, bytes) else topic
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -265,9 +265,13 @@ class FetchAnswer:
         )
         return Located(item, partition, None, data, 0)
 
-    def _name_of(self, topic_id: bytes) -> str | None:
+    def _name_of(self, topic_id: bytes, item: FetchItem) -> str | None:
+        """The name of a topic that is asked for by its id: today's, or the one that the session has read."""
         topic = self._broker.metadata.image.topics.by_id.get(topic_id)
-        return None if topic is None else topic.name
+        if topic is not None:
+            return topic.name
+        cached = None if self._session is None else self._session.partitions.get(item.key)
+        return None if cached is None else cached.topic_name
 
     def _diverging(self, item: FetchItem, partition: Partition, epoch: int, end_offset: int) -> Located:
         log = partition.log
@@ -395,6 +399,8 @@ class FetchAnswer:
             if session is not None:
                 cached = session.partitions.get(one.item.key)
                 if cached is not None:
+                    if one.partition is not None:
+                        cached.topic_name = one.partition.topic_partition.topic
                     must_tell = cached.must_tell(data, size_bytes)
                     if is_incremental and size_bytes:
                         session.move_to_end(one.item.key)

@@ -35,12 +35,17 @@ class FetchItem(NamedTuple):
 
 
 class CachedPartition:
-    """What a session remembers of a partition: the client's last wish and what it was told last."""
+    """What a session remembers of a partition: the client's last wish and what it was told last.
 
-    __slots__ = ("high_watermark", "item", "log_start_offset")
+    `topic_name` is what the topic was called when it was last read, None if it never was: who names a topic
+    by its id hears what became of the name once the id is gone.
+    """
+
+    __slots__ = ("high_watermark", "item", "log_start_offset", "topic_name")
 
     def __init__(self, item: FetchItem) -> None:
         self.item = item
+        self.topic_name: str | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
 

@@ -41,6 +41,18 @@ create("plain", {})
 create("two at once", {}, {"name": "TOPIC"})
 create("twice the same", {}, {})
 create("nothing")
+case(
+    "create_topics",
+    "names that collide",
+    lambda c: {
+        "topics": [
+            {"name": c.fresh(word), "num_partitions": 1, "replication_factor": 1}
+            for word in ("both.new", "both_new")
+        ],
+        "timeout_ms": 5000,
+        "validate_only": False,
+    },
+)
 create("existing", {"name": "TOPIC"})
 create("only validated", {}, validate_only=True)
 create("existing validated", {"name": "TOPIC"}, validate_only=True)
@@ -64,6 +76,7 @@ VALUES: dict[str, tuple[str | None, ...]] = {
     "cleanup.policy": ("compact", "compact,delete", "none", "", "remove", " compact "),
     "compression.type": ("zstd", "lz5", "producer"),
     "segment.bytes": ("1048576", "1000", "-1", "3000000000"),
+    "internal.segment.bytes": ("1000", "1048576"),
     "min.insync.replicas": ("1", "0", "7"),
     "message.timestamp.type": ("LogAppendTime", "Never"),
     "unclean.leader.election.enable": ("true", "maybe", "TRUE"),

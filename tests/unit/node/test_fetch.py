@@ -552,6 +552,17 @@ def test_a_forgotten_partition_is_not_read(world: ReplicaWorld) -> None:
     assert [one.partition_index for one in response.responses[0].partitions] == [1]
 
 
+def test_a_session_whose_last_partition_is_forgotten_ends(world: ReplicaWorld) -> None:
+    world.create_topic()
+    session_id = send(world, request(want(0), session_epoch=0)).session_id
+    forgotten = [ForgottenTopic(topic="t", partitions=[0])]
+
+    response = send(world, request(session_id=session_id, session_epoch=1, forgotten_topics_data=forgotten))
+
+    assert (response.session_id, response.responses) == (0, [])
+    assert len(world.replica_manager.sessions) == 0
+
+
 @pytest.mark.parametrize(
     ("offset", "epoch", "code"),
     [
@@ -587,12 +598,27 @@ def test_a_full_fetch_ends_the_session_it_names(world: ReplicaWorld) -> None:
     assert len(world.replica_manager.sessions) == 0
 
 
-def test_a_deleted_topic_is_told_in_its_session(world: ReplicaWorld) -> None:
+def test_a_session_says_what_became_of_a_topic_that_it_has_read(world: ReplicaWorld) -> None:
     topic = world.create_topic()
     by_id = request(want(), topic="", topic_id=topic.topic_id, session_epoch=0)
     session_id = send(world, by_id, 13).session_id
-    world.delete_topic("t")
 
-    for epoch in (1, 2):
-        data = only(send(world, request(session_id=session_id, session_epoch=epoch), 13))
-        assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    def code(epoch: int) -> int:
+        return only(send(world, request(session_id=session_id, session_epoch=epoch), 13)).error_code
+
+    world.delete_topic("t")
+    assert [code(1), code(2)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    world.create_topic(topic_id=b"a".ljust(16))
+    assert [code(3), code(4)] == [ErrorCode.INCONSISTENT_TOPIC_ID] * 2
+
+
+def test_whoever_has_not_read_a_deleted_topic_hears_that_its_id_is_unknown(world: ReplicaWorld) -> None:
+    topic = world.create_topic()
+    world.delete_topic("t")
+    by_id = request(want(), topic="", topic_id=topic.topic_id, session_epoch=0)
+
+    first = send(world, by_id, 13)
+    world.create_topic(topic_id=b"a".ljust(16))
+    second = send(world, request(session_id=first.session_id, session_epoch=1), 13)
+
+    assert only(first).error_code == only(second).error_code == ErrorCode.UNKNOWN_TOPIC_ID

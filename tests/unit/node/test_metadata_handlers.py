@@ -348,8 +348,8 @@ def test_a_groups_setting_stands_before_the_brokers() -> None:
     assert [(one.value, one.config_source) for one in after.results[0].configs] == [("46000", 4)]
 
 
-def test_a_setting_that_was_given_in_hours_shows_no_source_as_in_kafka() -> None:
-    _, answer = ask(
+def test_a_setting_that_was_given_in_hours_shows_its_source_when_a_topic_is_made_only_as_in_kafka() -> None:
+    made, answer = ask(
         (7, CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=1, replication_factor=1)])),
         (4, described(TOPIC, "a", "retention.ms", "segment.jitter.ms")),
         settings={"log.retention.hours": "1"},
@@ -359,6 +359,33 @@ def test_a_setting_that_was_given_in_hours_shows_no_source_as_in_kafka() -> None
         one.name: (one.value, one.config_source, list(one.synonyms)) for one in answer.results[0].configs
     }
     assert shown == {"retention.ms": ("3600000", 5, []), "segment.jitter.ms": ("0", 5, [])}
+    told = {one.name: (one.value, one.config_source) for one in made.topics[0].configs}
+    assert (told["retention.ms"], told["segment.jitter.ms"]) == (("3600000", 4), ("0", 5))
+
+
+def test_an_internal_setting_is_shown_where_it_is_set() -> None:
+    name = "internal.segment.bytes"
+    topics = [
+        CreatableTopic(
+            name=topic,
+            num_partitions=1,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=name, value="1000")] if is_set else [],
+        )
+        for topic, is_set in (("with", True), ("without", False))
+    ]
+
+    made, with_it, without = ask(
+        (7, CreateTopicsRequest(topics=topics)),
+        (4, described(TOPIC, "with", name)),
+        (4, described(TOPIC, "without", name)),
+    )
+
+    assert [name in {one.name for one in topic.configs} for topic in made.topics] == [True, False]
+    (entry,) = with_it.results[0].configs
+    assert (entry.value, entry.config_source) == ("1000", 1)
+    assert [(one.name, one.value, one.source) for one in entry.synonyms] == [(name, "1000", 1)]
+    assert without.results[0].configs == []
 
 
 def test_behind_the_setting_of_one_listener_stands_that_of_all() -> None:
