@@ -51,6 +51,13 @@ _TARGETS = {
     "lz4": Compression.LZ4,
     "zstd": Compression.ZSTD,
 }
+# What is said of a whole batch in which some records are at fault; a timestamp's is said first.
+_REFUSALS = {
+    ErrorCode.INVALID_RECORD: (
+        "One or more records have been rejected: compacted topics need a key in every record"
+    ),
+    ErrorCode.INVALID_TIMESTAMP: "One or more records have been rejected due to invalid timestamp",
+}
 
 
 class RecordError(NamedTuple):
@@ -110,6 +117,12 @@ def validate_batch(
     size_bytes = LOG_OVERHEAD + batch_length
     if magic != MAGIC:
         raise _invalid(f"Message format {magic} is not supported, 2 is.")
+    codec = attributes & COMPRESSION_MASK
+    if is_client and codec >= _ZSTD and (codec > _ZSTD or produce_version < FIRST_ZSTD_PRODUCE_VERSION):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Compression {codec} is not supported in Produce version {produce_version}.",
+        )
     if is_client and base_offset != 0:
         raise _invalid(f"The base offset of a batch to append must be 0, it is {base_offset}.")
     if size_bytes > config.max_message_bytes:
@@ -126,12 +139,6 @@ def validate_batch(
         raise _invalid("Clients must not write control batches.")
     if producer_id >= 0 and base_sequence < 0:
         raise _invalid(f"Producer {producer_id} sent sequence {base_sequence}.")
-    codec = attributes & COMPRESSION_MASK
-    if codec >= _ZSTD and (codec > _ZSTD or produce_version < FIRST_ZSTD_PRODUCE_VERSION):
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Compression {codec} is not supported in Produce version {produce_version}.",
-        )
     return _apply_settings(header, view, config, now_ms)
 
 
@@ -278,7 +285,7 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
         errors = [RecordError(0, _window_message(header.max_timestamp, config, now_ms))]
     return RecordsRefused(
         ErrorCode.INVALID_TIMESTAMP,
-        "One or more records have been rejected due to invalid timestamp",
+        _REFUSALS[ErrorCode.INVALID_TIMESTAMP],
         tuple(errors[:MAX_RECORD_ERRORS]),
     )
 
@@ -308,36 +315,21 @@ def _check_records(
     header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int
 ) -> tuple[BatchHeader, memoryview]:
     largest = NO_TIMESTAMP
-    keyless: list[int] = []
-    late: list[tuple[int, int]] = []
+    code = ErrorCode.INVALID_RECORD
+    errors: list[RecordError] = []
     for index, record in enumerate(_open(header, view, config)):
         if record.offset - header.base_offset != index:
             raise _invalid(
                 f"Record {index} of the batch has offset delta {record.offset - header.base_offset}."
             )
         if config.compact and record.key is None:
-            keyless.append(index)
-        if not config.log_append_time and not _is_in_window(record.timestamp, config, now_ms):
-            late.append((index, record.timestamp))
+            errors.append(RecordError(index, "Compacted topic cannot accept message without key."))
+        elif not config.log_append_time and not _is_in_window(record.timestamp, config, now_ms):
+            code = ErrorCode.INVALID_TIMESTAMP
+            errors.append(RecordError(index, _window_message(record.timestamp, config, now_ms)))
         largest = max(largest, record.timestamp)
-    if keyless:
-        raise RecordsRefused(
-            ErrorCode.INVALID_RECORD,
-            "One or more records have been rejected: compacted topics need a key in every record",
-            tuple(
-                RecordError(index, "Compacted topic cannot accept message without key.")
-                for index in keyless[:MAX_RECORD_ERRORS]
-            ),
-        )
-    if late:
-        raise RecordsRefused(
-            ErrorCode.INVALID_TIMESTAMP,
-            "One or more records have been rejected due to invalid timestamp",
-            tuple(
-                RecordError(index, _window_message(timestamp, config, now_ms))
-                for index, timestamp in late[:MAX_RECORD_ERRORS]
-            ),
-        )
+    if errors:
+        raise RecordsRefused(code, _REFUSALS[code], tuple(errors[:MAX_RECORD_ERRORS]))
     if largest != header.max_timestamp and not header.attributes & LOG_APPEND_TIME_BIT:
         corrected = _stamped(view, TimestampType.CREATE_TIME, largest)
         return corrected.header, memoryview(corrected.batch)

@@ -409,6 +409,7 @@ class PartitionLog:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             timestamp_ms=now_ms,
+            is_log_append_time=self.config.log_append_time,
             base_offset=offset,
             partition_leader_epoch=leader_epoch,
         )

@@ -209,6 +209,7 @@ def build_marker(
     producer_id: int,
     producer_epoch: int,
     timestamp_ms: int,
+    is_log_append_time: bool = False,
     base_offset: int = 0,
     partition_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
@@ -216,7 +217,7 @@ def build_marker(
     it.
     """
     checked = _MARKER_CHECKED.pack(
-        TRANSACTIONAL_BIT | CONTROL_BIT,
+        TRANSACTIONAL_BIT | CONTROL_BIT | (LOG_APPEND_TIME_BIT if is_log_append_time else 0),
         0,  # last offset delta
         timestamp_ms,
         timestamp_ms,

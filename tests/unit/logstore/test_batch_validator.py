@@ -73,6 +73,8 @@ def test_zstd_needs_produce_version_7() -> None:
     batch = build_batch(ROWS, compression=Compression.ZSTD)
 
     assert refusal(batch, produce_version=6).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    lying = seal_batch(read_header(batch)._replace(records_count=7), batch[HEADER_SIZE:])
+    assert refusal(lying, produce_version=6).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     validate_batch(batch, config=LogConfig(), now_ms=NOW_MS, produce_version=7)
 
 
@@ -113,6 +115,18 @@ def test_compacted_topics_need_keys() -> None:
     assert error.code is ErrorCode.INVALID_RECORD
     assert isinstance(error, RecordsRefused)
     assert error.record_errors == (RecordError(1, "Compacted topic cannot accept message without key."),)
+
+
+def test_all_records_at_fault_are_named_and_a_timestamp_goes_first() -> None:
+    late = NOW_MS + 3_600_001
+    rows: list[NewRecord] = [(b"k", b"", late, ()), (None, b"", late, ()), (b"k", b"", NOW_MS, ())]
+
+    error = refusal(build_batch(rows), LogConfig(cleanup_policy=("compact",)))
+
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert isinstance(error, RecordsRefused)
+    assert [one.batch_index for one in error.record_errors] == [0, 1]
+    assert error.record_errors[1].message == "Compacted topic cannot accept message without key."
 
 
 @pytest.mark.parametrize("compression", Compression)

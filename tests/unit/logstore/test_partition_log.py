@@ -1,6 +1,7 @@
 """One log: append, read, look up, roll, cut."""
 
 import errno
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from logstore.log_config import LogConfig
 from logstore.log_reader import SegmentsChanged
 from logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
 from logstore.record import ControlType, EndTransactionMarker, build_marker
-from logstore.record_batch import MAX_SEQUENCE, check_batch, iterate_headers, read_header
+from logstore.record_batch import MAX_SEQUENCE, TimestampType, check_batch, iterate_headers, read_header
 from logstore.roll import longest_age_ms
 from tests.unit.logstore.log_maker import (
     NOW_MS,
@@ -277,6 +278,17 @@ def test_read_committed_gives_no_byte_of_an_open_transaction(log: PartitionLog) 
     assert offsets(COMMITTED) == [0]  # the marker is above the high watermark
     log.update_high_watermark(4)
     assert offsets(COMMITTED) == [0, 1, 2, 3]
+
+
+def test_a_marker_has_the_timestamp_type_of_its_topic(log: PartitionLog) -> None:
+    log.update_config(replace(log.config, message_timestamp_type="LogAppendTime"))
+    send(log, 1, 0, is_transactional=True)
+
+    end_transaction(log, 1, ControlType.COMMIT)
+
+    content = log.read(0, 10**6, isolation=LOG_END, minimum_one_batch=True).slice.read()
+    types = [header.timestamp_type for _, header in iterate_headers(content)]
+    assert types == [TimestampType.LOG_APPEND_TIME] * 2
 
 
 def test_a_marker_does_not_come_as_data_from_anybody(log: PartitionLog) -> None:

@@ -1,5 +1,7 @@
 """Records in and out of a batch, and bytes that are none."""
 
+from typing import Any
+
 import pytest
 
 from logstore.compression import Compression
@@ -73,14 +75,29 @@ def test_a_marker_says_how_its_transaction_ended() -> None:
 
 
 @pytest.mark.parametrize("control_type", ControlType)
-def test_a_marker_is_what_a_batch_of_its_one_record_would_be(control_type: ControlType) -> None:
-    place = {"producer_id": 2**40, "producer_epoch": 32767, "base_offset": 7, "partition_leader_epoch": 5}
+@pytest.mark.parametrize("timestamp_type", TimestampType)
+def test_a_marker_is_what_a_batch_of_its_one_record_would_be(
+    control_type: ControlType, timestamp_type: TimestampType
+) -> None:
+    place: Any = {
+        "producer_id": 2**40,
+        "producer_epoch": 32767,
+        "base_offset": 7,
+        "partition_leader_epoch": 5,
+    }
 
-    batch = build_marker(EndTransactionMarker(control_type, 2**20), timestamp_ms=1_700_000_000_123, **place)
+    batch = build_marker(
+        EndTransactionMarker(control_type, 2**20),
+        timestamp_ms=1_700_000_000_123,
+        is_log_append_time=timestamp_type is TimestampType.LOG_APPEND_TIME,
+        **place,
+    )
 
     key, value = b"\0\0\0" + bytes([control_type]), b"\0\0" + (2**20).to_bytes(4, "big")
     record = (key, value, 1_700_000_000_123, ())
-    assert batch == build_batch([record], is_transactional=True, is_control=True, **place)
+    assert batch == build_batch(
+        [record], timestamp_type=timestamp_type, is_transactional=True, is_control=True, **place
+    )
     assert len(batch) == MARKER_SIZE == 78
 
 
