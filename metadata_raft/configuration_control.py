@@ -4,7 +4,7 @@ All changes of one resource succeed or fail together, resource by resource, as K
 with which code follows KIP-226 (dynamic broker settings) and KIP-339 (incremental changes).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from logstore.config_def import ConfigDef, ConfigKey, ConfigScope, ConfigType, value_to_text
 from logstore.errors import ErrorCode, KafkaError
@@ -84,7 +84,7 @@ def _alter_resource(
         else:
             after[change.name] = value
     _check_limits(image, kind, name, after)
-    _check_values(kind, name, after, [change.name for change in changes], config)
+    _check_values(kind, name, after, config)
     touched = sorted({*(change.name for change in changes), *(current.keys() - after.keys())})
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
@@ -189,11 +189,7 @@ def _check_limits(
 
 
 def _check_values(
-    kind: ConfigResourceType,
-    name: str,
-    after: Mapping[str, str],
-    changed: Iterable[str],
-    config: ControllerConfig,
+    kind: ConfigResourceType, name: str, after: Mapping[str, str], config: ControllerConfig
 ) -> None:
     """Refuse a whole set of settings of which one is unknown, malformed or may not be set here."""
     if kind is ConfigResourceType.TOPIC:
@@ -203,10 +199,14 @@ def _check_values(
         config.group_config_def.parse_all(after)
         config.check_group_configs(after)
         return
+    _check_broker_values(name, after, config)
+
+
+def _check_broker_values(name: str, after: Mapping[str, str], config: ControllerConfig) -> None:
+    """The same for brokers, of which Kafka answers 42 and not 40 (KAFKA-13609), and its tools know it."""
     definitions = config.broker_config_def
-    scopes = {key: definitions.key(key).scope for key in changed}
+    scopes = {key: definitions.key(key).scope for key in after}
     fixed = sorted(key for key, scope in scopes.items() if scope is ConfigScope.READ_ONLY)
-    # Kafka answers 42 and not 40 here (KAFKA-13609), and its tools know it.
     if fixed:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(fixed)}"
@@ -218,9 +218,12 @@ def _check_values(
             "Cannot update these configs at default cluster level, broker id must be specified:"
             f" {', '.join(single)}",
         )
-    for key, text in after.items():
-        definitions.parse(key, text)
-    config.check_broker_configs(after)
+    try:
+        for key, text in after.items():
+            definitions.parse(key, text)
+        config.check_broker_configs(after)
+    except KafkaError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, error.detail) from None
 
 
 def _repeated(names: Sequence[object]) -> set[object]:

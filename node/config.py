@@ -40,6 +40,8 @@ from node.settings_not_honoured import NOT_HONOURED
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config"]
 
 ENVIRONMENT_PREFIX: Final = "OTTLA_"
+# While a node runs, to no less than a half and no more than double.
+RESIZED_STEPWISE: Final = ("log.cleaner.threads", "num.replica.fetchers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +219,20 @@ class BrokerConfig:
         raise AssertionError("a node runs with its own settings")
 
     def check_dynamic(self, texts: Mapping[str, str]) -> None:
-        """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own."""
-        _build(self.static_texts, texts, {}, ())
+        """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own, or would change a
+        pool of workers to less than a half or more than double at once (as Apache Kafka).
+        """
+        after = _build(self.static_texts, texts, {}, ()).values
+        for name in RESIZED_STEPWISE:
+            new, current = after[name], self.values[name]
+            assert isinstance(new, int) and isinstance(current, int)
+            if not current // 2 <= new <= current * 2:
+                bound = "be at least half" if new < current else "not be greater than double"
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"Dynamic thread count update validation failed for {name}={new},"
+                    f" value should {bound} the current value {current}",
+                )
 
 
 def load_config(

@@ -29,7 +29,6 @@ ALLOWED: dict[str, str] = {
     r"^list_offsets timestamp -3 ": "a header that lies about its largest timestamp is believed here",
     r"^create_topics with .*\.value$": "values are kept as they were understood, not as they were written",
     r"^create_topics no timeout ": "Kafka times out before it has begun",
-    r"^(incremental_alter_configs|alter_configs) broker wrong": "INVALID_CONFIG here as for topics",
     r"^offset_for_leader_epoch epoch -5 ": "an empty log knows no epoch here, Kafka's knows the leader's",
     r"^describe_producers unknown .*error_message": "the code says it",
     r"\[(errors\.deadletterqueue\.group\.enable|max\.decompressed\.message\.bytes)\]": "new in Kafka 4.4",

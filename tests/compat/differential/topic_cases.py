@@ -238,6 +238,13 @@ alter("broker dynamic", ("log.retention.ms", 0, "1000000"), kind=BROKER, resourc
 alter(
     "broker default dynamic", ("log.retention.ms", 0, "1000000"), kind=BROKER, resource="", validate_only=True
 )
+alter("broker append", ("log.retention.ms", 2, "7"), kind=BROKER, resource="OWN", validate_only=True)
+alter("broker append wrong", ("log.cleanup.policy", 2, "no"), kind=BROKER, resource="", validate_only=True)
+alter("broker delete read-only", ("broker.id", 1, None), kind=BROKER, resource="OWN", validate_only=True)
+alter("broker delete unknown", ("no.such", 1, None), kind=BROKER, resource="", validate_only=True)
+for pool, sizes in (("log.cleaner.threads", "0123"), ("num.replica.fetchers", "0123")):
+    for size in sizes:
+        alter(f"broker {pool} {size}", (pool, 0, size), kind=BROKER, resource="", validate_only=True)
 INTERVAL = "group.consumer.assignment.interval.ms"
 alter("broker wrong interval", (INTERVAL, 0, "20000"), kind=BROKER, resource="", validate_only=True)
 alter("broker interval", (INTERVAL, 0, "2000"), kind=BROKER, resource="", validate_only=True)

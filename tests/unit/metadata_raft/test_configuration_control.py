@@ -74,7 +74,10 @@ CHANGES = [
     (BROKER, "", ("message.max.bytes", SET, "9"), ErrorCode.NONE, {"message.max.bytes": "9"}),
     (BROKER, "0", ("num.partitions", SET, "9"), ErrorCode.INVALID_REQUEST, {}),
     (BROKER, "0", ("foo", SET, "9"), ErrorCode.INVALID_CONFIG, {}),
-    (BROKER, "0", ("message.max.bytes", SET, "-9"), ErrorCode.INVALID_CONFIG, {}),
+    (BROKER, "0", ("message.max.bytes", SET, "-9"), ErrorCode.INVALID_REQUEST, {}),
+    (BROKER, "0", ("message.max.bytes", APPEND, "9"), ErrorCode.INVALID_CONFIG, {}),
+    (BROKER, "0", ("num.partitions", DELETE, None), ErrorCode.NONE, {}),
+    (BROKER, "0", ("foo", DELETE, None), ErrorCode.NONE, {}),
     (BROKER, "7", ("message.max.bytes", SET, "9"), ErrorCode.BROKER_ID_NOT_REGISTERED, {}),
     (
         GROUP,

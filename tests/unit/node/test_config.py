@@ -244,6 +244,17 @@ def test_what_no_node_could_run_with_is_refused_at_the_start_and_later(
         assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
+@pytest.mark.parametrize("name", ["log.cleaner.threads", "num.replica.fetchers"])
+def test_a_pool_of_workers_grows_and_shrinks_in_steps(name: str) -> None:
+    node = parse_config({name: "4"})
+
+    for size in ("2", "4", "8"):
+        node.check_dynamic({name: size})
+    for size, word in (("1", "at least half"), ("9", "double")):
+        with pytest.raises(KafkaError, match=f"{name}={size}.*{word} the current value 4"):
+            node.check_dynamic({name: size})
+
+
 def test_dynamic_settings_that_do_not_go_together_leave_the_node_with_its_own() -> None:
     texts = {"max.connections.per.ip.overrides": "5", "message.max.bytes": "200"}
     node = parse_config({"message.max.bytes": "100"})

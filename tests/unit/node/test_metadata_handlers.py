@@ -327,7 +327,7 @@ def test_a_groups_setting_stands_before_the_brokers() -> None:
         (0, None),
         (0, None),
         (40, f"{session} must be greater than or equal to group.consumer.min.session.timeout.ms"),
-        (40, f"group.{assignment} must be less than or equal to group.consumer.max.assignment.interval.ms"),
+        (42, f"group.{assignment} must be less than or equal to group.consumer.max.assignment.interval.ms"),
     ]
     shown = {
         one.name: (
