@@ -219,20 +219,23 @@ class BrokerConfig:
         raise AssertionError("a node runs with its own settings")
 
     def check_dynamic(self, texts: Mapping[str, str]) -> None:
-        """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own, or would change a
-        pool of workers to less than a half or more than double at once (as Apache Kafka).
+        """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own."""
+        _build(self.static_texts, texts, {}, ())
+
+    def check_resize(self, name: str, text: str) -> None:
+        """INVALID_REQUEST for a pool of workers that would shrink to less than a half of what this node has,
+        or grow to more than double; INVALID_CONFIG for what is no size.
         """
-        after = _build(self.static_texts, texts, {}, ()).values
-        for name in RESIZED_STEPWISE:
-            new, current = after[name], self.values[name]
-            assert isinstance(new, int) and isinstance(current, int)
-            if not current // 2 <= new <= current * 2:
-                bound = "be at least half" if new < current else "not be greater than double"
-                raise KafkaError(
-                    ErrorCode.INVALID_CONFIG,
-                    f"Dynamic thread count update validation failed for {name}={new},"
-                    f" value should {bound} the current value {current}",
-                )
+        new, current = BROKER_CONFIG_DEF.parse(name, text), self.values[name]
+        assert isinstance(new, int) and isinstance(current, int)
+        if current // 2 <= new <= current * 2:
+            return
+        bound = "be at least half" if new < current else "not be greater than double"
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Dynamic thread count update validation failed for {name}={new},"
+            f" value should {bound} the current value {current}",
+        )
 
 
 def load_config(

@@ -16,6 +16,7 @@ from metadata_raft.commands import (
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
 from node import loggers
+from node.config import RESIZED_STEPWISE, BrokerConfig
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import listed
 
@@ -86,6 +87,8 @@ async def alter_resources(
             if times[number, name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             kind = checked_resource_type(broker, number, name)
+            if kind is ConfigResourceType.BROKER:
+                _check_resizes(broker.config, changes)
         except KafkaError as error:
             return ResourceResult(error_code=error.code, error_message=error.detail)
         return ResourceChanges(
@@ -109,6 +112,16 @@ async def alter_resources(
         )
 
     return await listed(map(answered, resources, outcomes), is_large=context.is_large)
+
+
+def _check_resizes(config: BrokerConfig, changes: Sequence[ConfigChange]) -> None:
+    """INVALID_REQUEST unless the pools of workers of this node change in steps, as in Apache Kafka."""
+    for one in changes:
+        if one.name in RESIZED_STEPWISE and one.operation == ConfigOperation.SET and one.value is not None:
+            try:
+                config.check_resize(one.name, one.value)
+            except KafkaError as error:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, error.detail) from None
 
 
 def _is_of_loggers(outcome: ResourceChanges | ResourceResult) -> TypeGuard[ResourceChanges]:

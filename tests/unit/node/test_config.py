@@ -249,10 +249,10 @@ def test_a_pool_of_workers_grows_and_shrinks_in_steps(name: str) -> None:
     node = parse_config({name: "4"})
 
     for size in ("2", "4", "8"):
-        node.check_dynamic({name: size})
+        node.check_resize(name, size)
     for size, word in (("1", "at least half"), ("9", "double")):
         with pytest.raises(KafkaError, match=f"{name}={size}.*{word} the current value 4"):
-            node.check_dynamic({name: size})
+            node.check_resize(name, size)
 
 
 def test_dynamic_settings_that_do_not_go_together_leave_the_node_with_its_own() -> None:

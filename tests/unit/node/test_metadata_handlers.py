@@ -388,6 +388,33 @@ def test_an_internal_setting_is_shown_where_it_is_set() -> None:
     assert without.results[0].configs == []
 
 
+@pytest.mark.parametrize("resource", ["0", ""])
+def test_a_pool_of_workers_changes_in_steps_and_all_else_at_once(resource: str) -> None:
+    def change(name: str, value: str | None, operation: int = 0) -> IncrementalAlterConfigsRequest:
+        configs = [IncrementalConfig(name=name, config_operation=operation, value=value)]
+        one = IncrementalResource(resource_type=BROKER, resource_name=resource, configs=configs)
+        return IncrementalAlterConfigsRequest(resources=[one])
+
+    pool = "log.cleaner.threads"
+    answers = ask(
+        (1, change(pool, "9")),
+        (1, change(pool, "many")),
+        (1, change(pool, "4")),
+        (1, change("log.retention.ms", "7")),
+        (1, change(pool, "1")),
+        (1, change(pool, None, 1)),
+        settings={pool: "2"},
+    )
+
+    assert [answer.responses[0].error_code for answer in answers] == [42, 42, 0, 0, 42, 0]
+    assert [answer.responses[0].error_message for answer in answers[::4]] == [
+        f"Dynamic thread count update validation failed for {pool}=9, value should not be greater than double"
+        " the current value 2",
+        f"Dynamic thread count update validation failed for {pool}=1, value should be at least half the"
+        " current value 4",
+    ]
+
+
 def test_behind_the_setting_of_one_listener_stands_that_of_all() -> None:
     name = "listener.name.inner.max.connections"
     change = IncrementalResource(
