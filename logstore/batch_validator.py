@@ -118,11 +118,9 @@ def validate_batch(
     if magic != MAGIC:
         raise _invalid(f"Message format {magic} is not supported, 2 is.")
     codec = attributes & COMPRESSION_MASK
-    if is_client and codec >= _ZSTD and (codec > _ZSTD or produce_version < FIRST_ZSTD_PRODUCE_VERSION):
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Compression {codec} is not supported in Produce version {produce_version}.",
-        )
+    # The one thing that Apache Kafka says of a request before it looks at the batch in it.
+    if is_client and codec == _ZSTD and produce_version < FIRST_ZSTD_PRODUCE_VERSION:
+        raise _unsupported(codec, produce_version)
     if is_client and base_offset != 0:
         raise _invalid(f"The base offset of a batch to append must be 0, it is {base_offset}.")
     if size_bytes > config.max_message_bytes:
@@ -139,6 +137,8 @@ def validate_batch(
         raise _invalid("Clients must not write control batches.")
     if producer_id >= 0 and base_sequence < 0:
         raise _invalid(f"Producer {producer_id} sent sequence {base_sequence}.")
+    if codec > _ZSTD:
+        raise _unsupported(codec, produce_version)
     return _apply_settings(header, view, config, now_ms)
 
 
@@ -323,13 +323,15 @@ def _check_records(
                 f"Record {index} of the batch has offset delta {record.offset - header.base_offset}."
             )
         if config.compact and record.key is None:
-            errors.append(RecordError(index, "Compacted topic cannot accept message without key."))
+            if len(errors) < MAX_RECORD_ERRORS:
+                errors.append(RecordError(index, "Compacted topic cannot accept message without key."))
         elif not config.log_append_time and not _is_in_window(record.timestamp, config, now_ms):
             code = ErrorCode.INVALID_TIMESTAMP
-            errors.append(RecordError(index, _window_message(record.timestamp, config, now_ms)))
+            if len(errors) < MAX_RECORD_ERRORS:
+                errors.append(RecordError(index, _window_message(record.timestamp, config, now_ms)))
         largest = max(largest, record.timestamp)
     if errors:
-        raise RecordsRefused(code, _REFUSALS[code], tuple(errors[:MAX_RECORD_ERRORS]))
+        raise RecordsRefused(code, _REFUSALS[code], tuple(errors))
     if largest != header.max_timestamp and not header.attributes & LOG_APPEND_TIME_BIT:
         corrected = _stamped(view, TimestampType.CREATE_TIME, largest)
         return corrected.header, memoryview(corrected.batch)
@@ -390,6 +392,13 @@ def check_follower_batches(
 
 def _invalid(detail: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, detail)
+
+
+def _unsupported(codec: int, produce_version: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        f"Compression {codec} is not supported in Produce version {produce_version}.",
+    )
 
 
 def _too_large(size_bytes: int, config: LogConfig) -> KafkaError:

@@ -222,20 +222,26 @@ class BrokerConfig:
         """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own."""
         _build(self.static_texts, texts, {}, ())
 
-    def check_resize(self, name: str, text: str) -> None:
-        """INVALID_REQUEST for a pool of workers that would shrink to less than a half of what this node has,
-        or grow to more than double; INVALID_CONFIG for what is no size.
+    def check_resizes(self, cluster_texts: Mapping[str, str], broker_texts: Mapping[str, str]) -> None:
+        """INVALID_REQUEST if under these dynamic settings a pool of workers would shrink to less than a half
+        of what this node has, or grow to more than double, as in Apache Kafka.
         """
-        new, current = BROKER_CONFIG_DEF.parse(name, text), self.values[name]
-        assert isinstance(new, int) and isinstance(current, int)
-        if current // 2 <= new <= current * 2:
-            return
-        bound = "be at least half" if new < current else "not be greater than double"
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Dynamic thread count update validation failed for {name}={new},"
-            f" value should {bound} the current value {current}",
-        )
+        for name in RESIZED_STEPWISE:
+            text = broker_texts.get(name, cluster_texts.get(name, self.static_texts.get(name)))
+            new, current = BROKER_CONFIG_DEF.keys[name].default, self.values[name]
+            if text is not None:
+                try:
+                    new = BROKER_CONFIG_DEF.parse(name, text)
+                except KafkaError:
+                    continue  # it is refused where all settings are looked at
+            assert isinstance(new, int) and isinstance(current, int)
+            if not current // 2 <= new <= current * 2:
+                bound = "be at least half" if new < current else "not be greater than double"
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Dynamic thread count update validation failed for {name}={new},"
+                    f" value should {bound} the current value {current}",
+                )
 
 
 def load_config(

@@ -16,7 +16,7 @@ from metadata_raft.commands import (
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
 from node import loggers
-from node.config import RESIZED_STEPWISE, BrokerConfig
+from node.config import BrokerConfig
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import listed
 
@@ -87,13 +87,14 @@ async def alter_resources(
             if times[number, name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             kind = checked_resource_type(broker, number, name)
+            wanted = ResourceChanges(
+                resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all
+            )
             if kind is ConfigResourceType.BROKER:
-                _check_resizes(broker.config, changes)
+                _check_resizes(broker.config, wanted)
         except KafkaError as error:
             return ResourceResult(error_code=error.code, error_message=error.detail)
-        return ResourceChanges(
-            resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all
-        )
+        return wanted
 
     outcomes = [
         _alter_loggers(one, validate_only=validate_only) if _is_of_loggers(one) else one
@@ -114,14 +115,20 @@ async def alter_resources(
     return await listed(map(answered, resources, outcomes), is_large=context.is_large)
 
 
-def _check_resizes(config: BrokerConfig, changes: Sequence[ConfigChange]) -> None:
-    """INVALID_REQUEST unless the pools of workers of this node change in steps, as in Apache Kafka."""
-    for one in changes:
-        if one.name in RESIZED_STEPWISE and one.operation == ConfigOperation.SET and one.value is not None:
-            try:
-                config.check_resize(one.name, one.value)
-            except KafkaError as error:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, error.detail) from None
+def _check_resizes(config: BrokerConfig, changes: ResourceChanges) -> None:
+    """INVALID_REQUEST unless the pools of workers of this node change in steps."""
+    is_default = changes.resource_name == EVERY_BROKER
+    before = config.cluster_texts if is_default else config.broker_texts
+    after = {} if changes.replace_all else dict(before)
+    for one in changes.changes:
+        if one.operation == ConfigOperation.DELETE or one.value is None:
+            after.pop(one.name, None)
+        elif one.operation == ConfigOperation.SET:
+            after[one.name] = one.value
+    if is_default:
+        config.check_resizes(after, config.broker_texts)
+    else:
+        config.check_resizes(config.cluster_texts, after)
 
 
 def _is_of_loggers(outcome: ResourceChanges | ResourceResult) -> TypeGuard[ResourceChanges]:

@@ -123,6 +123,7 @@ class FetchAnswer:
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
+        "_names",
         "_rack",
         "_session",
         "_session_id",
@@ -156,6 +157,7 @@ class FetchAnswer:
         is_by_rack = broker.config.replica_selector_class == RACK_AWARE_SELECTOR
         self._rack = request.rack_id if is_by_rack and not self._leader_only else ""
         self._endpoints: dict[int, NodeEndpoint] = {}
+        self._names: dict[TopicKey, str] = {}  # of topics that a fetch without a session has found
 
     # ---- first step: locate ----------------------------------------------------------------------
 
@@ -232,6 +234,8 @@ class FetchAnswer:
                 minimum_one_batch=minimum_one_batch,
             )
         except KafkaError as error:
+            if name is not None:
+                self._remember(item, name)
             return Located(item, None, None, self._failed(name, wanted, error.code), 0)
         data = PartitionData(
             partition_index=wanted.partition,
@@ -266,12 +270,21 @@ class FetchAnswer:
         return Located(item, partition, None, data, 0)
 
     def _name_of(self, topic_id: bytes, item: FetchItem) -> str | None:
-        """The name of a topic that is asked for by its id: today's, or the one that the session has read."""
+        """The name of a topic that is asked for by its id: today's, or the one under which it was found."""
         topic = self._broker.metadata.image.topics.by_id.get(topic_id)
         if topic is not None:
             return topic.name
-        cached = None if self._session is None else self._session.partitions.get(item.key)
+        if self._session is None:
+            return self._names.get(topic_id)
+        cached = self._session.partitions.get(item.key)
         return None if cached is None else cached.topic_name
+
+    def _remember(self, item: FetchItem, name: str) -> None:
+        """Who asks by a topic's id hears what became of the name, should the id be gone next time."""
+        if self._session is None:
+            self._names[item.topic] = name
+        elif (cached := self._session.partitions.get(item.key)) is not None:
+            cached.topic_name = name
 
     def _diverging(self, item: FetchItem, partition: Partition, epoch: int, end_offset: int) -> Located:
         log = partition.log
@@ -329,6 +342,7 @@ class FetchAnswer:
         for one in located:
             partition, wanted = one.partition, one.item.wanted
             assert partition is not None  # `is_enough` saw to it
+            self._remember(one.item, partition.topic_partition.topic)
             delayed.watch(partition, one.size_bytes, self._measure(partition, wanted))
         return Delayed(future, lambda _: self._answer_again(items))
 

@@ -37,7 +37,7 @@ class FetchItem(NamedTuple):
 class CachedPartition:
     """What a session remembers of a partition: the client's last wish and what it was told last.
 
-    `topic_name` is what the topic was called when it was last read, None if it never was: who names a topic
+    `topic_name` is what the topic was called when it was last found, None if it never was: who names a topic
     by its id hears what became of the name once the id is gone.
     """
 

@@ -146,19 +146,19 @@ def test_kafka_configs_of_a_topic_a_broker_and_all_brokers(shell: Shell, create:
         eventually(lambda: word in described(entity, *options), f"{entity} has {word}", PATIENT_S)
 
     alter(of_topic, "--add-config", "min.insync.replicas=2")
-    alter(of_all, "--add-config", "log.cleaner.threads=3")
-    alter(of_broker, "--add-config", "log.cleaner.threads=2")
+    alter(of_all, "--add-config", "log.cleaner.threads=2")
+    alter(of_broker, "--add-config", "log.cleaner.threads=1")
     shown(
         of_topic, "min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=2"
     )
-    shown(of_all, "log.cleaner.threads=3")
+    shown(of_all, "log.cleaner.threads=2")
     shown(
         of_broker,
-        "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2,"
-        " DYNAMIC_DEFAULT_BROKER_CONFIG:log.cleaner.threads=3, DEFAULT_CONFIG:log.cleaner.threads=1}",
+        "log.cleaner.threads=1 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=1,"
+        " DYNAMIC_DEFAULT_BROKER_CONFIG:log.cleaner.threads=2, DEFAULT_CONFIG:log.cleaner.threads=1}",
     )
     alter(of_broker, "--delete-config", "log.cleaner.threads")
-    shown(of_broker, "log.cleaner.threads=3 ", "--all")
+    shown(of_broker, "log.cleaner.threads=2 ", "--all")
     alter(of_all, "--delete-config", "log.cleaner.threads")
     shown(of_broker, "log.cleaner.threads=1 ", "--all")
     wrong = shell.run("kafka-configs", "--alter", *of_topic, "--add-config", "min.insync.replicas=none")

@@ -78,6 +78,13 @@ def test_zstd_needs_produce_version_7() -> None:
     validate_batch(batch, config=LogConfig(), now_ms=NOW_MS, produce_version=7)
 
 
+def test_a_codec_that_a_damaged_byte_names_is_damage() -> None:
+    batch = build_batch(ROWS)
+    batch[22] ^= 7
+
+    assert refusal(batch).code is ErrorCode.CORRUPT_MESSAGE
+
+
 @pytest.mark.parametrize("length", [1, 12, 60, 70])
 def test_a_torn_batch_after_the_first_is_ignored(length: int) -> None:
     batch = build_batch(ROWS)

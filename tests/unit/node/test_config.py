@@ -246,13 +246,17 @@ def test_what_no_node_could_run_with_is_refused_at_the_start_and_later(
 
 @pytest.mark.parametrize("name", ["log.cleaner.threads", "num.replica.fetchers"])
 def test_a_pool_of_workers_grows_and_shrinks_in_steps(name: str) -> None:
-    node = parse_config({name: "4"})
+    node = parse_config({name: "5"})
 
-    for size in ("2", "4", "8"):
-        node.check_resize(name, size)
-    for size, word in (("1", "at least half"), ("9", "double")):
-        with pytest.raises(KafkaError, match=f"{name}={size}.*{word} the current value 4"):
-            node.check_resize(name, size)
+    for size in ("2", "5", "10"):
+        node.check_resizes({name: size}, {})
+        node.check_resizes({name: "99"}, {name: size})  # its own value goes before the one of all brokers
+    for size, word in (("1", "at least half"), ("11", "double")):
+        with pytest.raises(KafkaError, match=f"{name}={size}.*{word} the current value 5") as refused:
+            node.check_resizes({name: size}, {})
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+    with pytest.raises(KafkaError, match=f"{name}=5.*double the current value 2"):  # it would fall back to 5
+        node.with_dynamic({}, {name: "2"}).check_resizes({}, {})
 
 
 def test_dynamic_settings_that_do_not_go_together_leave_the_node_with_its_own() -> None:

@@ -381,11 +381,12 @@ def wait(
     loop: asyncio.AbstractEventLoop,
     message: FetchRequest,
     *steps: Callable[[], object],
+    version: int = 12,
 ) -> list[PartitionData]:
     """Send a fetch that waits, take the steps (it must not wake before the last), give its answer."""
 
     async def story() -> list[PartitionData]:
-        delayed = fetch.handle(world, context(1, 12), message)  # type: ignore[arg-type]
+        delayed = fetch.handle(world, context(1, version), message)  # type: ignore[arg-type]
         assert isinstance(delayed, Delayed)
         future = delayed.future
         assert isinstance(future, asyncio.Future)
@@ -610,6 +611,32 @@ def test_a_session_says_what_became_of_a_topic_that_it_has_read(world: ReplicaWo
     assert [code(1), code(2)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     world.create_topic(topic_id=b"a".ljust(16))
     assert [code(3), code(4)] == [ErrorCode.INCONSISTENT_TOPIC_ID] * 2
+
+
+@pytest.mark.parametrize("refused", [want(0, offset=99), want(5)], ids=["out of range", "no such partition"])
+def test_a_topic_that_was_found_and_not_read_is_known_too(
+    world: ReplicaWorld, refused: FetchPartition
+) -> None:
+    topic = world.create_topic()
+    by_id = request(refused, topic="", topic_id=topic.topic_id, session_epoch=0)
+    session_id = send(world, by_id, 13).session_id
+
+    world.delete_topic("t")
+
+    told = only(send(world, request(session_id=session_id, session_epoch=1), 13))
+    assert told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("epoch", [0, -1], ids=["a new session", "no session"])
+def test_who_waits_hears_what_became_of_the_topic(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop, epoch: int
+) -> None:
+    topic = world.create_topic()
+    by_id = request(want(), topic="", topic_id=topic.topic_id, session_epoch=epoch, max_wait_ms=60_000)
+
+    (told,) = wait(world, loop, by_id, lambda: world.delete_topic("t"), version=13)
+
+    assert told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_whoever_has_not_read_a_deleted_topic_hears_that_its_id_is_unknown(world: ReplicaWorld) -> None:

@@ -395,6 +395,11 @@ def test_a_pool_of_workers_changes_in_steps_and_all_else_at_once(resource: str) 
         one = IncrementalResource(resource_type=BROKER, resource_name=resource, configs=configs)
         return IncrementalAlterConfigsRequest(resources=[one])
 
+    def replaced(values: dict[str, str]) -> AlterConfigsRequest:
+        configs = [AlterableConfig(name=name, value=value) for name, value in values.items()]
+        one = AlterConfigsResource(resource_type=BROKER, resource_name=resource, configs=configs)
+        return AlterConfigsRequest(resources=[one])
+
     pool = "log.cleaner.threads"
     answers = ask(
         (1, change(pool, "9")),
@@ -402,12 +407,18 @@ def test_a_pool_of_workers_changes_in_steps_and_all_else_at_once(resource: str) 
         (1, change(pool, "4")),
         (1, change("log.retention.ms", "7")),
         (1, change(pool, "1")),
+        (1, change(pool, "8")),
+        (1, change(pool, None, 1)),
+        (1, replaced({})),
+        (1, replaced({pool: "8", "log.retention.ms": "7"})),
+        (1, change(pool, "4")),
         (1, change(pool, None, 1)),
         settings={pool: "2"},
     )
 
-    assert [answer.responses[0].error_code for answer in answers] == [42, 42, 0, 0, 42, 0]
-    assert [answer.responses[0].error_message for answer in answers[::4]] == [
+    codes = [answer.responses[0].error_code for answer in answers]
+    assert codes == [42, 42, 0, 0, 42, 0, 42, 42, 0, 0, 0]
+    assert [answer.responses[0].error_message for answer in (answers[0], answers[4])] == [
         f"Dynamic thread count update validation failed for {pool}=9, value should not be greater than double"
         " the current value 2",
         f"Dynamic thread count update validation failed for {pool}=1, value should be at least half the"
