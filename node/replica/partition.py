@@ -31,6 +31,7 @@ from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_operation import check_all
 from node.replica.delayed_produce import DelayedProduce, Place
 from node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
+from node.replica.refused_batches import RefusedBatches
 from node.replica.replica_context import ReplicaContext, lone_context
 
 NO_LEADER = -1
@@ -67,6 +68,7 @@ class Partition:
         "_checkpointed_log_start",
         "_context",
         "_interrupted",
+        "_refused",
         "assignment",
         "counters",
         "delayed_deletes",
@@ -108,6 +110,7 @@ class Partition:
         self.is_leader = False
         self.isr: InSyncReplicas | None = None  # of a leader
         self._interrupted: IsrProposal | None = None  # was under way when the last reign here ended
+        self._refused: RefusedBatches | None = None  # while there are any, and a little longer
         self.leader_epoch = NO_EPOCH
         self.assign(assignment)
 
@@ -299,7 +302,12 @@ class Partition:
         """Append a producer's batch; KafkaError says why not. With acks=all the ISR must be large enough."""
         isr = self.isr
         if isr is None:
+            if self._refused is None:
+                self._refused = RefusedBatches()
+            self._refused.note(records, now_ms)
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._refused is not None:
+            self._check_turn(self._refused, records, now_ms)
         if required_acks == -1 and not self.has_enough_replicas():
             raise self._not_enough_replicas(isr)
         result = self.log.append_as_leader(
@@ -322,6 +330,13 @@ class Partition:
         if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
             self._advance_high_watermark()
         return result
+
+    def _check_turn(self, refused: RefusedBatches, records: Buffer, now_ms: int) -> None:
+        """NOT_LEADER_OR_FOLLOWER for what its producer sent behind a batch that was refused so just now."""
+        if refused.holds_back(records, now_ms):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "A batch before it was refused.")
+        if not refused:
+            self._refused = None
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, bumps_epoch: bool, now_ms: int
@@ -376,7 +391,11 @@ class Partition:
     ) -> list[tuple[int, int]]:
         """`PartitionLog.append_run`, as far as this replica may take anything."""
         isr = self.isr
-        if isr is None or (required_acks == -1 and not self.has_enough_replicas()):
+        if (
+            isr is None
+            or self._refused is not None
+            or (required_acks == -1 and not self.has_enough_replicas())
+        ):
             return []
         log = self.log
         segment = log.segments[-1]
