@@ -52,6 +52,7 @@ from logstore.record_batch import (
     CONTROL_BIT,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    NO_SEQUENCE,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -1006,6 +1007,11 @@ class PartitionLog:
     def active_producers(self) -> Iterable[ProducerEntry]:
         """The producers that the log knows (DescribeProducers)."""
         return self._producers.entries.values()
+
+    def last_sequence(self, producer_id: int, producer_epoch: int) -> int:
+        """The last sequence that the log has of a producer in this epoch, -1 for none."""
+        entry = self._producers.entries.get(producer_id)
+        return NO_SEQUENCE if entry is None or entry.epoch != producer_epoch else entry.last_sequence
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether this instance of a producer has data of an open transaction in the log (KIP-890)."""

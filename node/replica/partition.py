@@ -333,7 +333,7 @@ class Partition:
 
     def _check_turn(self, refused: RefusedBatches, records: Buffer, now_ms: int) -> None:
         """NOT_LEADER_OR_FOLLOWER for what its producer sent behind a batch that was refused so just now."""
-        if refused.holds_back(records, now_ms):
+        if refused.holds_back(records, now_ms, self.log.last_sequence):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "A batch before it was refused.")
         if not refused:
             self._refused = None

@@ -7,6 +7,7 @@ sends all anew that is not acknowledged, also to other partitions: what one of t
 there twice then. Refused like the first, both are sent again in their order.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from logstore.errors import KafkaError
@@ -46,14 +47,19 @@ class RefusedBatches:
             del self._by_producer[next(iter(self._by_producer))]
         self._by_producer[header.producer_id] = _Refused(header.producer_epoch, header.base_sequence, now_ms)
 
-    def holds_back(self, records: ByteSource, now_ms: int) -> bool:
-        """Whether a batch for the leader is behind one that was refused; who is not settles that one."""
+    def holds_back(self, records: ByteSource, now_ms: int, last_sequence: Callable[[int, int], int]) -> bool:
+        """Whether a batch for the leader is behind one that was refused; who is not settles that one, and so
+        does the log, of which `last_sequence` tells what it has of a producer id and epoch: the refused one
+        may have come by way of another leader.
+        """
         self._forget_old(now_ms)
         header = _idempotent(records)
         if header is None:
             return False
         if self._is_behind(header):
-            return True
+            refused = self._by_producer[header.producer_id]
+            if last_sequence(header.producer_id, header.producer_epoch) < refused.sequence:
+                return True
         self._by_producer.pop(header.producer_id, None)
         return False
 

@@ -12,14 +12,18 @@ def of(sequence: int, *, producer_id: int = 7, epoch: int = 0) -> bytearray:
     return batch(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
+def holds_back(refused: RefusedBatches, records: bytearray, now_ms: int, *, last_sequence: int = -1) -> bool:
+    return refused.holds_back(records, now_ms, lambda producer_id, epoch: last_sequence)
+
+
 def test_what_is_behind_is_held_back_until_the_first_has_come() -> None:
     refused = RefusedBatches()
     for sequence in (5, 6):
         refused.note(of(sequence), 100)
 
-    assert refused.holds_back(of(6), 101) and refused.holds_back(of(7), 101)
-    assert not refused.holds_back(of(5), 102)
-    assert not refused.holds_back(of(6), 102) and not refused
+    assert holds_back(refused, of(6), 101) and holds_back(refused, of(7), 101)
+    assert not holds_back(refused, of(5), 102)
+    assert not holds_back(refused, of(6), 102) and not refused
 
 
 @pytest.mark.parametrize(
@@ -29,15 +33,23 @@ def test_others_are_not_held_back(other: bytearray) -> None:
     refused = RefusedBatches()
     refused.note(of(5), 100)
 
-    assert not refused.holds_back(other, 101)
+    assert not holds_back(refused, other, 101)
 
 
 def test_nothing_is_held_back_for_long() -> None:
     refused = RefusedBatches()
     refused.note(of(5), 100)
 
-    assert refused.holds_back(of(6), 100 + WINDOW_MS)
-    assert not refused.holds_back(of(6), 101 + WINDOW_MS) and not refused
+    assert holds_back(refused, of(6), 100 + WINDOW_MS)
+    assert not holds_back(refused, of(6), 101 + WINDOW_MS) and not refused
+
+
+def test_what_came_by_another_way_holds_nothing_back() -> None:
+    refused = RefusedBatches()
+    refused.note(of(5), 100)
+
+    assert holds_back(refused, of(6), 101, last_sequence=4)
+    assert not holds_back(refused, of(6), 101, last_sequence=5) and not refused
 
 
 def test_of_very_many_producers_the_newest_are_kept() -> None:
@@ -45,8 +57,8 @@ def test_of_very_many_producers_the_newest_are_kept() -> None:
     for producer_id in range(MAX_PRODUCERS + 1):
         refused.note(of(5, producer_id=producer_id), 100)
 
-    assert not refused.holds_back(of(6, producer_id=0), 100)
-    assert refused.holds_back(of(6, producer_id=1), 100)
+    assert not holds_back(refused, of(6, producer_id=0), 100)
+    assert holds_back(refused, of(6, producer_id=1), 100)
 
 
 # ---- in a partition ----------------------------------------------------------------------------------
@@ -86,3 +98,14 @@ def test_requests_around_the_beginning_of_a_reign_are_taken_in_their_order(known
     log = world.partition().log
     content = log.segments[0].file.read_at(0, log.size_bytes)
     assert [header.base_sequence for _, header in iterate_headers(content)] == list(range(first + 3))
+
+
+def test_a_batch_that_the_log_has_already_holds_nothing_back() -> None:
+    world = ReplicaWorld()
+    lead(world, NODE_ID, 0)
+    assert [append(world, 0), append(world, 1)] == [ErrorCode.NONE] * 2
+    lead(world, OTHER_ID, 1)
+    assert append(world, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    lead(world, NODE_ID, 2)
+
+    assert append(world, 2) is ErrorCode.NONE
