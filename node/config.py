@@ -226,14 +226,13 @@ class BrokerConfig:
         """INVALID_REQUEST if under these dynamic settings a pool of workers would shrink to less than a half
         of what this node has, or grow to more than double, as in Apache Kafka.
         """
+        texts = {**self.static_texts, **cluster_texts, **broker_texts}
         for name in RESIZED_STEPWISE:
-            text = broker_texts.get(name, cluster_texts.get(name, self.static_texts.get(name)))
-            new, current = BROKER_CONFIG_DEF.keys[name].default, self.values[name]
-            if text is not None:
-                try:
-                    new = BROKER_CONFIG_DEF.parse(name, text)
-                except KafkaError:
-                    continue  # it is refused where all settings are looked at
+            key, current = BROKER_CONFIG_DEF.keys[name], self.values[name]
+            try:
+                new = key.parse(texts[name]) if name in texts else key.default
+            except KafkaError:
+                continue  # it is refused where all settings are looked at
             assert isinstance(new, int) and isinstance(current, int)
             if not current // 2 <= new <= current * 2:
                 bound = "be at least half" if new < current else "not be greater than double"

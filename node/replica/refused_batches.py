@@ -40,7 +40,7 @@ class RefusedBatches:
         """A batch is refused because this replica does not lead."""
         self._forget_old(now_ms)
         header = _idempotent(records)
-        if header is None or self._is_behind(header):
+        if header is None or self._before(header) is not None:
             return
         self._by_producer.pop(header.producer_id, None)
         if len(self._by_producer) >= MAX_PRODUCERS:
@@ -56,20 +56,18 @@ class RefusedBatches:
         header = _idempotent(records)
         if header is None:
             return False
-        if self._is_behind(header):
-            refused = self._by_producer[header.producer_id]
-            if last_sequence(header.producer_id, header.producer_epoch) < refused.sequence:
-                return True
+        before = self._before(header)
+        if before and last_sequence(header.producer_id, header.producer_epoch) < before.sequence:
+            return True
         self._by_producer.pop(header.producer_id, None)
         return False
 
-    def _is_behind(self, header: BatchHeader) -> bool:
-        before = self._by_producer.get(header.producer_id)
-        return (
-            before is not None
-            and before.producer_epoch == header.producer_epoch
-            and before.sequence < header.base_sequence
-        )
+    def _before(self, header: BatchHeader) -> _Refused | None:
+        """The refused batch that this one is behind."""
+        refused = self._by_producer.get(header.producer_id)
+        if refused is None or refused.producer_epoch != header.producer_epoch:
+            return None
+        return refused if refused.sequence < header.base_sequence else None
 
     def _forget_old(self, now_ms: int) -> None:
         while self._by_producer:
