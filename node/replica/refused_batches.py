@@ -40,7 +40,13 @@ class RefusedBatches:
         """A batch is refused because this replica does not lead."""
         self._forget_old(now_ms)
         header = _idempotent(records)
-        if header is None or self._before(header) is not None:
+        if header is None:
+            return
+        before = self._by_producer.get(header.producer_id)
+        if before is not None and (
+            before.producer_epoch > header.producer_epoch
+            or (before.producer_epoch == header.producer_epoch and before.sequence < header.base_sequence)
+        ):
             return
         self._by_producer.pop(header.producer_id, None)
         if len(self._by_producer) >= MAX_PRODUCERS:
@@ -48,31 +54,25 @@ class RefusedBatches:
         self._by_producer[header.producer_id] = _Refused(header.producer_epoch, header.base_sequence, now_ms)
 
     def holds_back(self, records: ByteSource, now_ms: int, last_sequence: Callable[[int, int], int]) -> bool:
-        """Whether a batch for the leader is behind one that was refused; who is not settles that one, and so
-        does the log, of which `last_sequence` tells what it has of a producer id and epoch: the refused one
-        may have come by way of another leader.
+        """Whether a batch for the leader is behind one that was refused and that the log does not have yet.
+
+        `last_sequence` tells what the log has of a producer id and epoch: the refused one may have come here,
+        or by way of another leader.
         """
         self._forget_old(now_ms)
         header = _idempotent(records)
-        if header is None:
+        before = None if header is None else self._by_producer.get(header.producer_id)
+        if header is None or before is None or before.producer_epoch != header.producer_epoch:
             return False
-        before = self._before(header)
-        if before and last_sequence(header.producer_id, header.producer_epoch) < before.sequence:
-            return True
-        self._by_producer.pop(header.producer_id, None)
-        return False
-
-    def _before(self, header: BatchHeader) -> _Refused | None:
-        """The refused batch that this one is behind."""
-        refused = self._by_producer.get(header.producer_id)
-        if refused is None or refused.producer_epoch != header.producer_epoch:
-            return None
-        return refused if refused.sequence < header.base_sequence else None
+        if last_sequence(header.producer_id, header.producer_epoch) >= before.sequence:
+            del self._by_producer[header.producer_id]
+            return False
+        return before.sequence < header.base_sequence
 
     def _forget_old(self, now_ms: int) -> None:
         while self._by_producer:
             producer_id, oldest = next(iter(self._by_producer.items()))
-            if now_ms - oldest.at_ms <= WINDOW_MS:
+            if 0 <= now_ms - oldest.at_ms <= WINDOW_MS:  # a clock that was set back ends it, too
                 return
             del self._by_producer[producer_id]
 

@@ -16,14 +16,15 @@ def holds_back(refused: RefusedBatches, records: bytearray, now_ms: int, *, last
     return refused.holds_back(records, now_ms, lambda producer_id, epoch: last_sequence)
 
 
-def test_what_is_behind_is_held_back_until_the_first_has_come() -> None:
+def test_what_is_behind_is_held_back_until_the_log_has_the_first() -> None:
     refused = RefusedBatches()
     for sequence in (5, 6):
         refused.note(of(sequence), 100)
 
     assert holds_back(refused, of(6), 101) and holds_back(refused, of(7), 101)
     assert not holds_back(refused, of(5), 102)
-    assert not holds_back(refused, of(6), 102) and not refused
+    assert holds_back(refused, of(6), 103)  # the first has come, and could not be appended
+    assert not holds_back(refused, of(6), 104, last_sequence=5) and not refused
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,23 @@ def test_others_are_not_held_back(other: bytearray) -> None:
     refused.note(of(5), 100)
 
     assert not holds_back(refused, other, 101)
+    assert holds_back(refused, of(6), 101)
+
+
+@pytest.mark.parametrize("other", [of(6), of(0, epoch=0)], ids=["a later one", "one of an older epoch"])
+def test_another_refused_batch_does_not_take_the_place_of_the_first(other: bytearray) -> None:
+    refused = RefusedBatches()
+    refused.note(of(5, epoch=1), 100)
+    refused.note(other, 101)
+
+    assert holds_back(refused, of(6, epoch=1), 102)
+
+
+def test_a_clock_that_is_set_back_holds_nobody_back() -> None:
+    refused = RefusedBatches()
+    refused.note(of(5), 3_600_000)
+
+    assert not holds_back(refused, of(6), 100) and not refused
 
 
 def test_nothing_is_held_back_for_long() -> None:
@@ -109,3 +127,36 @@ def test_a_batch_that_the_log_has_already_holds_nothing_back() -> None:
     lead(world, NODE_ID, 2)
 
     assert append(world, 2) is ErrorCode.NONE
+
+
+def test_the_first_batch_may_fail_once_more() -> None:
+    world = ReplicaWorld()
+    lead(world, OTHER_ID, 0)
+    assert append(world, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    lead(world, NODE_ID, 1)
+    damaged = of(0)
+    damaged[-1] ^= 1
+
+    with pytest.raises(KafkaError, match="CRC"):
+        world.partition().append_as_leader(
+            damaged, required_acks=1, now_ms=world.clock.now_ms(), produce_version=9
+        )
+
+    assert append(world, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [append(world, 0), append(world, 1)] == [ErrorCode.NONE] * 2
+
+
+def test_runs_of_batches_are_taken_again_when_the_moment_is_over() -> None:
+    world = ReplicaWorld()
+    lead(world, OTHER_ID, 0)
+    append(world, 5)
+    lead(world, NODE_ID, 1)
+    partition, run = world.partition(), [memoryview(batch())]
+
+    def append_at(now_ms: int) -> bool:
+        partition.append_as_leader(batch(), required_acks=1, now_ms=now_ms, produce_version=9)
+        return bool(partition.append_run(run, required_acks=1, now_ms=now_ms))
+
+    now_ms = world.clock.now_ms()
+    assert not append_at(now_ms)
+    assert append_at(now_ms + WINDOW_MS + 1)
