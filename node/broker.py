@@ -63,7 +63,7 @@ from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import controller_config, log_config_of
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
-from node.runtime.stop_signals import stop_signals
+from node.runtime.stop_signals import received_signals, stop_signals
 from node.runtime.topic_creation import offsets_topic, transactions_topic
 from node.runtime.turns import ThreadLane
 from node.runtime.txn_gate import TxnGate
@@ -427,8 +427,19 @@ class Broker:
             loop.call_soon(task.cancel)
             return task
         self._running[task] = None
-        task.add_done_callback(lambda done: self._running.pop(done, None))
+        task.add_done_callback(self._task_ended)
         return task
+
+    def _task_ended(self, task: "asyncio.Task[Any]") -> None:
+        """Log which part failed: the error of any task ends the node, and may be one of many by then."""
+        self._running.pop(task, None)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        coroutine = task.get_coro()
+        part = getattr(coroutine, "__qualname__", None) or task.get_name()
+        cause = _cause_of(error) if isinstance(error, BaseExceptionGroup) else error
+        reason = str(cause) or type(cause).__name__
+        log.error("The node ends, because a part of it failed (%s): %s", part, reason)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do what may wait for a disk without holding up the event loop."""
@@ -571,33 +582,43 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     this_task = asyncio.current_task()
     assert this_task is not None
 
-    def stop_asked() -> None:
-        """Who asks a second time does not want to wait until others have taken over."""
-        if not is_up and not stop.is_set():
-            this_task.cancel()
+    def stop_asked(number: signal.Signals, sender: str) -> None:
+        """Whoever asks a second time does not want to wait until others have taken over."""
         broker.is_hurried = stop.is_set()
+        if broker.is_hurried:
+            log.info("%s again, from %s: the node ends without handing over.", number.name, sender)
+        elif is_up:
+            log.info("%s from %s: the node hands over what it leads and stops.", number.name, sender)
+        else:
+            log.info("Told to stop while it started (%s from %s), the node ends.", number.name, sender)
+            this_task.cancel()
         stop.set()
 
-    def hand_over_asked() -> None:
+    def hand_over_asked(sender: str) -> None:
         """A node that starts leads nothing yet, and one that ends hands over by itself."""
         if is_up and not stop.is_set():
+            log.info("SIGUSR1 from %s: the node hands over what it leads and serves on.", sender)
             broker.start_task(broker.hand_over())
 
+    def received(number: signal.Signals, sender: str) -> None:
+        if number is signal.SIGUSR1:
+            loop.call_soon_threadsafe(hand_over_asked, sender)
+        else:
+            loop.call_soon_threadsafe(stop_asked, number, sender)
+
     is_up = False
-    for number in stop_signals():
-        loop.add_signal_handler(number, stop_asked)
-    loop.add_signal_handler(signal.SIGUSR1, hand_over_asked)
-    try:
-        await broker.start(when_loaded=_freeze)
-    except asyncio.CancelledError:
-        if not stop.is_set():
-            raise
-        log.info("Told to stop while it started, the node ends.")
-        return
-    is_up = True
-    try:
-        if ready is not None:
-            ready(broker)
-        await stop.wait()
-    finally:
-        await broker.stop()
+    with received_signals((*stop_signals(), signal.SIGUSR1), received):
+        try:
+            await broker.start(when_loaded=_freeze)
+        except asyncio.CancelledError:
+            if not stop.is_set():
+                raise
+            return
+        is_up = True
+        try:
+            if ready is not None:
+                ready(broker)
+            await stop.wait()
+        finally:
+            await broker.stop()
+            log.info("The node has stopped.")

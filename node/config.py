@@ -8,8 +8,10 @@ all of these: those of one broker, then those of all.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -37,9 +39,14 @@ from node.rest_settings import (
 )
 from node.settings_not_honoured import NOT_HONOURED
 
-__all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config"]
+__all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 
 ENVIRONMENT_PREFIX: Final = "OTTLA_"
+# How like a setting (difflib's ratio) an unknown name must be for the setting to be suggested. Variables share
+# a prefix, and other tools have some with it (OTTLA_HOME), so they must be closer.
+NEAR: Final = 0.75
+NEAR_VARIABLE: Final = 0.9
+_OF_A_LISTENER: Final = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(.+)")
 # While a node runs, to no less than a half and no more than double.
 RESIZED_STEPWISE: Final = ("log.cleaner.threads", "num.replica.fetchers")
 
@@ -253,9 +260,12 @@ def load_config(
 
     `overrides` are texts "name=value"; `environment` is the process's own unless given.
     """
+    environment = os.environ if environment is None else environment
     texts = {} if path is None else _read(path)
-    texts |= _from_environment(os.environ if environment is None else environment)
-    return parse_config(texts | parse_overrides(overrides))
+    texts |= _from_environment(environment)
+    given = parse_overrides(overrides)
+    refuse_unknown(given)
+    return parse_config(texts | given, warnings=_misspelt_variables(environment))
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
@@ -269,18 +279,56 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
     return texts
 
 
-def parse_config(texts: Mapping[str, str]) -> BrokerConfig:
-    """The configuration that these settings make over the defaults; INVALID_CONFIG if there is none."""
-    warnings = []
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raise INVALID_CONFIG for the first name that is no setting, with the nearest one that is.
+
+    For settings that somebody gave to this very start. Those of a file only warn: it may have been written
+    for another version, or hold the settings of a plugin of Apache Kafka.
+    """
+    for name in names:
+        if name not in BROKER_CONFIG_DEF and not _is_kafkas_own(name):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown setting {name[:200]}.{_suggestion(name)}")
+
+
+def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> BrokerConfig:
+    """Build the configuration that these settings make over the defaults; INVALID_CONFIG if they cannot be.
+
+    A node logs `warnings` at its start, and one for each setting that has no effect.
+    """
+    all_warnings = list(warnings)
     known: dict[str, str] = {}
     for name, text in texts.items():
         if name in BROKER_CONFIG_DEF:
             known[name] = text
-        elif name in NOT_HONOURED:
-            warnings.append(f"The setting {name} of Apache Kafka has no effect here.")
+        elif _is_kafkas_own(name):
+            all_warnings.append(f"The setting {name} of Apache Kafka has no effect here.")
         else:
-            warnings.append(f"The setting {name[:200]} is unknown and has no effect.")
-    return _build(known, {}, {}, tuple(warnings))
+            all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
+    return _build(known, {}, {}, tuple(all_warnings))
+
+
+def _is_kafkas_own(name: str) -> bool:
+    """Return whether Apache Kafka has this setting, of the node or of one listener, and Ottla does not."""
+    of_listener = _OF_A_LISTENER.fullmatch(name)
+    return (name if of_listener is None else of_listener[1]) in NOT_HONOURED
+
+
+def _suggestion(name: str) -> str:
+    """Return the end of a sentence that names the setting nearest to an unknown one, "" if none is near."""
+    near = get_close_matches(name[:200], BROKER_CONFIG_DEF.keys, n=1, cutoff=NEAR)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def _misspelt_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return a warning for each variable that is nearly one of a setting, such as OTTLA_LOG_DIR_S."""
+    names = [environment_name(name) for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))]
+    known = frozenset(names)
+    return [
+        f"The variable {variable[:200]} is unknown and has no effect. Did you mean {near[0]}?"
+        for variable in sorted(environment)
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known
+        if (near := get_close_matches(variable[:200], names, n=1, cutoff=NEAR_VARIABLE))
+    ]
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from logstore.topic_partition import uuid_to_text
 from node.broker import Broker
-from node.config import parse_config
+from node.config import parse_config, refuse_unknown
 from node.embedded_network import Network, NodeLoop, VoterLoop, call
 from node.properties_file import parse_properties
 from node.rest_settings import REST_LISTENERS
@@ -175,9 +175,10 @@ class Cluster:
     """`nodes` brokers, up to five of them voters. Use it with `with`, `async with`, or `start` and `stop`.
 
     `data` keeps the directories of the nodes, and what makes the cluster the same one when it is started
-    there again, its ports too; without it they are temporary. `overrides` are settings of all nodes. With
-    `rest` each node has the REST API, on a port of its own that `rest_urls` tells. Its methods block for as
-    long as what they do takes; the asynchronous context does not.
+    there again, its ports too; without it they are temporary. `overrides` are settings of all nodes, and one
+    that does not exist is a KafkaError that names the nearest. With `rest` each node has the REST API, on a
+    port of its own that `rest_urls` tells. Its methods block for as long as what they do takes; the
+    asynchronous context does not.
     """
 
     def __init__(
@@ -190,6 +191,7 @@ class Cluster:
     ) -> None:
         if nodes < 1:
             raise ValueError("a cluster has at least one node")
+        refuse_unknown(overrides or ())
         self._temporary = tempfile.mkdtemp(prefix="ottla-") if data is None else None
         self._network = Network()
         directory = Path(self._temporary or data or "")

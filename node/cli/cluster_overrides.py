@@ -7,7 +7,7 @@ from typing import Final
 
 from logstore.errors import KafkaError
 from node.cli.failure import CommandError
-from node.config import parse_config, parse_overrides
+from node.config import parse_config, parse_overrides, refuse_unknown
 from node.rest_settings import REST_LISTENERS
 
 # What is not the same for all nodes, or makes them one cluster, and the option that decides it.
@@ -35,6 +35,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
     """Says so of each that has no effect; CommandError for what is wrong, in the words of `ottla start`."""
     try:
         texts = parse_overrides(overrides)
+        refuse_unknown(texts)
         warnings = parse_config(texts).warnings
     except KafkaError as error:
         raise CommandError(error.detail) from None

@@ -104,7 +104,7 @@ class NodeProcess:
 
     @property
     def rest(self) -> str:
-        """HOST:PORT of its REST API as the node told it, `-` if it has none."""
+        """The URLs of its REST API as the node told them, separated by commas; `-` if it has none."""
         return self.ready_line.split(" rest=", 1)[1].split()[0]
 
     def close(self) -> None:

@@ -107,8 +107,8 @@ def _bootstrap(node: broker.Broker) -> str:
 
 
 def _rest(node: broker.Broker) -> str:
-    """Where the REST API is, `-` if it is nowhere."""
-    return ",".join(_address(one.host, one.port) for one in node.rest.addresses) or "-"
+    """Return the URLs of the REST API, separated by commas; `-` if the node has none."""
+    return ",".join(f"http://{_address(one.host, one.port)}" for one in node.rest.addresses) or "-"
 
 
 def _address(host: str, port: int) -> str:

@@ -108,7 +108,7 @@ def start(name: str, data: Path, settings: Sequence[str] = ()) -> Server:
             pid = re.search(r"\bpid=(\d+)", line)
             served = int(bootstrap[1]) if bootstrap else port
             worker = int(pid[1]) if pid else listener_of(served, process.pid)
-            rest = re.search(r"\brest=(\S+:\d+)", line)
+            rest = re.search(r"\brest=http://([^\s,]+)", line)
             return Server(
                 name=name,
                 port=served,

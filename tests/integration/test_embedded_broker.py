@@ -396,7 +396,9 @@ def _place_of(client: WireClient, topic: str) -> list[str]:
     return [one.log_dir for one in answer.results if one.topics]
 
 
-def test_a_part_that_fails_ends_the_node_in_order(embedded: Start, tmp_path: Path) -> None:
+def test_a_part_that_fails_is_logged_and_ends_the_node_in_order(
+    embedded: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data = tmp_path / "failed"
     node = embedded(log_dirs=str(data))
     with WireClient(node.bootstrap) as client:
@@ -410,6 +412,8 @@ def test_a_part_that_fails_ends_the_node_in_order(embedded: Start, tmp_path: Pat
     with pytest.raises(BaseExceptionGroup) as ended:
         node.stop()
     assert "this part has failed" in str(ended.value.exceptions)
+    [line] = [one.getMessage() for one in caplog.records if "a part of it failed" in one.getMessage()]
+    assert "fail" in line and line.endswith(": this part has failed")
     assert (data / ".kafka_cleanshutdown").exists(), "the logs are closed all the same"
 
 

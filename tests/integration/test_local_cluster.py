@@ -113,7 +113,7 @@ def wait_until_ready(process: "subprocess.Popen[str]") -> str:
     """The addresses that the line READY tells."""
     assert process.stdout is not None
     line = process.stdout.readline()
-    match = re.fullmatch(r"READY bootstrap=(\S+) rest=\S+\n", line)
+    match = re.fullmatch(r"READY bootstrap=(\S+) rest=http://\S+:\d+(?:,http://\S+:\d+)*\n", line)
     assert match is not None, line or process.communicate()[1]
     return match[1]
 

@@ -1,5 +1,6 @@
 """A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -64,7 +65,9 @@ def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start
     again = start_node(tmp_path)
     assert metadata_of(again) == cluster_id
     assert again.stop() == 0
-    assert "Traceback" not in server.output() + again.output()
+    said = server.output()
+    assert "Traceback" not in said + again.output()
+    assert f"SIGTERM from process {os.getpid()} (" in said and "The node has stopped." in said
 
 
 def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -> None:
@@ -93,7 +96,8 @@ def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -
     out, errors = alone.communicate(timeout=60)
 
     assert (alone.returncode, out) == (0, "")
-    assert "Told to stop while it started" in errors and "Traceback" not in errors
+    assert f"Told to stop while it started (SIGTERM from process {os.getpid()}" in errors
+    assert "Traceback" not in errors
     assert time.monotonic() - began < START_LIMIT_S
 
 

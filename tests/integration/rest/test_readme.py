@@ -24,7 +24,7 @@ def test_the_commands_of_the_readme_work_as_pasted(tmp_path: Path) -> None:
     commands = "".join(blocks("REST API", "sh"))
     server = start_ottla(tmp_path, "ottla.rest.listeners=http://127.0.0.1:0")
     try:
-        address = server.words.partition("rest=")[2].split()[0]
+        address = server.words.partition("rest=http://")[2].split()[0]
         script = PRELUDE + commands.replace("127.0.0.1:8082", address)
         done = subprocess.run(
             ["bash", "-c", script],

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,8 +151,8 @@ def test_the_ready_line_tells_where_it_is_and_links_where_it_is_advertised(tmp_p
         "ottla.rest.allowed.hosts=*.proxy.example",
     )
     try:
-        address = server.words.partition("rest=")[2].split()[0]
-        api = Api(f"http://{address}", "")
+        url = server.words.partition("rest=")[2].split()[0]
+        api = Api(url, "")
         [cluster] = api.get("/v3/clusters")["data"]
         asked_as = {
             name: api.ask("GET", "/v3/clusters", headers={"Host": name}).status
@@ -160,6 +161,7 @@ def test_the_ready_line_tells_where_it_is_and_links_where_it_is_advertised(tmp_p
     finally:
         code = server.stop()
 
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
     assert code == 0 and cluster["metadata"]["self"] == (
         f"http://ottla.example:80/v3/clusters/{cluster['cluster_id']}"
     )

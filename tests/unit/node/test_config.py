@@ -114,6 +114,49 @@ def test_what_kafka_knows_and_we_do_not_honour_is_warned_of_once() -> None:
     assert "num.io.threads" in config.warnings[0] and "some.thing" in config.warnings[1]
 
 
+MISSPELT = [
+    ("log.dir.s", " Did you mean log.dirs?"),
+    ("num.partition", " Did you mean num.partitions?"),
+    ("listener.name.inner.max.connection", ""),
+    ("colour", ""),
+    ("x" * 100_000, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "suggestion"), MISSPELT, ids=[name[:40] for name, _ in MISSPELT])
+def test_an_unknown_override_is_refused_and_an_unknown_line_of_a_file_warned_of(
+    name: str, suggestion: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(f"{name}=/data\n")
+
+    with pytest.raises(KafkaError) as refused:
+        load_config(overrides=[f"{name}=/data"], environment={})
+    config = load_config(path, environment={})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.detail == f"Unknown setting {name[:200]}.{suggestion}"
+    assert config.warnings == (f"The setting {name[:200]} is unknown and has no effect.{suggestion}",)
+
+
+def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:
+    names = ("num.io.threads", "listener.name.inner.ssl.client.auth")
+
+    config = load_config(overrides=[f"{name}=1" for name in names], environment={})
+
+    assert config.warnings == tuple(
+        f"The setting {name} of Apache Kafka has no effect here." for name in names
+    )
+
+
+def test_a_variable_that_is_nearly_one_of_a_setting_is_warned_of() -> None:
+    config = load_config(environment={"OTTLA_LOG_DIR_S": "/data", "OTTLA_HOME": "x", "OTTLA_BOOTSTRAP": "y"})
+
+    assert config.warnings == (
+        "The variable OTTLA_LOG_DIR_S is unknown and has no effect. Did you mean OTTLA_LOG_DIRS?",
+    )
+
+
 def test_listeners_of_controllers_are_left_out() -> None:
     config = parse_config(
         {

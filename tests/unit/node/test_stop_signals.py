@@ -1,11 +1,14 @@
 """node.runtime.stop_signals: who may ask a process to end."""
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from node.runtime.stop_signals import stop_signals
+from node.runtime.stop_signals import sender_of, stop_signals
 
 
 @pytest.fixture
@@ -23,3 +26,32 @@ def test_a_closed_terminal_ends_what_nohup_did_not_start() -> None:
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     assert stop_signals() == (signal.SIGTERM, signal.SIGINT)
+
+
+def test_a_signal_is_told_with_its_sender_and_is_the_programs_own_again_afterwards() -> None:
+    program = """
+import os, queue, signal
+from node.runtime.stop_signals import received_signals
+told = queue.Queue()
+with received_signals([signal.SIGTERM, signal.SIGUSR1], lambda *one: told.put(one)):
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        os.kill(os.getpid(), number)
+        name, sender = told.get(timeout=60)
+        assert sender.startswith(f"process {os.getpid()} ("), sender
+        print(name.name, flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+
+    assert done.stdout.split() == ["SIGUSR1", "SIGTERM"], done.stderr
+    assert done.returncode == -signal.SIGTERM
+
+
+def test_a_sender_is_named_by_its_process() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+
+    assert sender_of(os.getpid()).startswith(f"process {os.getpid()} (")
+    assert sender_of(ended.pid) == f"process {ended.pid}, which has ended"
+    assert "terminal" in sender_of(0)
