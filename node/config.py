@@ -42,7 +42,7 @@ from node.settings_not_honoured import NOT_HONOURED
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 
 ENVIRONMENT_PREFIX: Final = "OTTLA_"
-# How like a setting (difflib's ratio) an unknown name must be for the setting to be suggested. Variables share
+# How like a setting (by difflib) an unknown name must be for the setting to be suggested. Variables share
 # a prefix, and other tools have some with it (OTTLA_HOME), so they must be closer.
 NEAR: Final = 0.75
 NEAR_VARIABLE: Final = 0.9
