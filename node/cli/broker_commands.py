@@ -84,11 +84,15 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
         moved: set[TopicPartition] = set()
         # Until it is stopped, a new topic may be placed on it: then that is moved too.
         while True:
+            client = client.renewed()  # each step has the whole time
             moved.update(one.partition for one in await decommission.begin_moves(client, broker_id))
             await _until_drained(client, broker_id, say)
-            if await _is_stopped(client, broker_id, say) and not await decommission.plan(client, broker_id):
+            client = client.renewed()
+            if await _is_stopped(client, broker_id, say) and not await decommission.plan(
+                client.renewed(), broker_id
+            ):
                 break
-        await cluster_admin.unregister_broker(client, broker_id)
+        await cluster_admin.unregister_broker(client.renewed(), broker_id)
     if as_json:
         print(json.dumps({"broker": broker_id, "moved_partitions": len(moved)}))
     else:
@@ -100,7 +104,7 @@ async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
     """Wait until a broker holds no replica; CommandError when that does not come nearer."""
     since, told, left = time.monotonic(), -1, -1
     while True:
-        held = await decommission.held_partitions(client, broker_id)
+        held = await decommission.held_partitions(client.renewed(), broker_id)
         if not held:
             return
         if len(held) != left:
@@ -120,7 +124,7 @@ async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
     """Wait until a broker is down, for a living one would come back at once; False if it holds something."""
     since, is_told = time.monotonic(), False
     while True:
-        if await decommission.is_stopped(client, broker_id):
+        if await decommission.is_stopped(client.renewed(), broker_id):
             return True
         if not is_told:
             is_told = True
@@ -130,7 +134,7 @@ async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
                 f"Broker {broker_id} holds nothing but still runs; stop it, and run this again to have it"
                 " forgotten."
             )
-        if await decommission.plan(client, broker_id):
+        if await decommission.plan(client.renewed(), broker_id):
             return False
         await asyncio.sleep(POLL_S)
 

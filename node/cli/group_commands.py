@@ -153,6 +153,7 @@ async def lag(client: Client, options: LagOptions) -> int:
     """Print the lag, again and again with --watch; 1 as soon as a group is further behind than it may be."""
     async with client:
         while True:
+            client = client.renewed()  # each look has the whole time
             found = {
                 group_id: await _lags(
                     client,

@@ -7,7 +7,6 @@ for it, and tells the node to end only when no client needs it.
 import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Final
 
@@ -24,14 +23,13 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> 
     CommandError if that is not done within the client's time: then whoever waits may stop it all the same.
     """
     _check_is_node(pid)
-    deadline = time.monotonic() + client.timeout_s
     async with client:
         if await _is_alone(client, node_id):
             print(f"node {node_id} is the only one that is up: nobody can take over what it leads")
             return 0
         os.kill(pid, signal.SIGUSR1)
         while not await _is_out(client, node_id):
-            if time.monotonic() > deadline:
+            if client.deadline.is_over:
                 raise CommandError(
                     f"Node {node_id} has not handed over everything within {client.timeout_s:g} s;"
                     " `ottla broker list` shows what it still leads."

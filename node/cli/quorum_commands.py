@@ -75,7 +75,7 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
         cluster = await cluster_admin.describe_cluster(client)
         request = AddRaftVoterRequest(
             cluster_id=cluster.cluster_id,
-            timeout_ms=int(client.timeout_s * 1000),
+            timeout_ms=client.remaining_ms,
             voter_id=node_id,
             voter_directory_id=directory_id,
             listeners=[Listener(name=listener.name, host=listener.host, port=listener.port)],
@@ -83,7 +83,7 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
 
         async def attempt() -> None:
             connection = await client.controller()
-            response = await connection.request(request, AddRaftVoterResponse, timeout_s=client.timeout_s)
+            response = await connection.request(request, AddRaftVoterResponse, timeout_s=client.remaining_s)
             # An attempt before may have succeeded without our hearing of it.
             if response.error_code != ErrorCode.DUPLICATE_VOTER:
                 check(response.error_code, response.error_message, f"voter {node_id}")
@@ -111,7 +111,9 @@ async def remove(client: Client, node_id: int, directory: str | None) -> int:
             nonlocal is_repeated
             connection = await client.controller()
             was_repeated, is_repeated = is_repeated, True
-            response = await connection.request(request, RemoveRaftVoterResponse, timeout_s=client.timeout_s)
+            response = await connection.request(
+                request, RemoveRaftVoterResponse, timeout_s=client.remaining_s
+            )
             if not (was_repeated and response.error_code == ErrorCode.VOTER_NOT_FOUND):
                 check(response.error_code, response.error_message, f"voter {node_id}")
 

@@ -38,7 +38,7 @@ async def reassign(
     client: Client, name: str, moves: Mapping[int, list[int]], wait: bool, as_json: bool
 ) -> int:
     async with client:
-        [topic] = await topic_admin.describe_topics(client, [name])
+        [topic] = await topic_admin.describe_topics(client.renewed(), [name])
         there = {one.partition_index for one in topic.partitions}
         missing = sorted(number for number in moves if number != EVERY_PARTITION and number not in there)
         if missing:
@@ -71,7 +71,7 @@ async def _check_moved(
     """CommandError if somebody else took back or changed a move while it was waited for."""
     deadline = time.monotonic() + LAG_S
     while True:
-        [topic] = await topic_admin.describe_topics(client, [name])
+        [topic] = await topic_admin.describe_topics(client.renewed(), [name])
         there = {
             TopicPartition(name, one.partition_index): list(one.replica_nodes) for one in topic.partitions
         }
@@ -88,7 +88,7 @@ async def until_moved(client: Client, partitions: Collection[TopicPartition]) ->
     """Wait until none of these moves; REQUEST_TIMED_OUT when for the timeout they do not become fewer."""
     since, left = time.monotonic(), len(partitions) + 1
     while True:
-        moving = [one for one in await cluster_admin.list_moves(client) if one in partitions]
+        moving = [one for one in await cluster_admin.list_moves(client.renewed()) if one in partitions]
         if not moving:
             return
         if len(moving) < left:

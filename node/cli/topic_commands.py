@@ -7,6 +7,7 @@ from typing import Any
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition, uuid_to_text
 from node.client import topic_admin
+from node.client.ask_leaders import briefly
 from node.client.cluster_client import Client
 from node.wire.messages.metadata import MetadataResponseTopic
 
@@ -89,8 +90,10 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     assert topic.name is not None
     led = [one.partition_index for one in topic.partitions if one.leader_id >= 0]
     partitions = [TopicPartition(topic.name, number) for number in led]
-    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
-    last = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.LATEST))
+    # What is not known of a partition that just lost its leader stays open.
+    asked = briefly(client)
+    first = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))).found
+    last = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.LATEST))).found
     configs = await topic_admin.describe_configs(client, topic_admin.config_of_topic(topic.name))
     rows = []
     for one in sorted(topic.partitions, key=lambda one: one.partition_index):

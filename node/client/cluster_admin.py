@@ -52,7 +52,7 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
 
     async def attempt() -> DescribeClusterResponse:
         connection = await client.any_node()
-        response = await connection.request(request, DescribeClusterResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)
         check(response.error_code, response.error_message, "the cluster")
         return response
 
@@ -72,7 +72,7 @@ async def controller_listener(client: Client, node_id: int) -> ListenerAddress:
     )
     connection = await client.node(node_id)
     response = await connection.request(
-        DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=client.timeout_s
+        DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=client.remaining_s
     )
     described = only(response.results, f"broker {node_id}")
     check(described.error_code, described.error_message, f"broker {node_id}")
@@ -98,7 +98,7 @@ async def unregister_broker(client: Client, broker_id: int) -> None:
 
     async def attempt() -> None:
         connection = await client.controller()
-        response = await connection.request(request, UnregisterBrokerResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, UnregisterBrokerResponse, timeout_s=client.remaining_s)
         if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED:
             check(response.error_code, response.error_message, f"broker {broker_id}")
 
@@ -129,12 +129,12 @@ async def _move(client: Client, moves: Mapping[TopicPartition, Sequence[int] | N
         )
         for name, partitions in _by_topic(moves).items()
     ]
-    request = AlterPartitionReassignmentsRequest(timeout_ms=int(client.timeout_s * 1000), topics=topics)
+    request = AlterPartitionReassignmentsRequest(timeout_ms=client.remaining_ms, topics=topics)
 
     async def attempt() -> None:
         connection = await client.controller()
         response = await connection.request(
-            request, AlterPartitionReassignmentsResponse, timeout_s=client.timeout_s
+            request, AlterPartitionReassignmentsResponse, timeout_s=client.remaining_s
         )
         check(response.error_code, response.error_message, "the move")
         for topic in response.responses:
@@ -149,9 +149,9 @@ async def list_moves(client: Client) -> dict[TopicPartition, OngoingPartitionRea
 
     async def attempt() -> ListPartitionReassignmentsResponse:
         connection = await client.controller()
-        request = ListPartitionReassignmentsRequest(timeout_ms=int(client.timeout_s * 1000))
+        request = ListPartitionReassignmentsRequest(timeout_ms=client.remaining_ms)
         response = await connection.request(
-            request, ListPartitionReassignmentsResponse, timeout_s=client.timeout_s
+            request, ListPartitionReassignmentsResponse, timeout_s=client.remaining_s
         )
         check(response.error_code, response.error_message, "the moves")
         return response
@@ -180,12 +180,12 @@ async def elect_leaders(
         for name, mine in _by_topic(partitions).items()
     ]
     request = ElectLeadersRequest(
-        election_type=election_type, topic_partitions=topics, timeout_ms=int(client.timeout_s * 1000)
+        election_type=election_type, topic_partitions=topics, timeout_ms=client.remaining_ms
     )
 
     async def attempt() -> ElectLeadersResponse:
         connection = await client.controller()
-        response = await connection.request(request, ElectLeadersResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, ElectLeadersResponse, timeout_s=client.remaining_s)
         check(response.error_code, None, "the election")
         return response
 

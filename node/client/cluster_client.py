@@ -1,17 +1,20 @@
 """What every command needs of a cluster: connections by node, metadata, leaders and coordinators.
 
 A command is short-lived, so nothing here runs in the background: metadata are asked when they are needed and
-again after an error that says that they are stale. Retriable errors are tried until the command's timeout.
+again after an error that says that they are stale. Retriable errors are tried until the deadline of the
+client, which is that of the command or request it was made for; `until` gives the same cluster another one.
+An attempt never tries again by itself: `retry` stands only where an operation begins.
 """
 
 import asyncio
-import time
+import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition
+from node.client.deadline import Deadline
 from node.net.peer_client import PeerClient
 from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from node.wire.messages.metadata import (
@@ -38,17 +41,56 @@ class Topic(NamedTuple):
     leaders: Mapping[int, int]  # partition -> node id
 
 
+class _Controller:
+    """Which node takes changes of metadata; -1: not known."""
+
+    __slots__ = ("node_id",)
+
+    def __init__(self) -> None:
+        self.node_id = -1
+
+
 class Client:
-    """The cluster behind some bootstrap addresses; an async context manager that closes its connections."""
+    """The cluster behind some bootstrap addresses; an async context manager that closes its connections.
+
+    What is known of the cluster, and the connections, are shared by all clients that `until` made of one.
+    """
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
+        """The deadline is `timeout_s` from now."""
+        self.timeout_s = timeout_s  # what each operation of something that goes on for long is given
+        self.deadline = Deadline.after(timeout_s)
         self.topics: dict[str, Topic] = {}
         self._bootstrap = bootstrap
         self._endpoints: dict[int, tuple[str, int]] = {}
-        self._controller_id = -1
+        self._controller = _Controller()
         self._connections: dict[tuple[str, int], PeerClient] = {}
         self._connecting: dict[tuple[str, int], asyncio.Lock] = {}  # two that ask at once share a connection
+
+    def until(self, deadline: Deadline) -> "Client":
+        """Return this client for work that ends at another deadline."""
+        other = copy.copy(self)
+        other.deadline = deadline
+        return other
+
+    def renewed(self) -> "Client":
+        """Return this client for one more step of work that goes on for long, with the whole time for it."""
+        return self.until(Deadline.after(self.timeout_s))
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether a node of the cluster has ever told which nodes there are."""
+        return bool(self._endpoints)
+
+    @property
+    def remaining_s(self) -> float:
+        """How long a request may still take."""
+        return self.deadline.remaining_s
+
+    @property
+    def remaining_ms(self) -> int:
+        """The same for the server, in the unit of the protocol."""
+        return max(1, int(self.deadline.remaining_s * 1000))
 
     async def __aenter__(self) -> "Client":
         return self
@@ -72,9 +114,11 @@ class Client:
             if connection.is_open and (endpoint in self._bootstrap or endpoint in self._endpoints.values()):
                 return connection
         failure: KafkaError | None = None
-        for endpoint in dict.fromkeys((*self._bootstrap, *self._endpoints.values())):
+        endpoints = list(dict.fromkeys((*self._bootstrap, *self._endpoints.values())))
+        for place, endpoint in enumerate(endpoints):
             try:
-                return await self._connect(endpoint)
+                # One that is silent leaves the others their share of the time.
+                return await self._connect(endpoint, self.deadline.share(len(endpoints) - place))
             except KafkaError as error:
                 failure = failure or error
         raise failure or KafkaError(ErrorCode.NETWORK_EXCEPTION, "no address of a node is known")
@@ -89,11 +133,11 @@ class Client:
 
     async def controller(self) -> PeerClient:
         """A connection to the node that takes changes of metadata."""
-        if self._controller_id not in self._endpoints:
+        if self._controller.node_id not in self._endpoints:
             await self.refresh([])
-        if self._controller_id not in self._endpoints:
+        if self._controller.node_id not in self._endpoints:
             return await self.any_node()
-        return await self._connect(self._endpoints[self._controller_id])
+        return await self._connect(self._endpoints[self._controller.node_id])
 
     async def node_id_of(self, connection: PeerClient) -> int:
         """Which node a connection leads to; -1 for one that has left the cluster."""
@@ -112,12 +156,12 @@ class Client:
         return await self._coordinator(transactional_id, TRANSACTION, subject)
 
     async def _coordinator(self, key: str, key_type: int, subject: str) -> PeerClient:
-        found = await self.retry(lambda: self._find_coordinator(key, key_type, subject))
-        return await self._connect(found)
+        return await self._connect(await self._find_coordinator(key, key_type, subject))
 
     async def _find_coordinator(self, key: str, key_type: int, subject: str) -> tuple[str, int]:
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
-        response = await (await self.any_node()).request(request, FindCoordinatorResponse)
+        connection = await self.any_node()
+        response = await connection.request(request, FindCoordinatorResponse, timeout_s=self.remaining_s)
         if not response.coordinators:  # before version 4
             check(response.error_code, response.error_message, subject)
             return response.host, response.port
@@ -125,12 +169,12 @@ class Client:
         check(one.error_code, one.error_message, subject)
         return one.host, one.port
 
-    async def _connect(self, endpoint: tuple[str, int]) -> PeerClient:
+    async def _connect(self, endpoint: tuple[str, int], deadline: Deadline | None = None) -> PeerClient:
         async with self._connecting.setdefault(endpoint, asyncio.Lock()):
             connection = self._connections.get(endpoint)
             if connection is None or not connection.is_open:
                 connection = await PeerClient.connect(
-                    *endpoint, client_id=CLIENT_ID, timeout_s=self.timeout_s
+                    *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s
                 )
                 self._connections[endpoint] = connection
             return connection
@@ -148,9 +192,10 @@ class Client:
             include_topic_authorized_operations=with_operations,
         )
         connection = await self.any_node()
-        response = await connection.request(request, MetadataResponse, timeout_s=self.timeout_s)
-        self._endpoints = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
-        self._controller_id = response.controller_id
+        response = await connection.request(request, MetadataResponse, timeout_s=self.remaining_s)
+        self._endpoints.clear()  # in place: whoever has the same client with another deadline knows it, too
+        self._endpoints |= {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self._controller.node_id = response.controller_id
         for topic in response.topics:
             if topic.name is not None:
                 self._remember(topic.name, topic)
@@ -163,12 +208,12 @@ class Client:
             self.topics[name] = Topic(name, topic.topic_id, leaders)
 
     async def topic(self, name: str, *, may_create: bool = False) -> Topic:
-        """A topic with a leader for every partition; waits for one that is just being made or elected."""
+        """A topic of which some partition has a leader; waits for one that is just being made."""
         return await self.retry(lambda: self._topic(name, may_create))
 
     async def _topic(self, name: str, may_create: bool) -> Topic:
         known = self.topics.get(name)
-        if known is not None and all(leader >= 0 for leader in known.leaders.values()):
+        if known is not None and any(leader >= 0 for leader in known.leaders.values()):
             return known
         response = await self.refresh([name], may_create=may_create)
         found = next((topic for topic in response.topics if topic.name == name), None)
@@ -179,16 +224,16 @@ class Client:
         known = self.topics[name]
         if not known.leaders:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no partitions now")
-        for partition, leader in known.leaders.items():
-            if leader < 0:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition} has no leader now")
+        if all(leader < 0 for leader in known.leaders.values()):
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no partition of topic {name} has a leader now")
         return known
 
     async def topic_as_it_is(self, name: str) -> Topic:
         """A topic as of now, also where some partition has no leader (-1)."""
-        return await self.retry(lambda: self._topic_as_it_is(name))
+        return await self.retry(lambda: self.look_up_topic(name))
 
-    async def _topic_as_it_is(self, name: str) -> Topic:
+    async def look_up_topic(self, name: str) -> Topic:
+        """The same, asked once: for an attempt that is tried again as a whole."""
         response = await self.refresh([name])
         found = next((topic for topic in response.topics if topic.name == name), None)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code
@@ -196,25 +241,17 @@ class Client:
         return self.topics[name]
 
     async def leader_id(self, partition: TopicPartition) -> int:
-        """The node that leads a partition; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such one.
+        """The node that leads a partition, asked once where none is known.
 
-        Other partitions of the topic may be without a leader.
+        LEADER_NOT_AVAILABLE if nobody does, UNKNOWN_TOPIC_OR_PARTITION if the topic has no such one. Other
+        partitions of the topic may be without a leader.
         """
         known = self.topics.get(partition.topic)
         leader = -1 if known is None else known.leaders.get(partition.partition, -1)
-        return leader if leader >= 0 else await self.retry(lambda: self._leader_id(partition))
-
-    async def _leader_id(self, partition: TopicPartition) -> int:
-        topic = await self._topic_as_it_is(partition.topic)
-        leader = topic.leaders.get(partition.partition)
-        if leader is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has {len(topic.leaders)} partitions, none of them {partition.partition}",
-            )
-        if leader < 0:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
-        return leader
+        if leader >= 0:
+            return leader
+        topic = await self.look_up_topic(partition.topic)
+        return leader_in(topic, partition)
 
     def forget(self, topic: str) -> None:
         """What is known of a topic is stale."""
@@ -223,8 +260,8 @@ class Client:
     def forget_all(self) -> None:
         """What is known of the cluster may be stale; connections stay."""
         self.topics.clear()
-        self._endpoints = {}
-        self._controller_id = -1
+        self._endpoints.clear()
+        self._controller.node_id = -1
 
     def topic_name(self, name: str, topic_id: bytes) -> str:
         """The name in an answer that gives a name in old versions and an id in new ones."""
@@ -235,26 +272,43 @@ class Client:
     # ---- retries ----------------------------------------------------------------------------------
 
     async def retry(self, attempt: Callable[[], Awaitable[R]]) -> R:
-        """The result of `attempt`, tried again after retriable errors until the timeout.
+        """The result of `attempt`, tried again after retriable errors until the deadline.
 
         A cluster that never answered is not waited for; one that did may be starting again.
         """
-        deadline = time.monotonic() + self.timeout_s
         pause_s = RETRY_PAUSE_S
         while True:
             try:
                 return await attempt()
             except KafkaError as error:
                 if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
-                    self._controller_id = -1  # another node may be it by now
+                    self._controller.node_id = -1  # another node may be it by now
                 if error.code is ErrorCode.NETWORK_EXCEPTION:
                     self.topics.clear()  # and others may lead what the one that is gone has led
                 final = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 final = final or (error.code is ErrorCode.NETWORK_EXCEPTION and not self._endpoints)
-                if final or not error.code.retriable or time.monotonic() + pause_s > deadline:
+                if final or not error.code.retriable or not self.deadline.allows(pause_s):
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
+
+
+def leader_in(topic: Topic, partition: TopicPartition) -> int:
+    """The leader of a partition as the metadata of its topic say; KafkaError if there is none."""
+    leader = topic.leaders.get(partition.partition)
+    if leader is None:
+        raise unknown_partition(topic, partition.partition)
+    if leader < 0:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+    return leader
+
+
+def unknown_partition(topic: Topic, number: int) -> KafkaError:
+    """The error for a partition that a topic does not have."""
+    return KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"topic {topic.name} has {len(topic.leaders)} partitions, none of them {number}",
+    )
 
 
 def check(error_code: int, message: str | None, subject: str) -> None:

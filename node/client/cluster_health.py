@@ -138,7 +138,7 @@ async def min_isr_of(
         ]
         connection = await client.any_node()
         response = await connection.request(
-            DescribeConfigsRequest(resources=resources), DescribeConfigsResponse, timeout_s=client.timeout_s
+            DescribeConfigsRequest(resources=resources), DescribeConfigsResponse, timeout_s=client.remaining_s
         )
         for result in response.results:
             for config in result.configs:

@@ -91,7 +91,7 @@ async def _describe(
     async def attempt() -> DescribeConfigsResponse:
         # The controller has what was answered for last; other nodes hear of it a moment later.
         connection = await (client.controller() if node_id is None else client.node(node_id))
-        response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.remaining_s)
         for one in response.results:
             if may_be_gone and one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
@@ -147,7 +147,7 @@ async def _change(
     async def attempt() -> IncrementalAlterConfigsResponse:
         connection = await (client.controller() if node_id is None else client.node(node_id))
         response = await connection.request(
-            request, IncrementalAlterConfigsResponse, timeout_s=client.timeout_s
+            request, IncrementalAlterConfigsResponse, timeout_s=client.remaining_s
         )
         for one in response.responses:
             if one.error_code == ErrorCode.NOT_CONTROLLER:

@@ -5,6 +5,7 @@ Between two rounds nothing runs, so the caller may change the partitions or spea
 """
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -12,7 +13,9 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.record import Record, iterate_records
 from logstore.record_batch import check_batch, iterate_headers
 from logstore.topic_partition import TopicPartition
+from node.client.ask_leaders import error_of, find_leaders, may_pass
 from node.client.cluster_client import RETRY_PAUSE_S, Client, check
+from node.client.deadline import Deadline
 from node.wire.messages.fetch import (
     AbortedTransaction,
     FetchPartition,
@@ -40,61 +43,93 @@ class FetchLimits(NamedTuple):
 class Consumer:
     """Reads partitions from given offsets; `positions` says where each goes on."""
 
-    def __init__(self, client: Client, *, read_committed: bool, limits: FetchLimits = FetchLimits()) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        read_committed: bool,
+        limits: FetchLimits = FetchLimits(),
+        gives_up: bool = True,
+    ) -> None:
+        """With `gives_up` a partition that cannot be read for the timeout of the client ends it."""
         self.positions: dict[TopicPartition, int] = {}
         self._client = client
+        self._gives_up = gives_up
         self._limits = limits
         self._isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
-        self._failing = 0  # rounds in a row in which a partition could not be read
+        self.problems: dict[TopicPartition, KafkaError] = {}  # why the last round had nothing of these
+        self._failing_since_s: dict[TopicPartition, float] = {}
 
-    async def fetch(self) -> list[tuple[TopicPartition, list[Record]]]:
-        """The next records of whatever partitions have some, with positions moved behind them."""
+    async def fetch(self, deadline: Deadline | None = None) -> list[tuple[TopicPartition, list[Record]]]:
+        """The next records of whatever partitions have some, with positions moved behind them.
+
+        Partitions that cannot be read now stand in `problems`; the others are read. Without a deadline the
+        round has the whole time of the client.
+        """
+        client = self._client.renewed() if deadline is None else self._client.until(deadline)
         by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in self.positions:
-            by_leader.setdefault(await self._client.leader_id(partition), []).append(partition)
+        problems: dict[TopicPartition, KafkaError] = {}
+        for partition, leader in (await find_leaders(client, self.positions)).items():
+            if isinstance(leader, KafkaError):
+                problems[partition] = leader
+            else:
+                by_leader.setdefault(leader, []).append(partition)
         async with asyncio.TaskGroup() as tasks:
-            asked = [
-                tasks.create_task(self._fetch_from(leader, partitions))
+            asked = {
+                leader: tasks.create_task(self._fetch_from(client, leader, partitions))
                 for leader, partitions in sorted(by_leader.items())
-            ]
-        problems = [task.result() for task in asked if isinstance(task.result(), KafkaError)]
+            }
         fetched: list[tuple[TopicPartition, list[Record]]] = []
-        for task in asked:
+        for leader, task in asked.items():
             result = task.result()
             if isinstance(result, KafkaError):
+                problems |= dict.fromkeys(by_leader[leader], result)
                 continue
             for partition, data in result.items():
                 try:
                     fetched.append((partition, self._take(partition, data)))
                 except KafkaError as error:
-                    problems.append(error)
-        await self._bear(problems)
-        return [one for one in fetched if one[1]]
+                    problems[partition] = error
+        fetched = [one for one in fetched if one[1]]
+        await self._bear(problems, client.deadline, has_found=bool(fetched))
+        return fetched
 
-    async def _bear(self, problems: Sequence[KafkaError | object]) -> None:
+    async def _bear(
+        self, problems: Mapping[TopicPartition, KafkaError], deadline: Deadline, *, has_found: bool
+    ) -> None:
         """Stale metadata and lost leaders are asked again, other errors end it."""
-        self._failing = self._failing + 1 if problems else 0
-        for error in problems:
-            assert isinstance(error, KafkaError)
-            if not error.code.retriable or self._failing * RETRY_PAUSE_S > self._client.timeout_s:
-                raise error
-        if problems:
-            for partition in self.positions:
-                self._client.forget(partition.topic)
-            await asyncio.sleep(RETRY_PAUSE_S)
+        now_s = time.monotonic()
+        # Since when each of them could not be read: what lasts for longer than the timeout ends it.
+        self._failing_since_s = {one: self._failing_since_s.get(one, now_s) for one in problems}
+        self.problems = dict(problems)
+        final = {one: error for one, error in problems.items() if not may_pass(error)}
+        if final:
+            raise error_of(final)
+        lasting = {
+            one: error
+            for one, error in problems.items()
+            if now_s - self._failing_since_s[one] > self._client.timeout_s
+        }
+        if self._gives_up and lasting and not has_found:  # what was found is given first
+            raise error_of(lasting)
+        for partition in problems:
+            self._client.forget(partition.topic)
+        if problems and not has_found:
+            await asyncio.sleep(min(RETRY_PAUSE_S, deadline.remaining_s))
 
     async def _fetch_from(
-        self, leader: int, partitions: Sequence[TopicPartition]
+        self, client: Client, leader: int, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, PartitionData] | KafkaError:
         positions = {partition: self.positions[partition] for partition in partitions}
         try:
             return await fetch_once(
-                self._client,
+                client,
                 leader,
                 positions,
                 partition_max_bytes=self._limits.partition_max_bytes,
                 max_bytes=self._limits.max_bytes,
-                wait_ms=self._limits.wait_ms,
+                # The node answers when the time is nearly over, so that its answer still counts.
+                wait_ms=min(self._limits.wait_ms, client.remaining_ms // 2),
                 isolation=self._isolation,
             )
         except KafkaError as error:
@@ -146,7 +181,7 @@ async def fetch_once(
         ],
     )
     connection = await client.node(leader)
-    response = await connection.request(request, FetchResponse, timeout_s=client.timeout_s)
+    response = await connection.request(request, FetchResponse, timeout_s=client.remaining_s)
     check(response.error_code, None, f"the fetch from {connection.peer}")
     answers = {
         TopicPartition(client.topic_name(topic.topic, topic.topic_id), data.partition_index): data

@@ -135,7 +135,7 @@ async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[
         for broker_id in sorted(broker.node_id for broker in cluster.brokers):
             connection = await client.node(broker_id)
             request = ListGroupsRequest(states_filter=states, types_filter=types)
-            response = await connection.request(request, ListGroupsResponse, timeout_s=client.timeout_s)
+            response = await connection.request(request, ListGroupsResponse, timeout_s=client.remaining_s)
             check(response.error_code, None, f"the groups of broker {broker_id}")
             found += [
                 ListedGroup(one.group_id, one.group_type, one.group_state, one.protocol_type, broker_id)
@@ -189,14 +189,14 @@ async def _describe_some(
         of_consumers = await connection.request(
             ConsumerGroupDescribeRequest(group_ids=names),
             ConsumerGroupDescribeResponse,
-            timeout_s=client.timeout_s,
+            timeout_s=client.remaining_s,
         )
         answers += [
             (one.group_id, partial(_view_of_kip_848, one, connection.peer)) for one in of_consumers.groups
         ]
     else:
         of_classic = await connection.request(
-            DescribeGroupsRequest(groups=names), DescribeGroupsResponse, timeout_s=client.timeout_s
+            DescribeGroupsRequest(groups=names), DescribeGroupsResponse, timeout_s=client.remaining_s
         )
         answers += [
             (one.group_id, partial(_view_of_classic, one, connection.peer)) for one in of_classic.groups
@@ -215,7 +215,7 @@ async def _describe_some(
 
 async def _describe_of_kip_848(client: Client, connection: PeerClient, group_id: str) -> GroupView | None:
     request = ConsumerGroupDescribeRequest(group_ids=[group_id], include_timeline=True)
-    response = await connection.request(request, ConsumerGroupDescribeResponse, timeout_s=client.timeout_s)
+    response = await connection.request(request, ConsumerGroupDescribeResponse, timeout_s=client.remaining_s)
     group = only(response.groups, f"group {group_id}")
     if group.error_code in _NOT_OF_KIP_848:
         return None
@@ -266,7 +266,7 @@ def _partitions_of(assignment: Assignment) -> list[TopicPartition]:
 
 async def _describe_classic(client: Client, connection: PeerClient, group_id: str) -> GroupView:
     request = DescribeGroupsRequest(groups=[group_id], include_timeline=True)
-    response = await connection.request(request, DescribeGroupsResponse, timeout_s=client.timeout_s)
+    response = await connection.request(request, DescribeGroupsResponse, timeout_s=client.remaining_s)
     return _view_of_classic(only(response.groups, f"group {group_id}"), connection.peer)
 
 
@@ -345,7 +345,7 @@ async def committed(client: Client, group_id: str, *, with_lag: bool) -> Committ
     async def attempt() -> Committed:
         connection = await client.coordinator(group_id)
         response = await connection.request(
-            request, OffsetFetchResponse, timeout_s=client.timeout_s, max_version=MAX_OFFSET_VERSION
+            request, OffsetFetchResponse, timeout_s=client.remaining_s, max_version=MAX_OFFSET_VERSION
         )
         return _committed_of(group_id, response.groups[0] if response.groups else response)
 
@@ -364,7 +364,7 @@ async def committed_by_groups(
     response = await connection.request(
         OffsetFetchRequest(groups=groups, include_lag=True),
         OffsetFetchResponse,
-        timeout_s=client.timeout_s,
+        timeout_s=client.remaining_s,
         max_version=MAX_OFFSET_VERSION,
     )
     return {one.group_id: _committed_of(one.group_id, one) for one in response.groups if not one.error_code}
@@ -400,7 +400,7 @@ async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPa
     async def attempt() -> None:
         connection = await client.coordinator(group_id)
         response = await connection.request(
-            request, OffsetCommitResponse, timeout_s=client.timeout_s, max_version=MAX_OFFSET_VERSION
+            request, OffsetCommitResponse, timeout_s=client.remaining_s, max_version=MAX_OFFSET_VERSION
         )
         for topic in response.topics:
             for one in topic.partitions:
@@ -421,7 +421,7 @@ async def delete_offsets(
 
     async def attempt() -> dict[TopicPartition, int]:
         connection = await client.coordinator(group_id)
-        response = await connection.request(request, OffsetDeleteResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, OffsetDeleteResponse, timeout_s=client.remaining_s)
         check(response.error_code, None, f"group {group_id}")
         return {
             TopicPartition(topic.name, one.partition_index): one.error_code
@@ -438,7 +438,7 @@ async def delete_group(client: Client, group_id: str) -> None:
 
     async def attempt() -> None:
         connection = await client.coordinator(group_id)
-        response = await connection.request(request, DeleteGroupsResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, DeleteGroupsResponse, timeout_s=client.remaining_s)
         deleted = only(response.results, f"group {group_id}")
         check(deleted.error_code, deleted.error_message, f"group {group_id}")
 

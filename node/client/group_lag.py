@@ -15,6 +15,7 @@ from logstore.oldest_record import Oldest, oldest_record
 from logstore.record_batch import NO_TIMESTAMP
 from logstore.topic_partition import TopicPartition
 from node.client import group_admin, topic_admin
+from node.client.ask_leaders import briefly
 from node.client.cluster_client import RETRY_PAUSE_S, Client
 from node.client.consumer import fetch_once, records_in
 from node.client.group_admin import Committed, ListedGroup
@@ -132,6 +133,7 @@ async def log_offsets(
 ) -> dict[TopicPartition, int]:
     """The EARLIEST or LATEST offset of each partition whose leader answers; others are left out."""
     missing = set(partitions)
+    client = briefly(client)
     found: dict[TopicPartition, int] = {}
     for attempt in range(ATTEMPTS):
         if attempt:

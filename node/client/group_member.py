@@ -9,6 +9,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -75,8 +76,9 @@ class GroupMember:
     async def join(self) -> list[TopicPartition]:
         """Take part in a rebalance; the partitions that are ours after it."""
         while True:
+            client = self._client.renewed()
             try:
-                assigned = await self._client.retry(self._join_once)
+                assigned = await client.retry(partial(self._join_once, client))
             except KafkaError as error:
                 if error.code not in REJOIN:
                     raise
@@ -89,8 +91,8 @@ class GroupMember:
             self._heartbeat_s = time.monotonic()
             return assigned
 
-    async def _join_once(self) -> list[TopicPartition]:
-        connection = await self._client.coordinator(self._group_id)
+    async def _join_once(self, client: Client) -> list[TopicPartition]:
+        connection = await client.coordinator(self._group_id)
         subscription = encode_subscription(self._topics)
         request = JoinGroupRequest(
             group_id=self._group_id,
@@ -102,7 +104,7 @@ class GroupMember:
                 JoinGroupRequestProtocol(name=name, metadata=subscription) for name in (RANGE, ROUND_ROBIN)
             ],
         )
-        patience_s = REBALANCE_TIMEOUT_MS / 1000 + self._client.timeout_s
+        patience_s = REBALANCE_TIMEOUT_MS / 1000 + client.timeout_s
         joined = await connection.request(request, JoinGroupResponse, timeout_s=patience_s)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # the id to join with (KIP-394)
             self._member_id = joined.member_id
@@ -110,7 +112,7 @@ class GroupMember:
         self._member_id, self._generation = joined.member_id, joined.generation_id
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id and not joined.skip_assignment:
-            assignments = await self._assign(joined.protocol_name or RANGE, joined.members)
+            assignments = await self._assign(client, joined.protocol_name or RANGE, joined.members)
         sync = SyncGroupRequest(
             group_id=self._group_id,
             generation_id=self._generation,
@@ -124,13 +126,13 @@ class GroupMember:
         return decode_assignment(synced.assignment)
 
     async def _assign(
-        self, protocol: str, members: Sequence[JoinGroupResponseMember]
+        self, client: Client, protocol: str, members: Sequence[JoinGroupResponseMember]
     ) -> list[SyncGroupRequestAssignment]:
         wishes = {member.member_id: decode_subscription(member.metadata) for member in members}
         counts: dict[str, int] = {}
         for name in sorted({topic for topics in wishes.values() for topic in topics}):
             try:
-                counts[name] = len((await self._client.topic(name)).leaders)
+                counts[name] = len((await client.look_up_topic(name)).leaders)
             except KafkaError as error:
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
@@ -148,14 +150,16 @@ class GroupMember:
             group_id=self._group_id, generation_id=self._generation, member_id=self._member_id
         )
 
+        client = self._client.renewed()
+
         async def attempt() -> int:
-            connection = await self._client.coordinator(self._group_id)
-            response = await connection.request(request, HeartbeatResponse, timeout_s=self._client.timeout_s)
+            connection = await client.coordinator(self._group_id)
+            response = await connection.request(request, HeartbeatResponse, timeout_s=client.remaining_s)
             if response.error_code not in REJOIN:
                 check(response.error_code, None, f"the membership in group {self._group_id}")
             return response.error_code
 
-        self._note(await self._client.retry(attempt))
+        self._note(await client.retry(attempt))
         self._heartbeat_s = time.monotonic()
 
     def _note(self, error_code: int) -> None:
@@ -175,10 +179,12 @@ class GroupMember:
         old = [OffsetFetchRequestTopic(name=name, partition_indexes=n) for name, n in by_topic.items()]
         request = OffsetFetchRequest(group_id=self._group_id, topics=old, groups=[group], require_stable=True)
 
+        client = self._client.renewed()
+
         async def attempt() -> dict[TopicPartition, Committed]:
-            connection = await self._client.coordinator(self._group_id)
+            connection = await client.coordinator(self._group_id)
             response = await connection.request(
-                request, OffsetFetchResponse, timeout_s=self._client.timeout_s, max_version=MAX_COMMIT_VERSION
+                request, OffsetFetchResponse, timeout_s=client.remaining_s, max_version=MAX_COMMIT_VERSION
             )
             answer = response.groups[0] if response.groups else response
             check(answer.error_code, None, f"the offsets of group {self._group_id}")
@@ -190,7 +196,7 @@ class GroupMember:
                     found[place] = Committed(one.committed_offset, one.committed_leader_epoch)
             return found
 
-        return await self._client.retry(attempt)
+        return await client.retry(attempt)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Remember in the group that everything before these offsets is done with."""
@@ -209,12 +215,14 @@ class GroupMember:
             topics=[OffsetCommitRequestTopic(name=name, partitions=one) for name, one in by_topic.items()],
         )
 
+        client = self._client.renewed()
+
         async def attempt() -> None:
-            connection = await self._client.coordinator(self._group_id)
+            connection = await client.coordinator(self._group_id)
             response = await connection.request(
                 request,
                 OffsetCommitResponse,
-                timeout_s=self._client.timeout_s,
+                timeout_s=client.remaining_s,
                 max_version=MAX_COMMIT_VERSION,
             )
             for topic in response.topics:
@@ -224,7 +232,7 @@ class GroupMember:
                     else:
                         check(answer.error_code, None, f"the offset of {topic.name}-{answer.partition_index}")
 
-        await self._client.retry(attempt)
+        await client.retry(attempt)
 
     async def leave(self) -> None:
         """Go, so that the others get our partitions at once."""
@@ -235,8 +243,13 @@ class GroupMember:
             member_id=self._member_id,
             members=[MemberIdentity(member_id=self._member_id)],
         )
-        connection = await self._client.coordinator(self._group_id)
-        await connection.request(request, LeaveGroupResponse, timeout_s=self._client.timeout_s)
+        client = self._client.renewed()
+
+        async def attempt() -> None:
+            connection = await client.coordinator(self._group_id)
+            await connection.request(request, LeaveGroupResponse, timeout_s=client.remaining_s)
+
+        await client.retry(attempt)
         self._member_id = ""
 
 

@@ -10,10 +10,12 @@ from typing import Final
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client import group_admin, group_offsets, topic_admin
-from node.client.cluster_client import Client
+from node.client.ask_leaders import error_of, may_pass
+from node.client.cluster_client import Client, unknown_partition
 from node.client.group_admin import DEAD, EMPTY
 from node.client.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
 from node.client.refusal import Refused
+from node.client.topic_admin import OffsetAndTimestamp
 
 Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
 MAX_TIMESTAMP_MS: Final = 2**63 - 1
@@ -34,10 +36,11 @@ async def partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
     """The partitions that were named; UNKNOWN_TOPIC_OR_PARTITION for one that is not there."""
     named: list[TopicPartition] = []
     for name, numbers in topics.items():
-        there = (await client.topic(name)).leaders
-        named += [TopicPartition(name, number) for number in (there if numbers is None else numbers)]
-    for partition in named:
-        await client.leader_id(partition)
+        topic = await client.topic_as_it_is(name)
+        for number in topic.leaders if numbers is None else numbers:
+            if number not in topic.leaders:
+                raise unknown_partition(topic, number)
+            named.append(TopicPartition(name, number))
     return sorted(named)
 
 
@@ -71,11 +74,11 @@ async def plan(client: Client, group_id: str, target: Target, topics: Topics | N
             raise Refused(f"Group {group_id} has committed nothing; name topics.")
     else:
         partitions = await partitions_of(client, topics)
-    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
-    end = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.LATEST))
+    first = await _offsets(client, group_id, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    end = await _offsets(client, group_id, dict.fromkeys(partitions, topic_admin.LATEST))
     at_time: dict[TopicPartition, int] = {}
     if isinstance(target, ToTime):
-        found = await topic_admin.list_offsets(client, dict.fromkeys(partitions, target.timestamp_ms))
+        found = await _offsets(client, group_id, dict.fromkeys(partitions, target.timestamp_ms))
         at_time = {one: place.offset for one, place in found.items() if place.offset >= 0}
     facts = {
         one: PartitionFacts(committed.get(one), first[one].offset, end[one].offset, at_time.get(one))
@@ -85,6 +88,21 @@ async def plan(client: Client, group_id: str, target: Target, topics: Topics | N
         return group_offsets.plan_reset(group_id, target, facts)
     except ValueError as error:
         raise Refused(f"{error}.") from None
+
+
+async def _offsets(
+    client: Client, group_id: str, places: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The offset of each partition; Refused with their names if there are some that cannot be asked."""
+    answers = await topic_admin.find_offsets(client, places)
+    passing = {one: error for one, error in answers.problems.items() if may_pass(error)}
+    if passing and len(passing) == len(answers.problems):
+        names = ", ".join(map(str, sorted(passing)))
+        raise Refused(
+            f"The offsets of group {group_id} were not changed: {error_of(passing).detail.rstrip('.')}."
+            f" Wait for a leader, or leave out {names}."
+        )
+    return answers.all()
 
 
 async def apply(client: Client, group_id: str, changes: Sequence[Change]) -> None:

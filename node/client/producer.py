@@ -17,6 +17,7 @@ from logstore.record import Headers
 from logstore.record_batch import HEADER_SIZE, increment_sequence
 from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
+from node.client.ask_leaders import find_leaders
 from node.client.batch_builder import BatchBuilder
 from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -93,6 +94,7 @@ class Producer:
         topic = await self._client.topic(self._topic, may_create=True)
         self._partitions_count = len(topic.leaders)
         self._sticky = self._chance.randrange(self._partitions_count)
+        self._sticky = self._next_sticky()
         self._max_message_bytes = await topic_admin.max_batch_bytes(self._client, self._topic, NO_LIMIT_BYTES)
         self._max_batch_bytes = min(MAX_BATCH_BYTES, self._max_message_bytes)
         if self._idempotent:
@@ -101,7 +103,10 @@ class Producer:
 
     async def _init_producer_id(self) -> InitProducerIdResponse:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-        response = await (await self._client.any_node()).request(request, InitProducerIdResponse)
+        connection = await self._client.any_node()
+        response = await connection.request(
+            request, InitProducerIdResponse, timeout_s=self._client.remaining_s
+        )
         check(response.error_code, None, "a producer id")
         return response
 
@@ -149,6 +154,15 @@ class Producer:
             return partition_for(record.key, self._partitions_count)
         return self._sticky
 
+    def _next_sticky(self) -> int:
+        """The next partition for records without a key: one that has a leader, if any has."""
+        topic = self._client.topics.get(self._topic)
+        led = [] if topic is None else [number for number, leader in topic.leaders.items() if leader >= 0]
+        places = [
+            (self._sticky + step) % self._partitions_count for step in range(1, self._partitions_count + 1)
+        ]
+        return next((place for place in places if place in led), places[0])
+
     async def flush(self) -> None:
         """Send everything that was added; returns when the leaders acknowledged it."""
         while self._pending:
@@ -159,17 +173,17 @@ class Producer:
             self._pending = {number: waiting for number, waiting in self._pending.items() if waiting}
             await self._deliver({batch.partition: batch for batch in batches})
         self._pending_bytes, self._has_full_batch = 0, False
-        self._sticky = (self._sticky + 1) % self._partitions_count
+        self._sticky = self._next_sticky()
 
     async def _deliver(self, encoded: dict[TopicPartition, _Batch]) -> None:
-        deadline = time.monotonic() + self._client.timeout_s
+        client = self._client.renewed()
         pause_s = RETRY_PAUSE_S
         while encoded:
-            problem = await self._send_once(encoded)
+            problem = await self._send_once(client, encoded)
             if not encoded:
                 return
             assert problem is not None
-            if not problem.code.retriable or time.monotonic() + pause_s > deadline:
+            if not problem.code.retriable or not client.deadline.allows(pause_s):
                 raise problem
             if not self._idempotent and problem.code in (
                 ErrorCode.NETWORK_EXCEPTION,
@@ -194,26 +208,34 @@ class Producer:
         )
         return _Batch(partition, builder.records_count, content)
 
-    async def _send_once(self, encoded: dict[TopicPartition, _Batch]) -> KafkaError | None:
+    async def _send_once(self, client: Client, encoded: dict[TopicPartition, _Batch]) -> KafkaError | None:
         """Send to all leaders at the same time; what succeeded leaves `encoded`. The last error, if any."""
         by_leader: dict[int, list[TopicPartition]] = {}
+        problems: list[KafkaError] = []
         try:
-            topic = await self._client.topic(self._topic)
-            for partition in encoded:
-                by_leader.setdefault(await self._client.leader_id(partition), []).append(partition)
+            leaders = await find_leaders(client, encoded)
         except KafkaError as error:
             return error
+        for partition, leader in leaders.items():
+            if isinstance(leader, KafkaError):
+                problems.append(leader)
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+        if not by_leader:
+            return problems[0]
+        topic = client.topics[self._topic]
         async with asyncio.TaskGroup() as tasks:
             sent = [
-                tasks.create_task(self._send_to(leader, topic.topic_id, partitions, encoded))
+                tasks.create_task(self._send_to(client, leader, topic.topic_id, partitions, encoded))
                 for leader, partitions in sorted(by_leader.items())
             ]
-        problems = [problem for task in sent if (problem := task.result()) is not None]
+        problems += [problem for task in sent if (problem := task.result()) is not None]
         final = (problem for problem in problems if not problem.code.retriable)
         return next(final, problems[0] if problems else None)
 
     async def _send_to(
         self,
+        client: Client,
         leader: int,
         topic_id: bytes,
         partitions: Sequence[TopicPartition],
@@ -221,16 +243,15 @@ class Producer:
     ) -> KafkaError | None:
         data = [PartitionProduceData(index=one.partition, records=encoded[one].content) for one in partitions]
         topic_data = TopicProduceData(name=self._topic, topic_id=topic_id, partition_data=data)
-        timeout_s = self._client.timeout_s
-        request = ProduceRequest(acks=self._acks, timeout_ms=int(timeout_s * 1000), topic_data=[topic_data])
+        request = ProduceRequest(acks=self._acks, timeout_ms=client.remaining_ms, topic_data=[topic_data])
         try:
-            connection = await self._client.node(leader)
+            connection = await client.node(leader)
             if self._acks == 0:
                 await connection.send_without_answer(request)
                 for partition in partitions:
                     self._acknowledge(encoded.pop(partition))
                 return None
-            response = await connection.request(request, ProduceResponse, timeout_s=timeout_s)
+            response = await connection.request(request, ProduceResponse, timeout_s=client.remaining_s)
         except KafkaError as error:
             return error
         return self._take_answers(response, connection.peer, partitions, encoded)

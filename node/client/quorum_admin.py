@@ -51,7 +51,7 @@ async def describe_quorum(client: Client) -> QuorumView:
 
     async def attempt() -> QuorumView:
         connection = await client.any_node()
-        response = await connection.request(request, DescribeQuorumResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, DescribeQuorumResponse, timeout_s=client.remaining_s)
         check(response.error_code, response.error_message, "the metadata quorum")
         topic = only(response.topics, "the metadata quorum")
         partition = only(topic.partitions, "the metadata quorum")

@@ -16,6 +16,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
 from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, Topic, check
+from node.client.deadline import Deadline
 from node.client.producer import ALL_REPLICAS, MAX_BATCH_BYTES, ProducerRecord, partition_for
 from node.client.record_batches import Delivery, Lane, ProducerIdentity, record_size
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -27,7 +28,9 @@ from node.wire.messages.produce import (
     TopicProduceData,
 )
 
-DELIVERY_TIMEOUT_S: Final = 60.0  # a leader that died has a successor long before
+DELIVERY_TIMEOUT_S: Final = 15.0  # a leader that died has a successor before, if it has one
+# Of a request at least: one that is cut off at once tells nothing of what it carried.
+LEAST_REQUEST_S: Final = 1.0
 MAX_PENDING_BYTES: Final = 32 * 1024 * 1024  # Kafka's buffer.memory
 MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024  # of one request; far below socket.request.max.bytes
 STICKY_BYTES: Final = 16 * 1024  # Kafka's batch.size
@@ -96,14 +99,15 @@ class RecordSender:
 
     # ---- what callers ask ------------------------------------------------------------------------
 
-    async def topic(self, name: str) -> TopicInfo:
+    async def topic(self, name: str, deadline: Deadline) -> TopicInfo:
         """What is known of a topic, not older than TOPIC_AGE_S; KafkaError if there is none."""
         known = self._topics.get(name)
         now_s = time.monotonic()
         if known is not None and now_s - known.asked_s < TOPIC_AGE_S:
             return known
-        topic = await self._client.topic_as_it_is(name)
-        info = TopicInfo(topic, await topic_admin.max_batch_bytes(self._client, name, MAX_BATCH_BYTES), now_s)
+        client = self._client.until(deadline)
+        topic = await client.topic_as_it_is(name)
+        info = TopicInfo(topic, await topic_admin.max_batch_bytes(client, name, MAX_BATCH_BYTES), now_s)
         if len(self._topics) >= MAX_TOPICS:
             del self._topics[next(iter(self._topics))]
         self._topics[name] = info
@@ -115,10 +119,10 @@ class RecordSender:
             self._has_room.clear()
             await self._has_room.wait()
 
-    def add(self, info: TopicInfo, record: ProducerRecord) -> Delivery:
-        """Send a record; UNKNOWN_TOPIC_OR_PARTITION for a partition that is not there.
+    def add(self, info: TopicInfo, record: ProducerRecord, deadline: Deadline | None = None) -> Delivery:
+        """Send a record, by the deadline or within DELIVERY_TIMEOUT_S.
 
-        NETWORK_EXCEPTION when `run` has ended.
+        UNKNOWN_TOPIC_OR_PARTITION for a partition that is not there, NETWORK_EXCEPTION when `run` has ended.
         """
         if self._has_ended:
             raise _ended()
@@ -127,8 +131,8 @@ class RecordSender:
         lane = self._lanes.get(partition)
         if lane is None:
             lane = self._new_lane(partition)
-        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_S
-        batch = lane.batch_for(size_bytes, info.max_batch_bytes, deadline_s)
+        by = Deadline.after(DELIVERY_TIMEOUT_S) if deadline is None else deadline
+        batch = lane.batch_for(size_bytes, info.max_batch_bytes, by.at_s)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
         place = batch.append(record, timestamp)
         self._pending_bytes += size_bytes
@@ -200,7 +204,7 @@ class RecordSender:
         error = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the partition has no leader now")
         gone: set[str | None] = set()
         try:
-            response = await self._client.refresh(names)
+            response = await self._until(lanes).refresh(names)
             gone = {one.name for one in response.topics if one.error_code == _GONE}
         except KafkaError as failure:
             error = failure
@@ -224,10 +228,11 @@ class RecordSender:
     async def _send(self, leader: int, lanes: list[Lane]) -> None:
         """One request to one leader, with the next batch of each lane as far as they fit."""
         taken: list[Lane] = []
+        client = self._until(lanes)
         try:
-            await self._identify(lanes)
+            await self._identify(client, lanes)
             topics = self._take_content(lanes, taken)
-            answers = await self._ask(leader, topics) if topics else {}
+            answers = await self._ask(client, leader, topics) if topics else {}
             failing = [lane for lane in taken if not self._settle(lane, answers.get(lane.partition))]
         except KafkaError as error:
             # Before something was taken, nothing was sent.
@@ -239,6 +244,11 @@ class RecordSender:
         for lane in failing:
             self._client.forget(lane.partition.topic)
         await self._again(failing)
+
+    def _until(self, lanes: Sequence[Lane]) -> Client:
+        """The client for what these lanes have to send: it has as long as the first of them."""
+        left_s = min(lane.deadline_s for lane in lanes) - time.monotonic()
+        return self._client.until(Deadline.after(max(left_s, LEAST_REQUEST_S)))
 
     def _take_content(self, lanes: Sequence[Lane], taken: list[Lane]) -> list[TopicProduceData]:
         """What goes into a request, and whose it is; a lane whose leader is not known any more waits."""
@@ -266,38 +276,35 @@ class RecordSender:
             await asyncio.sleep(min(RETRY_PAUSE_S * 2 ** min(max(tries - 1, 0), 5), MAX_RETRY_PAUSE_S))
             self._give_back(lanes)
 
-    async def _identify(self, lanes: Sequence[Lane]) -> None:
+    async def _identify(self, client: Client, lanes: Sequence[Lane]) -> None:
         """Give a producer id to each lane that has none."""
         for lane in lanes:
             if lane.identity is None:
                 if lane.needs_own_identity:
-                    lane.identity = await self._new_identity()
+                    lane.identity = await self._new_identity(client)
                     continue
                 async with self._identifying:
                     if self._shared_identity is None:
-                        self._shared_identity = await self._new_identity()
+                        self._shared_identity = await self._new_identity(client)
                 lane.identity = self._shared_identity
 
-    async def _new_identity(self) -> ProducerIdentity:
+    async def _new_identity(self, client: Client) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
 
         async def attempt() -> ProducerIdentity:
-            connection = await self._client.any_node()
-            response = await connection.request(request, InitProducerIdResponse)
+            connection = await client.any_node()
+            response = await connection.request(request, InitProducerIdResponse, timeout_s=client.remaining_s)
             check(response.error_code, None, "a producer id")
             return ProducerIdentity(response.producer_id, response.producer_epoch)
 
-        return await self._client.retry(attempt)
+        return await client.retry(attempt)
 
     async def _ask(
-        self, leader: int, topics: Sequence[TopicProduceData]
+        self, client: Client, leader: int, topics: Sequence[TopicProduceData]
     ) -> dict[TopicPartition, PartitionProduceResponse]:
-        client = self._client
-        request = ProduceRequest(
-            acks=ALL_REPLICAS, timeout_ms=int(client.timeout_s * 1000), topic_data=topics
-        )
+        request = ProduceRequest(acks=ALL_REPLICAS, timeout_ms=client.remaining_ms, topic_data=topics)
         connection = await client.node(leader)
-        response = await connection.request(request, ProduceResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, ProduceResponse, timeout_s=client.remaining_s)
         names = {topic.topic_id: topic.name for topic in topics}
         return {
             TopicPartition(topic.name or names.get(topic.topic_id, ""), answer.index): answer

@@ -150,7 +150,7 @@ async def _values(
 
     async def attempt() -> dict[str, dict[str, str]]:
         connection = await (client.node(int(wanted[0].name)) if is_broker else client.any_node())
-        response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.remaining_s)
         for result in response.results:
             check(result.error_code, result.error_message, result.resource_name)
         return {

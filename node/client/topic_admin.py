@@ -1,12 +1,12 @@
 """Topics and their settings: what `ottla topic` asks of a cluster."""
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from node.client.ask_leaders import Answers, ask_leaders
 from node.client.cluster_client import Client, check, only
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -111,11 +111,11 @@ async def create_topic(
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=_ms(client), validate_only=only_check)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=client.remaining_ms, validate_only=only_check)
 
     async def attempt() -> CreatableTopicResult:
         connection = await client.controller()
-        response = await connection.request(request, CreateTopicsResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, CreateTopicsResponse, timeout_s=client.remaining_s)
         made = only(response.topics, f"topic {name}")
         check(made.error_code, made.error_message, f"topic {name}")
         return made
@@ -125,12 +125,12 @@ async def create_topic(
 
 async def delete_topic(client: Client, name: str) -> None:
     request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_ms(client)
+        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=client.remaining_ms
     )
 
     async def attempt() -> None:
         connection = await client.controller()
-        response = await connection.request(request, DeleteTopicsResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, DeleteTopicsResponse, timeout_s=client.remaining_s)
         deleted = only(response.responses, f"topic {name}")
         check(deleted.error_code, deleted.error_message, f"topic {name}")
 
@@ -140,11 +140,13 @@ async def delete_topic(client: Client, name: str) -> None:
 async def add_partitions(client: Client, name: str, count: int, *, only_check: bool) -> None:
     """Grow a topic to `count` partitions."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[topic], timeout_ms=_ms(client), validate_only=only_check)
+    request = CreatePartitionsRequest(
+        topics=[topic], timeout_ms=client.remaining_ms, validate_only=only_check
+    )
 
     async def attempt() -> None:
         connection = await client.controller()
-        response = await connection.request(request, CreatePartitionsResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, CreatePartitionsResponse, timeout_s=client.remaining_s)
         grown = only(response.results, f"topic {name}")
         check(grown.error_code, grown.error_message, f"topic {name}")
 
@@ -156,9 +158,9 @@ async def until_seen(client: Client, name: str, *, is_there: bool) -> None:
 
     A node that is far behind is not waited for.
     """
-    deadline = time.monotonic() + SEEN_WITHIN_S
+    client = client.until(client.deadline.within(SEEN_WITHIN_S))
     pause_s = SEEN_PAUSE_S
-    while time.monotonic() < deadline:
+    while not client.deadline.is_over:
         [topic] = (await client.refresh([name])).topics
         if (topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) is is_there:
             return
@@ -183,7 +185,7 @@ async def describe_configs(
     resource = DescribeConfigsResource(resource_type=of.kind, resource_name=of.name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_documentation=with_documentation)
     connection = await client.any_node()
-    response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.timeout_s)
+    response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.remaining_s)
     described = only(response.results, str(of))
     check(described.error_code, described.error_message, str(of))
     return sorted(described.configs, key=lambda config: config.name)
@@ -215,7 +217,9 @@ async def alter_configs(
     # What is one broker's own that broker judges, as with Apache Kafka.
     is_of_broker = of.kind == BROKER and of.name != ""
     connection = await (client.node(int(of.name)) if is_of_broker else client.controller())
-    response = await connection.request(request, IncrementalAlterConfigsResponse, timeout_s=client.timeout_s)
+    response = await connection.request(
+        request, IncrementalAlterConfigsResponse, timeout_s=client.remaining_s
+    )
     altered = only(response.responses, str(of))
     check(altered.error_code, altered.error_message, str(of))
 
@@ -224,27 +228,32 @@ async def list_offsets(
     client: Client, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """For each partition the offset at a timestamp in ms, or at LATEST or EARLIEST."""
-    found: dict[TopicPartition, OffsetAndTimestamp] = {}
-    missing = dict(partitions)
+    return (await find_offsets(client, partitions, isolation_level=isolation_level)).all()
 
-    async def attempt() -> None:
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in missing:
-            by_leader.setdefault(await client.leader_id(partition), []).append(partition)
-        for leader, mine in by_leader.items():
-            wanted = {partition: missing[partition] for partition in mine}
-            answers = await list_offsets_of(client, leader, wanted, isolation_level=isolation_level)
-            for partition, answer in answers.items():
-                if answer.error_code:
-                    client.forget(partition.topic)
-                check(answer.error_code, None, str(partition))
-                found[partition] = OffsetAndTimestamp(answer.offset, answer.timestamp)
-                missing.pop(partition, None)
-        if missing:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server gave no offset of {next(iter(missing))}")
 
-    await client.retry(attempt)
-    return found
+async def find_offsets(
+    client: Client, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
+) -> Answers[OffsetAndTimestamp]:
+    """The same, with the partitions that cannot be asked named."""
+
+    async def ask(
+        leader: int, mine: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+        wanted = {one: partitions[one] for one in mine}
+        answers = await list_offsets_of(client, leader, wanted, isolation_level=isolation_level)
+        return {one: _offset_of(one, answer) for one, answer in answers.items()}
+
+    return await ask_leaders(client, partitions, ask)
+
+
+def _offset_of(
+    partition: TopicPartition, answer: ListOffsetsPartitionResponse
+) -> OffsetAndTimestamp | KafkaError:
+    try:
+        check(answer.error_code, None, str(partition))
+    except KafkaError as error:
+        return error
+    return OffsetAndTimestamp(answer.offset, answer.timestamp)
 
 
 async def list_offsets_of(
@@ -259,16 +268,12 @@ async def list_offsets_of(
         replica_id=-1,
         isolation_level=isolation_level,
         topics=[ListOffsetsTopic(name=name, partitions=wanted) for name, wanted in by_topic.items()],
-        timeout_ms=_ms(client),
+        timeout_ms=client.remaining_ms,
     )
     connection = await client.node(leader)
-    response = await connection.request(request, ListOffsetsResponse, timeout_s=client.timeout_s)
+    response = await connection.request(request, ListOffsetsResponse, timeout_s=client.remaining_s)
     return {
         TopicPartition(topic.name, answer.partition_index): answer
         for topic in response.topics
         for answer in topic.partitions
     }
-
-
-def _ms(client: Client) -> int:
-    return int(client.timeout_s * 1000)

@@ -1,13 +1,13 @@
 """Transactions, and the producers that a log knows: what `ottla txn` asks of a cluster."""
 
 import asyncio
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from node.client.ask_leaders import Answers, ask_leaders, briefly
 from node.client.cluster_client import Client, check, only
 from node.wire.api_keys import ApiKey
 from node.wire.messages.describe_producers import (
@@ -38,8 +38,6 @@ PARTITIONS_OF_A_REQUEST: Final = 500
 IDS_OF_A_REQUEST: Final = 500
 # ListTransactions: since when it knows each filter. An older server would pass over it and list everything.
 _DURATION_VERSION, _PATTERN_VERSION = 1, 2
-# Partitions that lose their leader have another one within this time, or for long none.
-ELECTION_S: Final = 3.0
 _ELECTION_PAUSE_S: Final = 0.2
 NO_LEADER: Final = -1
 # The coordinator makes nothing of it: who fences a producer begins no transaction.
@@ -105,7 +103,9 @@ async def list_transactions(
             connection = await client.node(broker_id)
             if connection.versions.get(ApiKey.LIST_TRANSACTIONS, (0, 0))[1] < least:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"broker {broker_id} has no such filter")
-            response = await connection.request(request, ListTransactionsResponse, timeout_s=client.timeout_s)
+            response = await connection.request(
+                request, ListTransactionsResponse, timeout_s=client.remaining_s
+            )
             check(response.error_code, None, f"the transactions of broker {broker_id}")
             found += [
                 ListedTransaction(one.transactional_id, one.transaction_state, one.producer_id, broker_id)
@@ -122,7 +122,9 @@ async def describe_transaction(client: Client, transactional_id: str) -> Transac
 
     async def attempt() -> TransactionView:
         connection = await client.transaction_coordinator(transactional_id)
-        response = await connection.request(request, DescribeTransactionsResponse, timeout_s=client.timeout_s)
+        response = await connection.request(
+            request, DescribeTransactionsResponse, timeout_s=client.remaining_s
+        )
         one = only(response.transaction_states, f"transactional id {transactional_id}")
         check(one.error_code, None, f"transactional id {transactional_id}")
         return _view_of(one, connection.peer)
@@ -151,7 +153,7 @@ async def _describe_known(
     client: Client, broker_id: int, request: DescribeTransactionsRequest
 ) -> dict[str, TransactionView]:
     connection = await client.node(broker_id)
-    response = await connection.request(request, DescribeTransactionsResponse, timeout_s=client.timeout_s)
+    response = await connection.request(request, DescribeTransactionsResponse, timeout_s=client.remaining_s)
     return {
         one.transactional_id: _view_of(one, connection.peer)
         for one in response.transaction_states
@@ -181,7 +183,7 @@ async def fence(client: Client, transactional_id: str) -> None:
 
     async def attempt() -> None:
         connection = await client.transaction_coordinator(transactional_id)
-        response = await connection.request(request, InitProducerIdResponse, timeout_s=client.timeout_s)
+        response = await connection.request(request, InitProducerIdResponse, timeout_s=client.remaining_s)
         # CONCURRENT_TRANSACTIONS while the markers are on their way: asked again until it is done.
         check(response.error_code, None, f"transactional id {transactional_id}")
 
@@ -195,45 +197,58 @@ async def describe_producers(
     client: Client, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
 ) -> dict[TopicPartition, list[ProducerView]]:
     """The producers that each log knows, by their id: as its leader has it, or this broker."""
-    missing = dict.fromkeys(sorted(partitions))
-    found: dict[TopicPartition, list[ProducerView]] = {}
-
-    async def attempt() -> None:
-        by_broker: dict[int, list[TopicPartition]] = {}
-        for partition in missing:
-            node_id = await client.leader_id(partition) if broker_id is None else broker_id
-            by_broker.setdefault(node_id, []).append(partition)
-        for node_id, mine in by_broker.items():
-            for begin in range(0, len(mine), PARTITIONS_OF_A_REQUEST):
-                some = mine[begin : begin + PARTITIONS_OF_A_REQUEST]
-                for partition, producers in (await _describe_producers(client, node_id, some)).items():
-                    found[partition] = producers
-                    missing.pop(partition, None)
-        if missing:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server told nothing of {next(iter(missing))}")
-
-    await client.retry(attempt)
-    return dict(sorted(found.items()))
+    if broker_id is None:
+        return dict(sorted((await find_producers(client, partitions)).all().items()))
+    mine = sorted(partitions)
+    told = await client.retry(partial(_whole_producers, client, broker_id, mine))
+    return dict(sorted(told.items()))
 
 
-async def _describe_producers(
+async def find_producers(client: Client, partitions: Iterable[TopicPartition]) -> Answers[list[ProducerView]]:
+    """The same from the leaders, with the partitions that cannot be asked named."""
+    return await ask_leaders(client, partitions, partial(_ask_producers, client))
+
+
+async def _whole_producers(
     client: Client, node_id: int, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerView]]:
+    told = await _ask_producers(client, node_id, partitions)
+    found = {one: answer for one, answer in told.items() if not isinstance(answer, KafkaError)}
+    problems = {one: answer for one, answer in told.items() if isinstance(answer, KafkaError)}
+    for one in partitions:
+        if one not in told:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server told nothing of {one}")
+    return Answers(found, problems).all()
+
+
+async def _ask_producers(
+    client: Client, node_id: int, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, list[ProducerView] | KafkaError]:
+    found: dict[TopicPartition, list[ProducerView] | KafkaError] = {}
+    for begin in range(0, len(partitions), PARTITIONS_OF_A_REQUEST):
+        found |= await _ask_some(client, node_id, partitions[begin : begin + PARTITIONS_OF_A_REQUEST])
+    return found
+
+
+async def _ask_some(
+    client: Client, node_id: int, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, list[ProducerView] | KafkaError]:
     topics = [
         TopicRequest(name=name, partition_indexes=numbers) for name, numbers in _by_topic(partitions).items()
     ]
     connection = await client.node(node_id)
     response = await connection.request(
-        DescribeProducersRequest(topics=topics), DescribeProducersResponse, timeout_s=client.timeout_s
+        DescribeProducersRequest(topics=topics), DescribeProducersResponse, timeout_s=client.remaining_s
     )
-    found: dict[TopicPartition, list[ProducerView]] = {}
+    found: dict[TopicPartition, list[ProducerView] | KafkaError] = {}
     for topic in response.topics:
         for one in topic.partitions:
-            if one.error_code:
-                client.forget(topic.name)
-            check(one.error_code, one.error_message, f"{topic.name}-{one.partition_index}")
-            producers = sorted(_producer_view_of(each) for each in one.active_producers)
-            found[TopicPartition(topic.name, one.partition_index)] = producers
+            partition = TopicPartition(topic.name, one.partition_index)
+            try:
+                check(one.error_code, one.error_message, str(partition))
+                found[partition] = sorted(_producer_view_of(each) for each in one.active_producers)
+            except KafkaError as error:
+                found[partition] = error
     return found
 
 
@@ -263,7 +278,7 @@ async def write_abort_marker(client: Client, partition: TopicPartition, producer
     async def attempt() -> None:
         connection = await client.node(await client.leader_id(partition))
         response = await connection.request(
-            WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, timeout_s=client.timeout_s
+            WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, timeout_s=client.remaining_s
         )
         written = only(response.markers, f"the marker of producer {producer.producer_id}")
         for topic in written.topics:
@@ -292,7 +307,7 @@ async def partitions_to_search(client: Client, broker_id: int | None) -> list[To
 async def leaders_of(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     """Who leads each of the partitions that are there; NO_LEADER where nobody does, and that lasts."""
     topics = sorted({one.topic for one in partitions})
-    deadline = time.monotonic() + ELECTION_S
+    deadline = briefly(client).deadline
     while True:
         if topics:
             await client.refresh(topics)
@@ -301,7 +316,7 @@ async def leaders_of(client: Client, partitions: Collection[TopicPartition]) -> 
             for one in partitions
             if one.topic in client.topics and one.partition in client.topics[one.topic].leaders
         }
-        if NO_LEADER not in leaders.values() or time.monotonic() > deadline:
+        if NO_LEADER not in leaders.values() or deadline.is_over:
             return leaders
         await asyncio.sleep(_ELECTION_PAUSE_S)
 

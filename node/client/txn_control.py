@@ -1,11 +1,13 @@
 """What is done about transactions: looked into, aborted, and found where nobody will end them."""
 
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client import hanging_transactions, txn_admin
+from node.client.ask_leaders import briefly, error_of, may_pass
 from node.client.cluster_client import Client
 from node.client.group_reset import Topics, partitions_of
 from node.client.hanging_transactions import OpenTransaction
@@ -29,7 +31,7 @@ async def start_offsets(client: Client, view: TransactionView) -> StartOffsets:
     leaders = await txn_admin.leaders_of(client, view.partitions)
     led = [one for one, leader in leaders.items() if leader != NO_LEADER]
     starts: dict[TopicPartition, int | None] = dict.fromkeys(leaders, UNKNOWN)
-    for partition, views in (await txn_admin.describe_producers(client, led)).items():
+    for partition, views in (await txn_admin.find_producers(briefly(client), led)).found.items():
         starts[partition] = next(
             (one.start_offset for one in views if one.producer_id == view.producer_id), None
         )
@@ -68,11 +70,17 @@ async def find_hanging(
         partitions = await partitions_of(client, topics)
     else:
         partitions = await txn_admin.partitions_to_search(client, broker_id)
-    if topics is None and broker_id is None:
+    producers: Mapping[TopicPartition, list[ProducerView]]
+    if broker_id is not None:
+        producers = await txn_admin.describe_producers(client, partitions, broker_id=broker_id)
+    else:
         leaders = await txn_admin.leaders_of(client, partitions)
-        partitions = [one for one, leader in leaders.items() if leader != NO_LEADER]
-        leaderless = sorted(leaders.keys() - set(partitions))
-    producers = await txn_admin.describe_producers(client, partitions, broker_id=broker_id)
+        led = [one for one, leader in leaders.items() if leader != NO_LEADER]
+        told = await txn_admin.find_producers(briefly(client), led)
+        lasting = {one: error for one, error in told.problems.items() if not may_pass(error)}
+        if lasting:
+            raise error_of(lasting)
+        producers, leaderless = told.found, sorted(leaders.keys() - told.found.keys())
     found = hanging_transactions.open_for_long(
         producers, now_ms=int(time.time() * 1000), longer_than_ms=longer_than_ms
     )
@@ -89,5 +97,10 @@ async def find_hanging(
             raise
         transactions[view.producer_id] = view
     found = hanging_transactions.without_coordinator(found, transactions)
-    again = await txn_admin.describe_producers(client, {one.partition for one in found}, broker_id=broker_id)
+    places = {one.partition for one in found}
+    if broker_id is not None:
+        again = await txn_admin.describe_producers(client, places, broker_id=broker_id)
+    else:
+        again = dict((await txn_admin.find_producers(briefly(client), places)).found)
+        leaderless = sorted({*leaderless, *(places - again.keys())})
     return Search(hanging_transactions.still_open(found, again), leaderless)

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from node.client.cluster_client import Client
+from node.client.deadline import Deadline
 from node.rest_api.node_facts import NodeFacts
 from node.rest_api.rest_error import RestError
 
 MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node
 MAX_IDLE: Final = 8
-# As long as a request may take over all its retries; less than most HTTP clients wait.
-REQUEST_TIMEOUT_S: Final = 15.0
+STEP_TIMEOUT_S: Final = 15.0  # for each step of what goes on for long, as a live tail
 TURN_TIMEOUT_S: Final = 15.0
 MAX_WAITING: Final = 256  # for a client; whoever waits keeps a body and a connection
 
@@ -31,9 +31,12 @@ class ClientPool:
         self._idle: list[Client] = []
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Client]:
-        """A client for one request; RestError 429 when too many are at work or wait for too long."""
-        await self._take_turn()
+    async def lend(self, deadline: Deadline | None = None) -> AsyncIterator[Client]:
+        """A client for one request, waited for until its deadline.
+
+        RestError 429 when too many are at work or wait for too long.
+        """
+        await self._take_turn(TURN_TIMEOUT_S if deadline is None else deadline.remaining_s)
         try:
             client = self._idle.pop() if self._idle else self.make()
             client.forget_all()  # what it knows may be hours old
@@ -48,13 +51,13 @@ class ClientPool:
         finally:
             self._turns.release()
 
-    async def _take_turn(self) -> None:
+    async def _take_turn(self, timeout_s: float) -> None:
         too_many = RestError(429, 429, "Too many requests are at work.")
         if self._waiting >= MAX_WAITING:
             raise too_many
         self._waiting += 1
         try:
-            async with asyncio.timeout(TURN_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 await self._turns.acquire()
         except TimeoutError:
             raise too_many from None
@@ -72,7 +75,7 @@ class ClientPool:
 
     def make(self) -> Client:
         """A client that is the caller's to close."""
-        return Client(self._facts.bootstrap(), timeout_s=REQUEST_TIMEOUT_S)
+        return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S)
 
     async def close(self) -> None:
         """End the connections of the clients at rest."""

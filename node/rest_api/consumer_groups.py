@@ -167,7 +167,7 @@ async def list_consumer_groups(context: RestContext, request: RestRequest) -> An
 
 async def get_consumer_group(context: RestContext, request: RestRequest) -> Answer:
     group = await _described(context, request)
-    coordinator = await context.client.coordinator(group.group_id)
+    coordinator = await context.client.retry(lambda: context.client.coordinator(group.group_id))
     coordinator_id = await context.client.node_id_of(coordinator)
     return Answer(body=_group_data(_scope(context, request), group, coordinator_id))
 

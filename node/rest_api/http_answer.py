@@ -17,6 +17,7 @@ from node.rest_api.route import JSON, Answer
 WRITE_TIMEOUT_S: Final = 30.0  # for a reader to take a piece
 PIECE_BYTES: Final = 256 * 1024
 SHORT_BYTES: Final = 64 * 1024  # what a transport takes before it says that its peer does not read
+RETRY_AFTER_S: Final = "1"  # a new leader mostly is there by then
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -29,7 +30,10 @@ SECURITY_HEADERS: Final = {
 
 def error_answer(error: RestError) -> web.Response:
     body = orjson.dumps({"error_code": error.error_code, "message": error.message})
-    return web.Response(status=error.status, body=body, headers={**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON})
+    headers = {**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON}
+    if error.status == 503:
+        headers[hdrs.RETRY_AFTER] = RETRY_AFTER_S
+    return web.Response(status=error.status, body=body, headers=headers)
 
 
 def encoded(answer: Answer) -> Answer:

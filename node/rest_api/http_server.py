@@ -13,6 +13,7 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 
 from logstore.errors import KafkaError
+from node.client.deadline import Deadline
 from node.client.refusal import Refused
 from node.config import BrokerConfig
 from node.rest_api.answer_room import AnswerPart, AnswerRoom
@@ -30,6 +31,7 @@ from node.rest_api.route import Answer, RestContext, RestRequest, Route
 from node.rest_api.spelling import prefix_of, spellings
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
+OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)
@@ -158,28 +160,43 @@ class HttpServer:
         return await send_answer(request, answer, answer_part)
 
     async def _handle(self, route: Route, judged: RestRequest) -> Answer:
+        deadline = Deadline.after(route.time_limit_of(judged.query))
         if not route.uses_cluster:
-            return await route.handler(self._context(None), judged)
+            return await route.handler(self._context(None, deadline), judged)
         if not self.facts.has_started:
             # Its own listener would hold the request until the node serves.
             raise RestError(503, BROKER_NOT_AVAILABLE, "This node is starting; /readyz tells how far it is.")
         # Not lent for as long as the answer is read: who reads slowly would keep others waiting.
-        async with self.clients.lend() as client:
+        async with self.clients.lend(deadline) as client:
             cluster_id = judged.path.get("cluster_id", self.facts.cluster_id)
             if cluster_id != self.facts.cluster_id:
                 raise not_found(f"Cluster {cluster_id[:100]} cannot be found.")
-            return await route.handler(self._context(client), judged)
+            return await _within(
+                deadline, route.handler(self._context(client.until(deadline), deadline), judged)
+            )
 
-    def _context(self, client: Any) -> RestContext:
+    def _context(self, client: Any, deadline: Deadline) -> RestContext:
         # A route that `uses_cluster` is the only one that touches the client.
         return RestContext(
             client=client,
             facts=self.facts,
             own_client=self.clients.own,
             records=self.records,
+            deadline=deadline,
             request_max_bytes=self._request_max_bytes,
             stopping=self.stopping,
         )
+
+
+async def _within(deadline: Deadline, handling: Awaitable[Answer]) -> Answer:
+    """What a handler answers; RestError 503 if it does not end at its deadline by itself."""
+    try:
+        async with asyncio.timeout(deadline.remaining_s + OVERTIME_S):
+            return await handling
+    except TimeoutError:
+        raise RestError(
+            503, BROKER_NOT_AVAILABLE, f"The cluster did not answer within {deadline.given_s:g} s."
+        ) from None
 
 
 def _connection_of(request: web.Request) -> Connection:

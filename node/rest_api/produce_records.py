@@ -4,6 +4,7 @@ As Confluent's, with two exceptions: a batch may have thousands of entries, and 
 answered at once and not made.
 """
 
+import asyncio
 import re
 from typing import Any, Final
 
@@ -143,11 +144,15 @@ async def produce_batch(context: RestContext, request: RestRequest) -> Answer:
     entries = _entries(request.raw_body)
     info = await _topic(context, request)
     sender = context.records.sender
-    await sender.room()
+    try:
+        async with asyncio.timeout(context.deadline.remaining_s):
+            await sender.room()
+    except TimeoutError:
+        raise RestError(429, 429, "Too many records are under way.") from None
     accepted: list[tuple[str, Accepted | RestError]] = []
     for name, document in entries:
         try:
-            accepted.append((name, accept(sender, info, document)))
+            accepted.append((name, accept(sender, info, document, context.deadline)))
         except RestError as error:
             accepted.append((name, error))
     place = report_place(context.cluster_id, info.topic.name)
@@ -200,7 +205,7 @@ async def _topic(context: RestContext, request: RestRequest) -> TopicInfo:
     if cluster_id != context.cluster_id:
         raise not_found(f"Cluster {cluster_id[:100]} cannot be found.")
     try:
-        return await context.records.sender.topic(request.path["topic_name"])
+        return await context.records.sender.topic(request.path["topic_name"], context.deadline)
     except KafkaError as error:
         raise rest_error_of(error) from None
 

@@ -16,8 +16,9 @@ import orjson
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.client import topic_admin
+from node.client.ask_leaders import Answers
 from node.client.cluster_client import Client
+from node.client.deadline import Deadline
 from node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
 from node.rest_api.record_json import AUTO, FORMATS, shown_record
 from node.rest_api.record_place import (
@@ -41,6 +42,7 @@ from node.rest_api.route import (
     INTEGER,
     NAME,
     STRING,
+    TIMEOUT_MS,
     Answer,
     QueryParameter,
     Response,
@@ -60,6 +62,7 @@ EVENT_STREAM: Final = "text/event-stream"
 HEARTBEAT_S: Final = 10.0  # also how late it is seen that a reader has gone
 RECONNECT_MS: Final = 2_000  # what a browser waits before it asks again
 NEW_PARTITIONS_S: Final = 10.0  # how late a tail sees that its topic has more of them
+UNAVAILABLE_S: Final = 3.0  # for so long a partition may be without a leader before a tail says so
 PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
 
 
@@ -84,7 +87,7 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
     if not is_tail:
         return Answer(body=await _page(context, request, wish))
     context.records.check_tails()
-    known = await _spans(context.client, wish)
+    known = (await _spans(context.client, wish)).found
     places = await positions(context.client, known, wish.place, keeps_gaps=True)
     return Answer(stream=_tail(context, wish, places), content_type=EVENT_STREAM)
 
@@ -131,7 +134,7 @@ def _check_number(topic: str, partitions: int) -> None:
         raise bad_request(f"{topic} has {partitions} partitions; read one, or {MAX_PARTITIONS} by a cursor.")
 
 
-async def _spans(client: Client, wish: _Wish) -> dict[TopicPartition, Span]:
+async def _spans(client: Client, wish: _Wish) -> Answers[Span]:
     return await spans(client, wish.partitions, isolation_level=int(wish.read_committed))
 
 
@@ -144,14 +147,12 @@ def _cursor(reader: RecordReader) -> str:
 
 async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data:
     query = request.query
-    deadline_s = time.monotonic() + query.get("timeout_ms", DEFAULT_TIMEOUT_MS) / 1000
     known = await _spans(context.client, wish)
-    reader = RecordReader(
-        context.client,
-        await positions(context.client, known, wish.place),
-        read_committed=wish.read_committed,
-    )
-    ends = {one: span.end for one, span in known.items()}
+    places = await positions(context.client, known.found, wish.place)
+    if not places:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {wish.topic} answered in time")
+    reader = RecordReader(context.client, places, read_committed=wish.read_committed)
+    ends = {one: known.found[one].end for one in places}
     data = DataPieces(request.answer_part)
     await _read_page(
         reader,
@@ -160,14 +161,19 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
         data,
         count=query.get("count", DEFAULT_COUNT),
         max_bytes=query.get("max_bytes", DEFAULT_MAX_BYTES),
-        deadline_s=deadline_s,
+        deadline=context.deadline,
     )
     here = url(request.base_url, *_segments(context, request))
-    cursor, is_end = _cursor(reader), all(reader.places[one] >= end for one, end in ends.items())
+    unread = _unread(wish, places, reader, ends, known.problems)
+    # Where what could not be asked begins is kept, so that the next page has it.
+    cursor = cursor_text(
+        {**_places(wish, unread), **{one.partition: at for one, at in reader.places.items()}}
+    )
+    is_end = not unread and all(reader.places[one] >= end for one, end in ends.items())
     given = {name: value for name, value in query.items() if name not in ("offset", "timestamp")}
     next_link = None if is_end else f"{here}?{urlencode({**given, 'offset': cursor})}"
     page = collection("KafkaRecordList", here, data.whole(), next_link=next_link)
-    return {**page, "cursor": cursor, "is_end": is_end}
+    return {**page, "cursor": cursor, "is_end": is_end, "unavailable": unavailable_as_json(unread)}
 
 
 async def _read_page(
@@ -178,13 +184,13 @@ async def _read_page(
     *,
     count: int,
     max_bytes: int,
-    deadline_s: float,
+    deadline: Deadline,
 ) -> None:
     """Fill `data`, up to the places of the reader; RestError 429 if there is room for nothing."""
     size_bytes = 0
     while any(reader.places[one] < end for one, end in ends.items()):
         try:
-            found_now = await reader.round(ends)
+            found_now = await reader.round(ends, deadline)
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
@@ -202,8 +208,43 @@ async def _read_page(
             size_bytes += len(found.record.key or b"") + len(found.record.value or b"")
             if data.count >= count or size_bytes >= max_bytes:
                 return
-        if time.monotonic() > deadline_s:
+        if deadline.is_over:
             return
+
+
+def _unread(
+    wish: _Wish,
+    places: Mapping[TopicPartition, int],
+    reader: RecordReader,
+    ends: Mapping[TopicPartition, int],
+    problems: Mapping[TopicPartition, KafkaError],
+) -> dict[TopicPartition, KafkaError]:
+    """The partitions that could not be asked for all that the page should have, and why."""
+    silent = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "its leader did not answer in time")
+    later = {one: error for one, error in reader.problems.items() if reader.places[one] < ends[one]}
+    never = {one: silent for one in wish.partitions if one not in places}
+    return dict(sorted({**never, **problems, **later}.items()))
+
+
+def _places(wish: _Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
+    """Where partitions that nothing is known of begin, as far as the request says so without their logs."""
+    place = wish.place
+    if place.cursor is not None:
+        return {one.partition: place.cursor.get(one.partition, 0) for one in unread}
+    begin = 0 if place == EARLIEST else place.offset
+    return {} if begin is None else {one.partition: begin for one in unread}
+
+
+def unavailable_as_json(problems: Mapping[TopicPartition, KafkaError]) -> list[Data]:
+    """The partitions that could not be asked, each with its error."""
+    return [
+        {
+            "partition_id": one.partition,
+            "error_code": (told := rest_error_of(error)).error_code,
+            "message": told.message,
+        }
+        for one, error in problems.items()
+    ]
 
 
 def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
@@ -238,18 +279,28 @@ async def _events(
     context: RestContext, client: Client, wish: _Wish, reader: RecordReader
 ) -> AsyncGenerator[bytes, None]:
     written_s = looked_s = time.monotonic()
+    failing_s, unread = written_s, list[Data]()
     while not context.stopping.is_set():
-        if wish.is_whole and time.monotonic() - looked_s >= NEW_PARTITIONS_S:
-            await _take_in_new_partitions(client, wish, reader)
+        if (
+            wish.is_whole or not {*wish.partitions} <= {*reader.places}
+        ) and time.monotonic() - looked_s >= NEW_PARTITIONS_S:
+            await _take_in_new_partitions(client.renewed(), wish, reader)
             looked_s = time.monotonic()
         try:
             found_now = await reader.round()
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            yield await _gap(client, wish, reader)
+            yield await _gap(client.renewed(), wish, reader)
             continue
         piece = bytearray()
+        unread_now = unavailable_as_json(reader.problems)
+        # An election takes no longer than this; what does is worth a word, once.
+        if not unread_now:
+            unread, failing_s = [], time.monotonic()
+        elif unread_now != unread and time.monotonic() - failing_s > UNAVAILABLE_S:
+            unread = unread_now
+            piece += _event("unavailable", _cursor(reader), unread)
         for found in found_now:
             if wish.is_wanted is None or wish.is_wanted(found.record):
                 piece += _event("record", _cursor(reader), wish.shown(found))
@@ -265,23 +316,31 @@ async def _events(
 
 
 async def _take_in_new_partitions(client: Client, wish: _Wish, reader: RecordReader) -> None:
-    """From their first record on: nobody who reads the whole topic has seen any of them."""
+    """From their first record on: nobody who reads the whole topic has seen any of them.
+
+    Those that could not be asked when it began begin where the request says.
+    """
     leaders = (await client.topic_as_it_is(wish.topic)).leaders
     # One without a leader yet is taken in next time.
     led = [TopicPartition(wish.topic, number) for number, leader in leaders.items() if leader >= 0]
-    new = [one for one in led if one not in reader.places]
+    new = [one for one in led if one not in reader.places and (wish.is_whole or one in wish.partitions)]
     if new:
         _check_number(wish.topic, len(reader.places) + len(new))
-        first = await topic_admin.list_offsets(client, dict.fromkeys(new, topic_admin.EARLIEST))
-        reader.places |= {one: place.offset for one, place in sorted(first.items())}
+        known = await spans(client, new, isolation_level=int(wish.read_committed))
+        late = {one: span for one, span in known.found.items() if one in wish.partitions}
+        reader.places |= {one: span.first for one, span in known.found.items() if one not in late}
+        reader.places |= await positions(client, late, wish.place, keeps_gaps=True)
 
 
 async def _gap(client: Client, wish: _Wish, reader: RecordReader) -> bytes:
     """What was deleted before it was read, by retention or by somebody."""
-    known = await spans(client, [*reader.places], isolation_level=int(wish.read_committed))
+    answers = await spans(client, [*reader.places], isolation_level=int(wish.read_committed))
+    known = answers.found
     skipped = reader.skip_to({one: span.first for one, span in known.items()})
     if not skipped:  # ahead of the log, which was cut: the cursor is of another life of the topic
-        reader.places |= {one: min(place, known[one].end) for one, place in reader.places.items()}
+        reader.places |= {
+            one: min(place, known[one].end) for one, place in reader.places.items() if one in known
+        }
     data = [
         {"partition_id": one.partition, "from_offset": begin, "to_offset": to}
         for one, (begin, to) in skipped.items()
@@ -348,8 +407,21 @@ _RECORD: Final = {
 _PAGE: Final = collection_schema("RecordDataList", "KafkaRecordList", _RECORD)
 _RECORDS: Final = {
     **_PAGE,
-    "properties": {**_PAGE["properties"], "cursor": STRING, "is_end": {"type": "boolean"}},
-    "required": [*_PAGE["required"], "cursor", "is_end"],
+    "properties": {
+        **_PAGE["properties"],
+        "cursor": STRING,
+        "is_end": {"type": "boolean"},
+        "unavailable": {
+            "type": "array",
+            "items": {
+                "title": "UnavailablePartition",
+                "type": "object",
+                "properties": {"partition_id": INTEGER, "error_code": INTEGER, "message": STRING},
+                "required": ["partition_id", "error_code", "message"],
+            },
+        },
+    },
+    "required": [*_PAGE["required"], "cursor", "is_end", "unavailable"],
 }
 _QUERY: Final = (
     QueryParameter(
@@ -392,14 +464,16 @@ _QUERY: Final = (
         description="A page ends with the record that reaches so many bytes of keys and values.",
     ),
     QueryParameter(
-        name="timeout_ms",
+        name=TIMEOUT_MS,
         schema={"type": "integer", "minimum": 0, "maximum": MAX_TIMEOUT_MS, "default": DEFAULT_TIMEOUT_MS},
-        description="A page ends after this time, as when a filter finds nothing.",
+        description="A page ends after this time, as when a filter finds nothing; `unavailable` names the"
+        " partitions that could not be asked.",
     ),
 )
 _DESCRIPTION: Final = (
     "With `Accept: text/event-stream` a live tail: events `record` with an id to resume from (Last-Event-ID),"
-    " `gap` where records were deleted before they were read, `error` at an early end. It begins at the end."
+    " `gap` where records were deleted before they were read, `unavailable` with partitions that cannot be"
+    " read now, `error` at an early end. It begins at the end."
 )
 
 
@@ -414,6 +488,7 @@ def _route(path: str, operation_id: str, summary: str) -> Route:
         tag=TAG,
         path_parameters={"topic_name": NAME},
         query=_QUERY,
+        time_limit_s=DEFAULT_TIMEOUT_MS / 1000,
         responses={200: Response(description="A page of records.", schema=_RECORDS)},
     )
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
+from node.client.ask_leaders import Answers, briefly, error_of, may_pass
 from node.client.cluster_client import Client
 from node.rest_api.record_json import MAX_PARTITION, parse_timestamp
 from node.rest_api.rest_error import bad_request
@@ -81,15 +82,25 @@ def cursor_text(cursor: Cursor) -> str:
 
 async def spans(
     client: Client, partitions: Sequence[TopicPartition], *, isolation_level: int
-) -> dict[TopicPartition, Span]:
-    """What each partition has now, as a reader of that isolation sees it."""
-    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
-    last = await topic_admin.list_offsets(
-        client, dict.fromkeys(partitions, topic_admin.LATEST), isolation_level=isolation_level
+) -> Answers[Span]:
+    """What each partition has now, as a reader of that isolation sees it, and which cannot be asked.
+
+    KafkaError if none can be asked, or one for another reason than the state of the cluster.
+    """
+    asked = briefly(client)
+    first = await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    last = await topic_admin.find_offsets(
+        asked, dict.fromkeys(first.found, topic_admin.LATEST), isolation_level=isolation_level
     )
-    return {
-        one: Span(first[one].offset, max(first[one].offset, last[one].offset)) for one in sorted(partitions)
+    problems = {**first.problems, **last.problems}
+    lasting = {one: error for one, error in problems.items() if not may_pass(error)}
+    if problems and (lasting or not last.found):
+        raise error_of(lasting or problems)
+    known = {
+        one: Span(first.found[one].offset, max(first.found[one].offset, found.offset))
+        for one, found in sorted(last.found.items())
     }
+    return Answers(known, problems)
 
 
 async def positions(
@@ -97,13 +108,18 @@ async def positions(
 ) -> dict[TopicPartition, int]:
     """The offset in each partition; what is before its first or behind its last is moved there.
 
+    Where a place is a time, partitions whose leaders do not answer are left out.
     With `keeps_gaps` a cursor to what was deleted stays where it is, so that its reader can be told.
     """
     by_time: Mapping[TopicPartition, topic_admin.OffsetAndTimestamp] = {}
     if place.timestamp is not None and place.timestamp >= 0:
-        by_time = await topic_admin.list_offsets(client, dict.fromkeys(known, place.timestamp))
+        asked = dict.fromkeys(known, place.timestamp)
+        by_time = (await topic_admin.find_offsets(briefly(client), asked)).found
+    is_by_time = place.timestamp is not None and place.timestamp >= 0
     found: dict[TopicPartition, int] = {}
     for one, span in known.items():
+        if is_by_time and one not in by_time:
+            continue
         if place.cursor is not None:
             wanted = place.cursor.get(one.partition, span.first)
         elif place.before_end is not None:

@@ -8,10 +8,12 @@ import heapq
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from logstore.errors import KafkaError
 from logstore.record import Record
 from logstore.topic_partition import TopicPartition
 from node.client.cluster_client import Client
 from node.client.consumer import FETCH_WAIT_MS, Consumer, FetchLimits
+from node.client.deadline import Deadline
 
 # A round is opened record by record in the thread that answers everybody; so it is short.
 ROUND_BYTES: Final = 1024 * 1024
@@ -31,9 +33,11 @@ class RecordReader:
     def __init__(self, client: Client, places: Mapping[TopicPartition, int], *, read_committed: bool) -> None:
         self.places = dict(places)
         limits = FetchLimits(FETCH_WAIT_MS, ROUND_BYTES, PARTITION_BYTES)
-        self._consumer = Consumer(client, read_committed=read_committed, limits=limits)
+        self._consumer = Consumer(client, read_committed=read_committed, limits=limits, gives_up=False)
 
-    async def round(self, ends: Mapping[TopicPartition, int] | None = None) -> Iterator[Found]:
+    async def round(
+        self, ends: Mapping[TopicPartition, int] | None = None, deadline: Deadline | None = None
+    ) -> Iterator[Found]:
         """The next records, those before `ends` alone; KafkaError as of Consumer.
 
         Of partitions that have reached their end nothing is asked. When all of the round was taken, `places`
@@ -45,7 +49,7 @@ class RecordReader:
         }
         if not consumer.positions:
             return iter(())
-        fetched = dict(await consumer.fetch())
+        fetched = dict(await consumer.fetch(deadline))
         return self._taken(fetched, dict(consumer.positions), ends)
 
     def _taken(
@@ -64,6 +68,11 @@ class RecordReader:
         self.places |= {
             one: place if ends is None else min(place, ends[one]) for one, place in positions.items()
         }
+
+    @property
+    def problems(self) -> Mapping[TopicPartition, KafkaError]:
+        """Why the last round had nothing of these partitions; it is tried again in the next."""
+        return self._consumer.problems
 
     def skip_to(self, first: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
         """Pass over what was deleted before it was read; from and to, of each that was behind."""

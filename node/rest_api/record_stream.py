@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from logstore.errors import KafkaError
+from node.client.deadline import Deadline
 from node.client.record_batches import Delivery
 from node.client.record_sender import RecordSender, TopicInfo
 from node.rest_api.body_room import BodyPart
@@ -53,14 +54,16 @@ class Accepted:
         return delivery_report(self.parsed, place, number, outcome, delivery.timestamp)
 
 
-def accept(sender: RecordSender, info: TopicInfo, document: Any) -> Accepted:
+def accept(
+    sender: RecordSender, info: TopicInfo, document: Any, deadline: Deadline | None = None
+) -> Accepted:
     """Send what a document says; RestError if it says nothing that can be sent."""
     parsed = parse_record(document)
     number = parsed.record.partition
     if number is not None and number not in info.topic.leaders:
         raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
     try:
-        return Accepted(parsed, sender.add(info, parsed.record))
+        return Accepted(parsed, sender.add(info, parsed.record, deadline))
     except KafkaError as error:
         raise rest_error_of(error) from None
 

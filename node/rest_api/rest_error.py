@@ -2,7 +2,8 @@
 
 The code is the status, or the status with two digits behind it that say more: 40403 is a topic or partition
 that is unknown. Which error of Kafka's becomes which code is as in Confluent's `KafkaExceptionMapper`; what a
-client did wrong and theirs tells as 500 is a 4xx here.
+client did wrong and theirs tells as 500 is a 4xx here, and what may pass is 503, with the code 50003 that
+clients of theirs know: 500 is left for what nobody foresaw.
 """
 
 from collections.abc import Mapping
@@ -101,7 +102,28 @@ _MEANINGS: Final[Mapping[tuple[int, int], tuple[ErrorCode, ...]]] = {
         E.RESOURCE_NOT_FOUND,
         E.VOTER_NOT_FOUND,
     ),
-    (409, 409): (E.NON_EMPTY_GROUP, E.GROUP_SUBSCRIBED_TO_TOPIC, E.REASSIGNMENT_IN_PROGRESS),
+    (409, 409): (
+        E.NON_EMPTY_GROUP,
+        E.GROUP_SUBSCRIBED_TO_TOPIC,
+        E.REASSIGNMENT_IN_PROGRESS,
+        # From here on Confluent's says 500: what was asked for conflicts with what there is.
+        E.UNKNOWN_MEMBER_ID,
+        E.ILLEGAL_GENERATION,
+        E.FENCED_MEMBER_EPOCH,
+        E.CONCURRENT_TRANSACTIONS,
+        E.INVALID_TXN_STATE,
+        E.INVALID_PRODUCER_EPOCH,
+        E.INVALID_PRODUCER_ID_MAPPING,
+        E.PRODUCER_FENCED,
+        E.TRANSACTION_COORDINATOR_FENCED,
+        E.ELECTION_NOT_NEEDED,
+        E.PREFERRED_LEADER_NOT_AVAILABLE,
+        E.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        E.DUPLICATE_RESOURCE,
+        E.DUPLICATE_VOTER,
+        E.DUPLICATE_BROKER_REGISTRATION,
+        E.OPERATION_NOT_ATTEMPTED,
+    ),
     (413, 413): (E.MESSAGE_TOO_LARGE, E.RECORD_LIST_TOO_LARGE),
     (429, TOO_MANY_REQUESTS): (E.THROTTLING_QUOTA_EXCEEDED,),
     (503, BROKER_NOT_AVAILABLE): (E.BROKER_NOT_AVAILABLE,),
@@ -111,7 +133,7 @@ _STATUS: Final = {code: meaning for meaning, codes in _MEANINGS.items() for code
 
 def rest_error_of(error: KafkaError) -> RestError:
     """How an error of Kafka's is told."""
-    other = (500, KAFKA_RETRIABLE_ERROR if error.code.retriable else KAFKA_ERROR)
+    other = (503, KAFKA_RETRIABLE_ERROR) if error.code.retriable else (500, KAFKA_ERROR)
     status, error_code = _STATUS.get(error.code, other)
     detail = error.detail.rstrip(".")
     if error_code == UNKNOWN_TOPIC_OR_PARTITION:

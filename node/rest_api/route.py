@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from node.client.cluster_client import Client
+from node.client.deadline import Deadline
 from node.rest_api.answer_room import AnswerPart
 from node.rest_api.body_room import BodyPart
 from node.rest_api.json_schema import Json, Schema
 from node.rest_api.node_facts import NodeFacts
 from node.rest_api.record_service import RecordService
 
+# As long as a request may take over all its retries; less than most HTTP clients wait.
+REQUEST_TIMEOUT_S: Final = 15.0
+LEAST_TIMEOUT_S: Final = 0.2  # whoever gives a request no time at all still gets what is there at once
 JSON: Final = "application/json"
+TIMEOUT_MS: Final = "timeout_ms"
 STRING: Final[Schema] = {"type": "string"}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 INTEGER: Final[Schema] = {"type": "integer"}
@@ -57,6 +62,7 @@ class RestContext:
     own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives the lent one
     records: RecordService  # the producer of all requests, and the places of live tails
     request_max_bytes: int  # of a body, and of a document in a stream
+    deadline: Deadline  # of this request; `client` has the same
     stopping: asyncio.Event  # set when the node stops: long answers end then
 
     @property
@@ -118,12 +124,18 @@ class Route:
     streams_body: bool = False  # the handler reads `chunks`, of any length
     responses: Mapping[int, Response]
     uses_cluster: bool = True  # False: no client is lent, so it answers whatever the cluster does
+    time_limit_s: float = REQUEST_TIMEOUT_S  # for the whole request, where it gives no `timeout_ms`
     is_documented: bool = True  # False: not in the OpenAPI document, as pages are not
 
     @property
     def methods(self) -> tuple[str, ...]:
         """By what it is asked: HEAD is a GET whose answer has no content (RFC 9110, 9.3.2)."""
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
+
+    def time_limit_of(self, query: Mapping[str, Any]) -> float:
+        """How long a request with this query may take."""
+        given_ms = query.get(TIMEOUT_MS)
+        return self.time_limit_s if given_ms is None else max(given_ms / 1000, LEAST_TIMEOUT_S)
 
     def schema_of(self, parameter: str) -> Schema:
         """What a path parameter must be."""

@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 
 from logstore.topic_partition import TopicPartition
-from node.client import txn_admin, txn_control
+from node.client import ask_leaders, txn_admin, txn_control
+from node.client.ask_leaders import Answers
 from node.client.cluster_client import Topic
+from node.client.deadline import Deadline
 from node.client.txn_admin import NO_LEADER, ProducerView, TransactionView
 from node.client.txn_as_json import UNKNOWN
 
@@ -24,6 +26,10 @@ class Cluster:
     def __init__(self, *leaders: int) -> None:
         self.leaders = list(leaders)
         self.topics: dict[str, Topic] = {}
+        self.deadline = Deadline.after(60)
+
+    def until(self, deadline: Deadline) -> "Cluster":
+        return self
 
     async def refresh(self, names: Sequence[str] | None) -> None:
         leader = self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
@@ -39,6 +45,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
         found.extend(partitions)
         return {one: [OPEN] for one in partitions}
 
+    async def find(_: Any, partitions: Any) -> Answers[list[ProducerView]]:
+        return Answers(await describe(None, partitions), {})
+
     async def everywhere(*_: Any) -> list[TopicPartition]:
         return [A0, A1]
 
@@ -46,6 +55,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
         return []
 
     monkeypatch.setattr(txn_admin, "describe_producers", describe)
+    monkeypatch.setattr(txn_admin, "find_producers", find)
     monkeypatch.setattr(txn_admin, "partitions_to_search", everywhere)
     monkeypatch.setattr(txn_admin, "list_transactions", no_transactions)
     monkeypatch.setattr(txn_admin, "_ELECTION_PAUSE_S", 0)
@@ -61,7 +71,7 @@ def test_a_new_leader_is_waited_for() -> None:
 
 
 def test_one_that_does_not_come_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(txn_admin, "ELECTION_S", 0)
+    monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
 
     assert leaders(Cluster(NO_LEADER)) == {A0: 2, A1: NO_LEADER}
 
@@ -69,7 +79,7 @@ def test_one_that_does_not_come_is_not_waited_for_long(monkeypatch: pytest.Monke
 def test_a_transaction_is_shown_where_it_has_a_leader(
     monkeypatch: pytest.MonkeyPatch, asked: list[TopicPartition]
 ) -> None:
-    monkeypatch.setattr(txn_admin, "ELECTION_S", 0)
+    monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
 
     starts = asyncio.run(txn_control.start_offsets(Cluster(NO_LEADER), VIEW))  # type: ignore[arg-type]
 
@@ -78,7 +88,7 @@ def test_a_transaction_is_shown_where_it_has_a_leader(
 
 
 def test_what_hangs_is_found_where_somebody_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(txn_admin, "ELECTION_S", 0)
+    monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
     where: dict[str, Any] = {"topics": None, "broker_id": None, "longer_than_ms": 0}
 
     found = asyncio.run(txn_control.find_hanging(Cluster(NO_LEADER), **where))  # type: ignore[arg-type]

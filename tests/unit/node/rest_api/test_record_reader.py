@@ -6,6 +6,7 @@ from typing import Any
 
 from logstore.record import Record
 from logstore.topic_partition import TopicPartition
+from node.client.deadline import Deadline
 from node.rest_api.record_reader import RecordReader
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -18,7 +19,7 @@ class Given:
         self.positions: dict[TopicPartition, int] = {}
         self._ends = ends
 
-    async def fetch(self) -> list[tuple[TopicPartition, list[Record]]]:
+    async def fetch(self, deadline: Deadline | None = None) -> list[tuple[TopicPartition, list[Record]]]:
         found = [
             (one, [Record(offset, offset, None, b"") for offset in range(place, self._ends[one])])
             for one, place in self.positions.items()

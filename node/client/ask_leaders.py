@@ -1,0 +1,154 @@
+"""Questions about partitions to their leaders: each leader is asked once for all of its partitions.
+
+Partitions whose leader cannot be asked are asked for again until the deadline of the client; what remains
+then is named, with its error, beside what the others have told.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check, leader_in
+
+# Partitions that lose their leader have another one within this time, or for long none: an answer that may do
+# without some of them waits no longer.
+ELECTION_S: Final = 3.0
+R = TypeVar("R")
+# What one node says of its partitions. It may raise: then nothing is known of any of them.
+Ask = Callable[[int, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, R | KafkaError]]]
+_NAMED: Final = 5  # of the partitions that a sentence names; whoever knows these finds the others
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[R]):
+    """What each partition's leader told, and why nothing is known of the others."""
+
+    found: Mapping[TopicPartition, R]
+    problems: Mapping[TopicPartition, KafkaError]
+
+    def all(self) -> dict[TopicPartition, R]:
+        """What was found; KafkaError if a partition is missing."""
+        if self.problems:
+            raise error_of(self.problems)
+        return dict(self.found)
+
+
+def briefly(client: Client) -> Client:
+    """The client for a look-up that may miss some partitions: half of the time is left for what follows."""
+    return client.until(client.deadline.share(2).within(ELECTION_S))
+
+
+def error_of(problems: Mapping[TopicPartition, KafkaError]) -> KafkaError:
+    """Return one error for all of these, which names the partitions; one that will not pass comes first."""
+    ordered = sorted(problems.items())
+    partition, error = next((one for one in ordered if not may_pass(one[1])), ordered[0])
+    others = [str(one) for one, _ in ordered if one != partition]
+    detail = error.detail or str(partition)
+    if str(partition) not in detail:
+        detail = f"{partition}: {detail}"
+    if others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        detail = f"{detail.rstrip('.')}; neither can be asked: {', '.join(others[:_NAMED])}{more}"
+    return KafkaError(error.code, detail)
+
+
+async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask: Ask[R]) -> Answers[R]:
+    """Ask until all leaders have told of their partitions, or the deadline of the client is over."""
+    missing = set(partitions)
+    found: dict[TopicPartition, R] = {}
+    problems: dict[TopicPartition, KafkaError] = {}
+    pause_s = RETRY_PAUSE_S
+    while missing:
+        told = await _round(client, missing, ask)
+        for partition, answer in told.items():
+            if isinstance(answer, KafkaError):
+                problems[partition] = answer
+            else:
+                found[partition] = answer
+                problems.pop(partition, None)
+        again = {one for one in missing - found.keys() if may_pass(problems[one])}
+        if not again or again != missing - found.keys() or not client.deadline.allows(pause_s):
+            break  # what is wrong with one for good leaves nothing to wait for
+        missing = again
+        for name in {one.topic for one in again}:
+            client.forget(name)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
+    return Answers(found, problems)
+
+
+def may_pass(error: KafkaError) -> bool:
+    """Return whether the state of the cluster is the reason, so that a later question may be answered."""
+    return error.code.retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def _round(
+    client: Client, partitions: Collection[TopicPartition], ask: Ask[R]
+) -> dict[TopicPartition, R | KafkaError]:
+    """Each partition with what was told of it, or why nothing was."""
+    told: dict[TopicPartition, R | KafkaError] = {}
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for partition, leader in (await find_leaders(client, partitions)).items():
+        if isinstance(leader, KafkaError):
+            told[partition] = leader
+        else:
+            by_leader.setdefault(leader, []).append(partition)
+
+    async def of_leader(leader: int, mine: Sequence[TopicPartition]) -> None:
+        try:
+            answers = await ask(leader, mine)
+        except KafkaError as error:
+            told.update(dict.fromkeys(mine, error))
+            return
+        silent = KafkaError(
+            ErrorCode.INVALID_REQUEST, f"node {leader} told nothing of a partition it was asked for"
+        )
+        told.update({one: answers.get(one, silent) for one in mine})
+
+    async with asyncio.TaskGroup() as tasks:
+        for leader, mine in by_leader.items():
+            tasks.create_task(of_leader(leader, mine))
+    return told
+
+
+async def find_leaders(
+    client: Client, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | KafkaError]:
+    """The leader of each partition, or why there is none; asks for metadata once where one is not known.
+
+    KafkaError if no node of the cluster ever answered, or if its answer will be the same again.
+    """
+    partitions = sorted(partitions)
+    leaders = {one: _leader(client, one, None) for one in partitions}
+    unknown = sorted({one.topic for one, leader in leaders.items() if isinstance(leader, KafkaError)})
+    if not unknown:
+        return leaders
+    failure: KafkaError | None = None
+    codes: dict[str | None, int] = {}
+    try:
+        codes = {topic.name: topic.error_code for topic in (await client.refresh(unknown)).topics}
+    except KafkaError as error:
+        if not error.code.retriable or not client.has_answered:
+            raise
+        failure = error
+    for partition in partitions:
+        error_code = codes.get(partition.topic, 0)
+        try:
+            check(error_code, None, f"topic {partition.topic}")
+            leaders[partition] = _leader(client, partition, failure)
+        except KafkaError as error:
+            leaders[partition] = error
+    return leaders
+
+
+def _leader(client: Client, partition: TopicPartition, failure: KafkaError | None) -> int | KafkaError:
+    topic = client.topics.get(partition.topic)
+    try:
+        if topic is None:
+            raise failure or KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+        return leader_in(topic, partition)
+    except KafkaError as error:
+        return error

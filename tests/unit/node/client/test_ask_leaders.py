@@ -1,0 +1,90 @@
+"""Partitions without a leader are named, the others are answered, and all of it ends at the deadline."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client import ask_leaders as module
+from node.client.ask_leaders import ask_leaders
+from node.client.cluster_client import Client, Topic
+from node.client.deadline import Deadline
+
+LED, DEAD, OTHER = (TopicPartition("t", number) for number in range(3))
+
+
+class World:
+    """A clock that moves by what is slept, and a cluster whose metadata are written by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *leaders: int, given_s: float = 5) -> None:
+        self.now_s = 0.0
+        self.looks = 0
+        self.asked: list[tuple[int, list[TopicPartition]]] = []
+        self.leaders = dict(enumerate(leaders))
+        self.client = Client([("h", 1)], timeout_s=given_s).until(Deadline.after(given_s, lambda: self.now_s))
+        self.client._endpoints[1] = ("h", 1)
+        monkeypatch.setattr(self.client, "refresh", self._refresh)
+        monkeypatch.setattr(module.asyncio, "sleep", self._sleep)
+
+    async def _refresh(self, names: Sequence[str]) -> Any:
+        self.looks += 1
+        self.client.topics["t"] = Topic("t", bytes(16), dict(self.leaders))
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", error_code=0)])
+
+    async def _sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    async def ask(
+        self, leader: int, mine: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        self.asked.append((leader, list(mine)))
+        return {one: one.partition for one in mine}
+
+
+def test_what_has_a_leader_is_answered_and_the_other_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 1, -1, 1)
+
+    answers = asyncio.run(ask_leaders(world.client, [LED, DEAD, OTHER], world.ask))
+
+    assert answers.found == {LED: 0, OTHER: 2}
+    assert answers.problems[DEAD].code is ErrorCode.LEADER_NOT_AVAILABLE
+    assert world.asked == [(1, [LED, OTHER])]  # nobody is asked again for what was told
+    assert 4 < world.now_s <= 5
+    with pytest.raises(KafkaError, match="t-1"):
+        answers.all()
+
+
+def test_a_leader_that_comes_in_time_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 1, -1)
+
+    async def elected(leader: int, mine: Sequence[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+        world.leaders[1] = 1
+        return await world.ask(leader, mine)
+
+    answers = asyncio.run(ask_leaders(world.client, [LED, DEAD], elected))
+
+    assert answers.all() == {LED: 0, DEAD: 1} and world.now_s < 1
+
+
+def test_a_partition_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 1)
+
+    answers = asyncio.run(ask_leaders(world.client, [LED, DEAD], world.ask))
+
+    assert answers.problems[DEAD].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.now_s == 0 and world.looks == 1
+
+
+def test_a_retry_ends_at_the_deadline_however_it_is_nested(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, -1, given_s=2)
+
+    async def attempt() -> int:
+        return (await ask_leaders(world.client, [LED], world.ask)).all()[LED]
+
+    with pytest.raises(KafkaError, match="t-0 has no leader now"):
+        asyncio.run(world.client.retry(attempt))
+    assert world.now_s <= 2
