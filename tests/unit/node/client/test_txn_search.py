@@ -29,6 +29,7 @@ class Cluster:
         self.deadline = Deadline.after(60)
 
     def until(self, deadline: Deadline) -> "Cluster":
+        self.deadline = deadline
         return self
 
     async def refresh(self, names: Sequence[str] | None) -> None:

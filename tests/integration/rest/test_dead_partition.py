@@ -1,0 +1,183 @@
+"""One partition has no leader: every route keeps its time, gives what it has, and none answers 500.
+
+All routes of the table are walked, so that a new one is held to it, too.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import pytest
+
+from node.client import record_sender
+from node.embedded import Cluster
+from node.rest_api.all_routes import ALL_ROUTES
+from node.rest_api.route import Route
+from tests.integration.rest.conftest import Api, Reply, eventually
+
+pytestmark = [pytest.mark.slow]
+
+TOPIC, GROUP = "half-dead", "half-dead-group"
+DEAD_NODE: Final = 2
+DEAD, LED = 0, 1  # partitions
+LIMIT_S: Final = 1.5  # of a request that gives no time
+MARGIN_S: Final = 8.0  # for a machine that has other work; a retry within a retry takes more than this
+PLACES: Final = {
+    "topic_name": TOPIC,
+    "partition_id": DEAD,
+    "broker_id": DEAD_NODE,
+    "consumer_group_id": GROUP,
+    "group_id": GROUP,
+    "consumer_id": "nobody",
+    "transactional_id": "no-such-id",
+    "name": "retention.ms",
+}
+ONE: Final = {"topic": TOPIC, "partition": DEAD}
+RECORD: Final = {"partition_id": DEAD, "value": {"type": "STRING", "data": "x"}}
+BODIES: Final[Mapping[str, Any]] = {
+    "createKafkaTopic": {"topic_name": TOPIC},
+    "updatePartitionCountKafkaTopic": {"partitions_count": 3},
+    "updateKafkaTopicConfig": {"value": "1000000"},
+    "updateKafkaTopicConfigBatch": {"data": [{"name": "retention.ms", "value": "1000000"}]},
+    "updateKafkaConfigsOfTopics": {
+        "data": [{"topic_name": TOPIC, "name": "retention.ms", "value": "1000000"}]
+    },
+    "updateKafkaBrokerConfig": {"value": "1"},
+    "updateKafkaBrokerConfigBatch": {"data": [{"name": "log.cleaner.threads", "value": "1"}]},
+    "updateKafkaClusterConfig": {"value": "1"},
+    "updateKafkaClusterConfigs": {"data": [{"name": "log.cleaner.threads", "value": "1"}]},
+    "createKafkaAcls": {
+        "resource_type": "TOPIC",
+        "resource_name": TOPIC,
+        "pattern_type": "LITERAL",
+        "principal": "User:a",
+        "host": "*",
+        "operation": "READ",
+        "permission": "ALLOW",
+    },
+    "batchCreateKafkaAcls": {"data": []},
+    "produceRecord": RECORD,
+    "produceRecordsBatch": {
+        "entries": [{"id": "dead", **RECORD}, {"id": "led", **RECORD, "partition_id": LED}]
+    },
+    "electLeaders": {"type": "preferred", "partitions": [ONE]},
+    "transferLeader": {**ONE, "leader": 0},
+    "beginReassignments": {"partitions": [{**ONE, "replicas": [0]}]},
+    "setThrottles": {"bytes_per_second": 1_000_000},
+    "abortTransaction": {**ONE, "start_offset": 0},
+    "resetGroup": {"to": "earliest", "topics": [{"topic": TOPIC}]},
+}
+# What each must answer where that is not merely "not 500".
+STATUS: Final = {
+    "readTopicRecords": 200,
+    "readPartitionRecords": 503,
+    "listKafkaPartitionOffsets": 503,
+    "listProducers": 503,
+    "abortTransaction": 503,
+    "resetGroup": 409,
+    "produceRecord": 200,
+    "produceRecordsBatch": 207,
+    "getKafkaConsumerGroupLagSummary": 200,
+    "listKafkaConsumerLags": 200,
+    "listHangingTransactions": 200,
+    "listTopicPartitions": 200,
+    "getHealth": 200,
+    "getGroupView": 200,
+    "listGroups": 200,
+    "getLogDirs": 200,
+}
+
+
+class Walked(NamedTuple):
+    """What a route answered, and after which time."""
+
+    route: Route
+    reply: Reply
+    took_s: float
+
+
+@pytest.fixture(scope="module")
+def half_dead() -> Iterator[Api]:
+    """A node whose cluster has lost another one, and with it the only replica of a partition."""
+    with Cluster(nodes=3, rest=True) as cluster:
+        api = Api(cluster.rest_urls[0], cluster.cluster_id)
+        placed = [
+            {"partition_id": DEAD, "broker_ids": [DEAD_NODE]},
+            {"partition_id": LED, "broker_ids": [0]},
+        ]
+        api.post(f"{api.v3}/topics", {"topic_name": TOPIC, "replicas_assignments": placed}, 201)
+        for number in (DEAD, LED):
+            told = api.post(f"{api.v3}/topics/{TOPIC}/records", {**RECORD, "partition_id": number})
+            assert told["error_code"] == 200
+        api.post(f"/v1/groups/{GROUP}/reset", {"to": "earliest", "topics": [{"topic": TOPIC}]})
+        cluster.kill(DEAD_NODE)
+        eventually(lambda: cluster.leader_of(TOPIC, DEAD) == -1, "the partition has no leader")
+        yield api
+
+
+@pytest.fixture
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_sender, "DELIVERY_TIMEOUT_S", LIMIT_S)
+    monkeypatch.setattr(
+        Route, "time_limit_of", lambda route, query: query.get("timeout_ms", LIMIT_S * 1000) / 1000
+    )
+
+
+def walk(api: Api, route: Route) -> Walked:
+    path = route.path
+    for name, value in {**PLACES, "cluster_id": api.cluster_id}.items():
+        path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
+    begun = time.monotonic()
+    reply = api.ask(route.method, path, BODIES.get(route.operation_id))
+    return Walked(route, reply, time.monotonic() - begun)
+
+
+def test_what_can_be_read_is_given_and_the_other_partition_is_named(
+    half_dead: Api, short_limits: None
+) -> None:
+    page = half_dead.get(f"{half_dead.v3}/topics/{TOPIC}/records?timeout_ms=1000")
+
+    assert [one["partition_id"] for one in page["data"]] == [LED]
+    [unavailable] = page["unavailable"]
+    assert unavailable["partition_id"] == DEAD and f"{TOPIC}-{DEAD}" in unavailable["message"]
+    assert not page["is_end"]
+    assert dict(one.split(":") for one in page["cursor"].split(",")).keys() == {str(DEAD), str(LED)}
+
+
+def test_no_route_answers_500_or_takes_longer_than_it_was_given(half_dead: Api, short_limits: None) -> None:
+    routes = [one for one in ALL_ROUTES if one.is_documented]
+    asking = [one for one in routes if one.method == "GET"]
+    changing = [one for one in routes if one.method == "POST"]
+    # Last what takes away what the others are asked about.
+    ending = [one for one in routes if one.method not in ("GET", "POST")]
+    ending.sort(key=lambda one: one.operation_id == "deleteKafkaTopic")
+    unwritten = [
+        one.operation_id for one in routes if one.body_is_required and one.operation_id not in BODIES
+    ]
+    assert not unwritten, f"give {unwritten} a body here"
+
+    with ThreadPoolExecutor(4) as threads:
+        walked = list(threads.map(lambda one: walk(half_dead, one), asking))
+    changing.sort(
+        key=lambda one: one.operation_id in ("beginReassignments", "updatePartitionCountKafkaTopic")
+    )
+    walked += [walk(half_dead, one) for one in (*changing, *ending)]
+
+    told = {one.route.operation_id: one for one in walked}
+    failed = {name: one.reply for name, one in told.items() if one.reply.status == 500}
+    assert not failed
+    late = {name: one.took_s for name, one in told.items() if one.took_s > LIMIT_S + MARGIN_S}
+    assert not late
+    wrong = {
+        name: (told[name].reply.status, told[name].reply.content)
+        for name, status in STATUS.items()
+        if told[name].reply.status != status
+    }
+    assert not wrong
+    for one in walked:
+        if one.reply.status == 503:
+            assert int(one.reply.headers["Retry-After"]) >= 1
+            assert json.loads(one.reply.content)["message"]
