@@ -312,7 +312,9 @@ def doctor(
     ] = None,
     override: Override = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
-    timeout: Timeout = 3.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="wait so long for each answer")
+    ] = 3.0,
 ) -> None:
     """Say in a sentence each what is wrong with a cluster, or with a node on its own machine.
 

@@ -218,12 +218,15 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     plans: dict[str, list[Change]] = {}
     code = 0
     async with client:
-        for group_id in await _named(client, options.group_ids, options.every):
+        named = await _named(client, options.group_ids, options.every)
+        for place, group_id in enumerate(named):
             if options.every and isinstance(target, ToFile) and group_id not in target.offsets:
                 continue
+            # One that has to wait for a leader leaves the others their share of the time.
+            mine = client.until(client.deadline.share(len(named) - place))
             try:
-                await group_reset.check_has_no_members(client, group_id)
-                plans[group_id] = await group_reset.plan(client, group_id, target, options.topics)
+                await group_reset.check_has_no_members(mine, group_id)
+                plans[group_id] = await group_reset.plan(mine, group_id, target, options.topics)
             except Refused as refused:
                 if not options.every:
                     raise

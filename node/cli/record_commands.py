@@ -24,6 +24,7 @@ from node.cli.record_text import (
     template_printer,
 )
 from node.client import topic_admin
+from node.client.ask_leaders import Answers, briefly, error_of
 from node.client.cluster_client import Client
 from node.client.consumer import Consumer
 from node.client.group_member import GroupMember
@@ -32,6 +33,7 @@ from node.client.producer import Producer, ProducerRecord
 
 READ_BYTES: Final = 256 * 1024  # of standard input at a time
 MAX_CHUNKS_AHEAD: Final = 8  # read while earlier records are on their way
+PLACE_S: Final = 0.3  # to look for a leader again, between two fetches from the others
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # a line without an end would fill the memory
 COMMIT_S: Final = 5.0  # Kafka's auto.commit.interval.ms
 
@@ -253,7 +255,7 @@ async def _consume_alone(
 ) -> None:
     partitions: list[TopicPartition] = []
     for name in options.topics:
-        topic = await client.topic(name)
+        topic = await client.topic_as_it_is(name)
         missing = [number for number in options.partitions if number not in topic.leaders]
         if missing:
             raise CommandError(
@@ -261,12 +263,25 @@ async def _consume_alone(
             )
         numbers = options.partitions or sorted(topic.leaders)
         partitions += [TopicPartition(name, number) for number in numbers]
-    consumer.positions = await _place(client, partitions, begin)
-    ends = await _ends(client, partitions, options)
+    placed = await _place(briefly(client), partitions, begin)
+    if not placed.found:  # nothing can be read meanwhile, so the whole time is theirs
+        placed = await _place(client, partitions, begin)
+        if not placed.found:
+            raise error_of(placed.problems)
+    consumer.positions, waiting = dict(placed.found), dict(placed.problems)
+    ends = await _ends(client, list(placed.found), options)
     while not output.is_full and not _reached(consumer.positions, ends):
         for partition, records in await consumer.fetch():
             output.print(partition, _before(records, ends.get(partition)))
         output.flush()
+        if waiting and not ends:
+            if client.deadline.is_over:
+                break
+            again = await _place(client.until(client.deadline.within(PLACE_S)), list(waiting), begin)
+            consumer.positions |= again.found
+            waiting = dict(again.problems)
+    if waiting and not output.is_full:  # what the others have was printed
+        raise error_of(waiting)
 
 
 async def _consume_in_group(
@@ -274,7 +289,7 @@ async def _consume_in_group(
 ) -> None:
     assert options.group is not None
     for name in options.topics:
-        await client.topic(name)
+        await client.topic_as_it_is(name)
     member = GroupMember(client, options.group, options.topics)
     ends: dict[TopicPartition, int] = {}
     committed_s = time.monotonic()
@@ -325,7 +340,7 @@ async def _resume(
     committed = await member.committed(partitions) if partitions else {}
     known = {partition: one.offset for partition, one in committed.items() if one.offset >= 0}
     fresh = [partition for partition in partitions if partition not in known]
-    return {**known, **(await _place(client, fresh, begin) if fresh else {})}
+    return {**known, **((await _place(client.renewed(), fresh, begin)).all() if fresh else {})}
 
 
 async def _ends(
@@ -334,10 +349,15 @@ async def _ends(
     """Where to stop in each partition, if we shall."""
     if not options.until_end or not partitions:
         return {}
-    found = await topic_admin.list_offsets(
-        client, dict.fromkeys(partitions, topic_admin.LATEST), isolation_level=int(options.read_committed)
+    # One whose end nobody tells is read as far as its leader gives something before the others end.
+    answers = await topic_admin.find_offsets(
+        briefly(client.renewed()),
+        dict.fromkeys(partitions, topic_admin.LATEST),
+        isolation_level=int(options.read_committed),
     )
-    return {partition: one.offset for partition, one in found.items()}
+    if not answers.found:
+        raise error_of(answers.problems)
+    return {partition: one.offset for partition, one in answers.found.items()}
 
 
 def _reached(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
@@ -386,20 +406,20 @@ def parse_place(text: str) -> Place:
     raise ValueError(f"--from {text!r} is not beginning, end, an offset, -N, @MILLISECONDS or @DATE")
 
 
-async def _place(
-    client: Client, partitions: Sequence[TopicPartition], place: Place
-) -> dict[TopicPartition, int]:
+async def _place(client: Client, partitions: Sequence[TopicPartition], place: Place) -> Answers[int]:
     """The offsets of a place in these partitions; a time after the last record is the end."""
     if place.timestamp is not None:
-        found = await topic_admin.list_offsets(client, dict.fromkeys(partitions, place.timestamp))
-        late = [partition for partition, one in found.items() if one.offset < 0]
-        ends = await topic_admin.list_offsets(client, dict.fromkeys(late, topic_admin.LATEST)) if late else {}
-        return {partition: {**found, **ends}[partition].offset for partition in partitions}
-    first = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
-    last = await topic_admin.list_offsets(client, dict.fromkeys(partitions, topic_admin.LATEST))
+        told = await topic_admin.find_offsets(client, dict.fromkeys(partitions, place.timestamp))
+        found = {one: each.offset for one, each in told.found.items() if each.offset >= 0}
+        late = [one for one in told.found if one not in found]
+        ends = await topic_admin.find_offsets(client, dict.fromkeys(late, topic_admin.LATEST))
+        found |= {one: each.offset for one, each in ends.found.items()}
+        return Answers(found, {**told.problems, **ends.problems})
+    first = await topic_admin.find_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    last = await topic_admin.find_offsets(client, dict.fromkeys(first.found, topic_admin.LATEST))
     offsets: dict[TopicPartition, int] = {}
-    for partition in partitions:
-        low, high = first[partition].offset, last[partition].offset
+    for partition, end in last.found.items():
+        low, high = first.found[partition].offset, end.offset
         if place.before_end is not None:
             offsets[partition] = max(low, high - place.before_end)
         else:
@@ -410,4 +430,4 @@ async def _place(
                     f"{partition} has offsets {low} to {high}, not {place.offset}",
                 )
             offsets[partition] = place.offset
-    return offsets
+    return Answers(offsets, {**first.problems, **last.problems})

@@ -3,12 +3,13 @@
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
 from node.cli import txn_tables
-from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain
 from node.client import txn_admin, txn_as_json, txn_control
 from node.client.cluster_client import Client
 from node.client.group_reset import Topics, partitions_of
@@ -69,14 +70,24 @@ async def describe(client: Client, transactional_ids: Sequence[str], as_json: bo
 
 
 async def producers(client: Client, topics: Topics, broker_id: int | None, as_json: bool) -> int:
+    """Print the producers of each log; 1 if a leader could not be asked."""
+    problems: Mapping[TopicPartition, KafkaError] = {}
     async with client:
         partitions = await partitions_of(client, topics)
-        found = await txn_admin.describe_producers(client, partitions, broker_id=broker_id)
+        if broker_id is not None:
+            found = await txn_admin.describe_producers(client, partitions, broker_id=broker_id)
+        else:
+            told = await txn_admin.find_producers(client, partitions)
+            if not told.found:
+                told.all()  # says why
+            found, problems = dict(sorted(told.found.items())), told.problems
     if as_json:
         print(json.dumps(txn_as_json.producers_as_json(found)))
     else:
         txn_tables.print_producers(found)
-    return 0
+    for _, error in sorted(problems.items()):
+        print(f"ottla: {explain(error)}", file=sys.stderr)
+    return EXIT_FAILURE if problems else 0
 
 
 # ---- abort ---------------------------------------------------------------------------------------

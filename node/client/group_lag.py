@@ -137,6 +137,8 @@ async def log_offsets(
     found: dict[TopicPartition, int] = {}
     for attempt in range(ATTEMPTS):
         if attempt:
+            if not client.deadline.allows(attempt * RETRY_PAUSE_S):
+                break
             await asyncio.sleep(attempt * RETRY_PAUSE_S)
         for leader, mine in (await _by_leader(client, missing)).items():
             try:

@@ -4,14 +4,18 @@ All routes of the table are walked, so that a new one is held to it, too.
 """
 
 import json
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import pytest
+import typer
 
+from node.cli.app import app, main
 from node.client import record_sender
 from node.embedded import Cluster
 from node.rest_api.all_routes import ALL_ROUTES
@@ -43,7 +47,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "updateKafkaTopicConfig": {"value": "1000000"},
     "updateKafkaTopicConfigBatch": {"data": [{"name": "retention.ms", "value": "1000000"}]},
     "updateKafkaConfigsOfTopics": {
-        "data": [{"topic_name": TOPIC, "name": "retention.ms", "value": "1000000"}]
+        "data": [{"topic_name": TOPIC, "configs": [{"name": "retention.ms", "value": "1000000"}]}]
     },
     "updateKafkaBrokerConfig": {"value": "1"},
     "updateKafkaBrokerConfigBatch": {"data": [{"name": "log.cleaner.threads", "value": "1"}]},
@@ -65,8 +69,8 @@ BODIES: Final[Mapping[str, Any]] = {
     },
     "electLeaders": {"type": "preferred", "partitions": [ONE]},
     "transferLeader": {**ONE, "leader": 0},
-    "beginReassignments": {"partitions": [{**ONE, "replicas": [0]}]},
-    "setThrottles": {"bytes_per_second": 1_000_000},
+    "beginReassignments": {"reassignments": [{**ONE, "replicas": [0]}]},
+    "setThrottles": {"leader_bytes_per_second": 1_000_000},
     "abortTransaction": {**ONE, "start_offset": 0},
     "resetGroup": {"to": "earliest", "topics": [{"topic": TOPIC}]},
 }
@@ -91,6 +95,40 @@ STATUS: Final = {
 }
 
 
+# The arguments of each command that takes a --timeout, its exit code, and what it says where that matters.
+COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
+    "produce": ((TOPIC, "-p", str(DEAD)), 1, f"{TOPIC}-{DEAD} has no leader"),
+    "consume": ((TOPIC, "--until-end"), 1, f"{TOPIC}-{DEAD} has no leader"),
+    "quorum status": ((), 0, ""),
+    "quorum remove": (("7",), 1, ""),
+    "broker list": ((), 0, ""),
+    "broker decommission": ((str(DEAD_NODE),), 1, ""),
+    "topic create": (("new-topic", "-r", "1"), 0, ""),
+    "topic list": ((), 0, TOPIC),
+    "topic describe": ((TOPIC,), 0, TOPIC),
+    "topic alter": ((TOPIC, "-p", "3", "--dry-run"), 0, ""),
+    "topic reassign": ((TOPIC,), 0, ""),
+    "topic elect": ((TOPIC,), 1, f"{TOPIC}-{DEAD} has no new leader"),
+    "topic config": ((TOPIC,), 0, ""),
+    "group list": ((), 0, GROUP),
+    "group describe": ((GROUP,), 0, TOPIC),
+    "group members": ((GROUP,), 0, ""),
+    "group lag": ((GROUP,), 0, TOPIC),
+    "group reset": ((GROUP, "--to-earliest", "--topic", TOPIC), 1, f"{TOPIC}-{DEAD} has no leader"),
+    "group config": ((GROUP,), 0, ""),
+    "group delete": (("no-such-group",), 1, ""),
+    "group delete-offsets": (("no-such-group", "--topic", TOPIC), 1, ""),
+    "txn list": ((), 0, ""),
+    "txn describe": (("no-such-id",), 1, ""),
+    "txn producers": ((TOPIC,), 1, f"{TOPIC}-{DEAD} has no leader"),
+    "txn abort": (("no-such-id",), 1, ""),
+    "txn find-hanging": (("--all",), 1, f"{TOPIC}-{DEAD}"),
+    "topic delete": (("new-topic",), 0, ""),
+}
+# It speaks of a process, and each answer of the doctor has its own time.
+NOT_WALKED: Final = {"hand-over", "quorum add", "doctor"}
+
+
 class Walked(NamedTuple):
     """What a route answered, and after which time."""
 
@@ -100,8 +138,8 @@ class Walked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def half_dead() -> Iterator[Api]:
-    """A node whose cluster has lost another one, and with it the only replica of a partition."""
+def bereft() -> Iterator[Cluster]:
+    """A cluster that has lost a node, and with it the only replica of a partition."""
     with Cluster(nodes=3, rest=True) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
         placed = [
@@ -115,7 +153,13 @@ def half_dead() -> Iterator[Api]:
         api.post(f"/v1/groups/{GROUP}/reset", {"to": "earliest", "topics": [{"topic": TOPIC}]})
         cluster.kill(DEAD_NODE)
         eventually(lambda: cluster.leader_of(TOPIC, DEAD) == -1, "the partition has no leader")
-        yield api
+        yield cluster
+
+
+@pytest.fixture
+def half_dead(bereft: Cluster) -> Api:
+    """The API of a node that is left."""
+    return Api(bereft.rest_urls[0], bereft.cluster_id)
 
 
 @pytest.fixture
@@ -147,6 +191,39 @@ def test_what_can_be_read_is_given_and_the_other_partition_is_named(
     assert dict(one.split(":") for one in page["cursor"].split(",")).keys() == {str(DEAD), str(LED)}
 
 
+def commands_with_a_timeout(command: Any, name: str = "") -> Iterator[str]:
+    """The names of all commands that take --timeout."""
+    if hasattr(command, "commands"):
+        for word, one in command.commands.items():
+            yield from commands_with_a_timeout(one, f"{name} {word}".strip())
+    elif any("--timeout" in one.opts for one in command.params):
+        yield name
+
+
+def test_every_command_keeps_its_timeout(
+    bereft: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    there = set(commands_with_a_timeout(typer.main.get_command(app)))
+    assert there == COMMANDS.keys() | NOT_WALKED, "give a new command its arguments here"
+    given = tmp_path / "lines"
+    given.write_text("x\n")
+    wrong: dict[str, Any] = {}
+
+    for name, (arguments, code, words) in COMMANDS.items():
+        asked = [*name.split(), *arguments, "--timeout", "1", "-b", bereft.bootstrap]
+        monkeypatch.setattr(sys, "argv", ["ottla", *asked])
+        begun = time.monotonic()
+        with given.open() as lines, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", lines)
+            ended = main()
+        took_s = time.monotonic() - begun
+        said = "".join(capfd.readouterr())
+        if ended != code or words not in said or took_s > 1 + MARGIN_S:
+            wrong[name] = ended, round(took_s, 1), said
+
+    assert not wrong
+
+
 def test_no_route_answers_500_or_takes_longer_than_it_was_given(half_dead: Api, short_limits: None) -> None:
     routes = [one for one in ALL_ROUTES if one.is_documented]
     asking = [one for one in routes if one.method == "GET"]
@@ -167,6 +244,8 @@ def test_no_route_answers_500_or_takes_longer_than_it_was_given(half_dead: Api, 
     walked += [walk(half_dead, one) for one in (*changing, *ending)]
 
     told = {one.route.operation_id: one for one in walked}
+    unread = {name: one.reply.content for name, one in told.items() if b"Invalid body" in one.reply.content}
+    assert not unread, "a body that no handler sees tests nothing"
     failed = {name: one.reply for name, one in told.items() if one.reply.status == 500}
     assert not failed
     late = {name: one.took_s for name, one in told.items() if one.took_s > LIMIT_S + MARGIN_S}
