@@ -10,7 +10,7 @@ EXIT_INTERRUPTED: Final = 130  # as shells count a process that SIGINT ended
 EXIT_TERMINATED: Final = 143  # the same for SIGTERM
 
 _ADVICE: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "It is not there; `ottla topic list` shows all.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`ottla topic list` shows all topics.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "A topic's name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and"
     " '-', and is neither '.' nor '..'.",
     ErrorCode.INVALID_GROUP_ID: "The name of a group must not be empty.",
@@ -22,13 +22,13 @@ _ADVICE: Final = {
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
     ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not serve this; upgrade it.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "The log has no such offset; `ottla topic describe` shows first and last.",
-    ErrorCode.GROUP_ID_NOT_FOUND: "It is not there; `ottla group list` shows all.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`ottla group list` shows all groups.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",
     ErrorCode.INVALID_REGULAR_EXPRESSION: "Write it as RE2 has it, in ASCII, as `orders-.*`.",
     ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is decided, and markers wait for their partitions;"
     " `ottla txn describe` shows them.",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "It is not there; `ottla txn list` shows all.",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`ottla txn list` shows all ids.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask for access to the group.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask for access to the topic.",
 }
@@ -48,12 +48,18 @@ def explain(error: KafkaError) -> str:
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
         hint = "Is a node running there? Try `ottla start`, or name another with --bootstrap."
+        if "cannot be resolved" in detail:
+            hint = "Check the name after --bootstrap: it must be host:port."
         return f"{_capital(detail)}. {hint}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return f"{_capital(detail or 'the request timed out')}. Try again, or give more --timeout."
+    if detail.endswith("?"):  # it asks what only the user can know
+        return f"{_capital(detail)} Name a Kafka address, host:port, with --bootstrap."
     advice = _ADVICE.get(error.code, "")
     if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION and "ASCII" in detail:
         advice = ""  # the server has said it all
+    if not advice and error.code.retriable:
+        advice = "That may pass; try again."
     words = (
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from node.client.deadline import Deadline
+from node.client.error_words import sentence_of, subject_of
 from node.net.peer_client import PeerClient
 from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from node.wire.messages.metadata import (
@@ -148,11 +149,11 @@ class Client:
 
     async def coordinator(self, group_id: str) -> PeerClient:
         """A connection to the coordinator of a group."""
-        return await self._coordinator(group_id, GROUP, f"the coordinator of group {group_id}")
+        return await self._coordinator(group_id, GROUP, f"group {group_id}")
 
     async def transaction_coordinator(self, transactional_id: str) -> PeerClient:
         """A connection to the coordinator of a transactional id."""
-        subject = f"the coordinator of transactional id {transactional_id}"
+        subject = f"transactional id {transactional_id}"
         return await self._coordinator(transactional_id, TRANSACTION, subject)
 
     async def _coordinator(self, key: str, key_type: int, subject: str) -> PeerClient:
@@ -223,9 +224,11 @@ class Client:
         check(code, None, f"topic {name}")
         known = self.topics[name]
         if not known.leaders:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no partitions now")
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic '{name}' has no partitions now")
         if all(leader < 0 for leader in known.leaders.values()):
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no partition of topic {name} has a leader now")
+            raise KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"no partition of topic '{name}' has a leader now"
+            )
         return known
 
     async def topic_as_it_is(self, name: str) -> Topic:
@@ -307,7 +310,7 @@ def unknown_partition(topic: Topic, number: int) -> KafkaError:
     """The error for a partition that a topic does not have."""
     return KafkaError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"topic {topic.name} has {len(topic.leaders)} partitions, none of them {number}",
+        f"topic '{topic.name}' has no partition {number}; it has {len(topic.leaders)}, counted from 0",
     )
 
 
@@ -319,25 +322,35 @@ def check(error_code: int, message: str | None, subject: str) -> None:
         code = ErrorCode(error_code)
     except ValueError:
         raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"{subject}: error {error_code}, unknown to this client"
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"the server refused {subject_of(subject)} with error {error_code}, unknown to this client",
         ) from None
     if not message:
-        raise KafkaError(code, subject)
+        raise KafkaError(code, sentence_of(code, subject))
     # The server's sentence often leaves out what it speaks of.
     is_named = subject.rpartition(" ")[2] in message
-    raise KafkaError(code, message if is_named else f"{subject}: {message}")
+    raise KafkaError(code, message if is_named else f"{subject_of(subject)}: {message}")
 
 
 def only(answers: Sequence[R], subject: str) -> R:
     """The one answer to what was asked about one thing; INVALID_REQUEST if there is none or more."""
     if len(answers) != 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{subject}: the server gave {len(answers)} answers")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the server gave {len(answers)} answers about {subject_of(subject)}, where one was asked for",
+        )
     return answers[0]
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """`host:port,host,[::1]:port` as addresses; ValueError with a sentence."""
     addresses: list[tuple[str, int]] = []
+    if "://" in text:
+        scheme = text.partition("://")[0].rpartition(",")[2].strip()
+        raise ValueError(
+            f"{text!r} is a URL. Kafka is reached at an address without {scheme}://, as host:{DEFAULT_PORT};"
+            " the REST API has another port."
+        )
     for part in filter(None, (part.strip() for part in text.split(","))):
         host, separator, port = part.rpartition(":")
         if not separator or part.endswith("]"):

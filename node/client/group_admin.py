@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client.cluster_client import Client, check, only
+from node.client.error_words import sentence_of
 from node.client.group_member import PROTOCOL_TYPE, decode_assignment
 from node.net.peer_client import PeerClient
 from node.wire.api_keys import ApiKey
@@ -273,7 +274,8 @@ async def _describe_classic(client: Client, connection: PeerClient, group_id: st
 def _view_of_classic(group: ClassicGroup, coordinator: str) -> GroupView:
     check(group.error_code, group.error_message, f"group {group.group_id}")
     if group.group_state == DEAD:  # so an unknown group is answered before version 6
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id}")
+        not_found = ErrorCode.GROUP_ID_NOT_FOUND
+        raise KafkaError(not_found, sentence_of(not_found, f"group {group.group_id}"))
     members = [_classic_view_of(one, group.protocol_type) for one in group.members]
     return GroupView(
         group.group_id,

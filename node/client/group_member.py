@@ -108,7 +108,7 @@ class GroupMember:
         joined = await connection.request(request, JoinGroupResponse, timeout_s=patience_s)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # the id to join with (KIP-394)
             self._member_id = joined.member_id
-        check(joined.error_code, None, f"joining group {self._group_id}")
+        check(joined.error_code, None, f"the attempt to join group {self._group_id}")
         self._member_id, self._generation = joined.member_id, joined.generation_id
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id and not joined.skip_assignment:

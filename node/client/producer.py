@@ -107,7 +107,7 @@ class Producer:
         response = await connection.request(
             request, InitProducerIdResponse, timeout_s=self._client.remaining_s
         )
-        check(response.error_code, None, "a producer id")
+        check(response.error_code, None, "the request for a producer id")
         return response
 
     def add(self, record: ProducerRecord) -> None:
@@ -146,8 +146,8 @@ class Producer:
         if record.partition is not None:
             if not 0 <= record.partition < self._partitions_count:
                 raise ValueError(
-                    f"Topic {self._topic} has {self._partitions_count} partitions, none of them"
-                    f" {record.partition}."
+                    f"Topic '{self._topic}' has no partition {record.partition}; it has"
+                    f" {self._partitions_count}, counted from 0."
                 )
             return record.partition
         if record.key is not None:

@@ -15,8 +15,16 @@ from typing import Final, NamedTuple
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
-from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, Topic, check
+from node.client.cluster_client import (
+    MAX_RETRY_PAUSE_S,
+    RETRY_PAUSE_S,
+    Client,
+    Topic,
+    check,
+    unknown_partition,
+)
 from node.client.deadline import Deadline
+from node.client.error_words import sentence_of
 from node.client.producer import ALL_REPLICAS, MAX_BATCH_BYTES, ProducerRecord, partition_for
 from node.client.record_batches import Delivery, Lane, ProducerIdentity, record_size
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -113,8 +121,15 @@ class RecordSender:
         self._topics[name] = info
         return info
 
-    async def room(self) -> None:
-        """Wait while too much is under way already."""
+    async def room(self, deadline: Deadline | None = None) -> None:
+        """Wait while too much is under way already; THROTTLING_QUOTA_EXCEEDED at the deadline."""
+        try:
+            async with asyncio.timeout(None if deadline is None else deadline.remaining_s):
+                await self._until_there_is_room()
+        except TimeoutError:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many records are under way") from None
+
+    async def _until_there_is_room(self) -> None:
         while self._pending_bytes >= MAX_PENDING_BYTES and not self._has_ended:
             self._has_room.clear()
             await self._has_room.wait()
@@ -144,11 +159,7 @@ class RecordSender:
     def _partition_of(self, topic: Topic, record: ProducerRecord, size_bytes: int) -> int:
         if record.partition is not None:
             if record.partition not in topic.leaders:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {topic.name} has {len(topic.leaders)} partitions, none of them"
-                    f" {record.partition}",
-                )
+                raise unknown_partition(topic, record.partition)
             return record.partition
         if record.key is not None:
             return partition_for(record.key, len(topic.leaders))
@@ -201,21 +212,24 @@ class RecordSender:
 
     async def _find_leaders(self, lanes: list[Lane]) -> None:
         names = sorted({lane.partition.topic for lane in lanes})
-        error = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the partition has no leader now")
+        failed: KafkaError | None = None
         gone: set[str | None] = set()
         try:
             response = await self._until(lanes).refresh(names)
             gone = {one.name for one in response.topics if one.error_code == _GONE}
         except KafkaError as failure:
-            error = failure
+            failed = failure
         missing = [lane for lane in lanes if not self._has_leader(lane.partition)]
         self._give_back([lane for lane in lanes if self._has_leader(lane.partition)])
         for lane in missing:
             lane.tries += 1
+            error = failed or KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{lane.partition} has no leader now"
+            )
             # Nothing was sent that could have been stored.
             if lane.partition.topic in gone and lane.tries > GONE_TRIES:
                 self._topics.pop(lane.partition.topic, None)
-                lost = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {lane.partition.topic}")
+                lost = KafkaError(_GONE, sentence_of(_GONE, f"topic {lane.partition.topic}"))
                 self._fail(lane, lost, is_answer=True, can_wait=False)
             else:
                 self._fail(lane, error, is_answer=True)
@@ -294,7 +308,7 @@ class RecordSender:
         async def attempt() -> ProducerIdentity:
             connection = await client.any_node()
             response = await connection.request(request, InitProducerIdResponse, timeout_s=client.remaining_s)
-            check(response.error_code, None, "a producer id")
+            check(response.error_code, None, "the request for a producer id")
             return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         return await client.retry(attempt)

@@ -26,6 +26,7 @@ from node.net.file_pipe import Piece
 from node.net.file_sender import FileSender
 from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_windows import WIDENING_FRAME_BYTES
+from node.wire.framing import foreign_protocol
 
 if TYPE_CHECKING:
     from node.net.listener import Listener
@@ -358,9 +359,7 @@ class Connection(asyncio.BufferedProtocol):
         while end - position >= 4 and not self._is_write_blocked:
             frame_bytes = _SIZE.unpack_from(view, position)[0]
             if not 0 <= frame_bytes <= max_frame_bytes:
-                self._refuse_in_turn(
-                    f"a frame of {frame_bytes} bytes is beyond socket.request.max.bytes", out
-                )
+                self._refuse_in_turn(_no_frame(view[position : position + 4], frame_bytes), out)
                 return
             next_position = position + 4 + frame_bytes
             if next_position > end:
@@ -779,3 +778,13 @@ class Connection(asyncio.BufferedProtocol):
         if not self._is_reading and not self.is_closed:
             self._is_reading = True
             self._transport.resume_reading()
+
+
+def _no_frame(head: Buffer, frame_bytes: int) -> str:
+    """Say why no request begins with these bytes."""
+    foreign = foreign_protocol(head)
+    if foreign == "HTTP":
+        return "it speaks HTTP to a listener of the Kafka protocol; the REST API has a port of its own"
+    if foreign == "TLS":
+        return "it speaks TLS to a listener of the Kafka protocol that has none (PLAINTEXT)"
+    return f"a frame of {frame_bytes} bytes is beyond socket.request.max.bytes"

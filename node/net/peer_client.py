@@ -7,6 +7,7 @@ connection is closed, since no later answer could be told apart (Kafka's clients
 """
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -15,7 +16,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import schema_of
 from node.wire import codec
 from node.wire.api_keys import ApiKey
-from node.wire.framing import FrameSplitter
+from node.wire.framing import NOT_KAFKA, FrameSplitter, foreign_protocol
 from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME: Final = "ottla"
@@ -67,6 +68,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         # One timer looks after all requests: most are answered long before it fires.
         self._watch: asyncio.TimerHandle | None = None
         self._watched_deadline = 0.0
+        self.foreign: str | None = None  # the protocol of a peer that does not speak Kafka's
         self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -80,6 +82,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             for frame in self._splitter.received(nbytes):
                 self._answer(frame)
         except KafkaError as error:
+            self.foreign = foreign_protocol(self._splitter.head)
             self.fail(error)
 
     def _answer(self, frame: memoryview) -> None:
@@ -186,11 +189,8 @@ class PeerClient:
             await client._agree_on_versions(timeout_s)
         except BaseException as error:
             client.abort()
-            if isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_REQUEST:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"{peer} does not speak Kafka's protocol, or only over TLS: {error.detail}",
-                ) from None
+            if isinstance(error, KafkaError):
+                raise _of_a_stranger(peer, protocol, error) from None
             raise
         return client
 
@@ -312,6 +312,25 @@ class PeerClient:
         self._protocol.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"closed the connection to {self.peer}"))
 
 
+def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> KafkaError:
+    """The error of a connection on which nothing was agreed: what answers there may be no node at all."""
+    if protocol.foreign == "HTTP":
+        return KafkaError(error.code, f"{peer} answers HTTP, {NOT_KAFKA}: is this the REST port?")
+    if protocol.foreign == "TLS":
+        return KafkaError(
+            error.code, f"{peer} answers TLS, {NOT_KAFKA} in plain: is there a listener without TLS?"
+        )
+    if error.code is ErrorCode.INVALID_REQUEST:
+        return KafkaError(error.code, f"{peer} does not speak the Kafka protocol: {error.detail}")
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        return KafkaError(
+            error.code,
+            f"{peer} closed the connection before it told which versions it speaks; it may be a port"
+            " of TLS, or of something else",
+        )
+    return error
+
+
 def _give(answer: "asyncio.Future[Any]", error: KafkaError) -> None:
     if not answer.done():
         answer.set_exception(error)
@@ -321,4 +340,7 @@ def _give(answer: "asyncio.Future[Any]", error: KafkaError) -> None:
 def _reason(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
         return "connection refused"
+    if isinstance(error, socket.gaierror | UnicodeError):
+        words = f" ({error.strerror})" if isinstance(error, socket.gaierror) and error.strerror else ""
+        return f"the name cannot be resolved{words}"
     return getattr(error, "strerror", None) or str(error)

@@ -95,8 +95,12 @@ class PeerNetwork:
 
     async def _dial(self, node_id: int) -> PeerClient:
         endpoint = self._endpoint_of(node_id)
+        if node_id < 0:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The metadata quorum has no leader now.")
         if endpoint is None:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Nobody knows where node {node_id} is.")
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION, f"Node {node_id} has no address in the metadata of the cluster."
+            )
         client, _ = await self.dial(endpoint.host, endpoint.port, expected_node_id=node_id)
         return client
 

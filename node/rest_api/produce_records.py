@@ -4,7 +4,6 @@ As Confluent's, with two exceptions: a batch may have thousands of entries, and 
 answered at once and not made.
 """
 
-import asyncio
 import re
 from typing import Any, Final
 
@@ -145,10 +144,9 @@ async def produce_batch(context: RestContext, request: RestRequest) -> Answer:
     info = await _topic(context, request)
     sender = context.records.sender
     try:
-        async with asyncio.timeout(context.deadline.remaining_s):
-            await sender.room()
-    except TimeoutError:
-        raise RestError(429, 429, "Too many records are under way.") from None
+        await sender.room(context.deadline)
+    except KafkaError as error:
+        raise rest_error_of(error) from None
     accepted: list[tuple[str, Accepted | RestError]] = []
     for name, document in entries:
         try:

@@ -11,10 +11,21 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
 
 LENGTH_BYTES = 4
+NOT_KAFKA = "not the Kafka protocol"
 SMALL_BUFFER_BYTES = 64 * 1024
 TRUSTED_BYTES = 16 * 1024 * 1024  # the most that one answer to a fetch has
 SMALL_FRAMES_BEFORE_FORGETTING = 100
+_HTTP = frozenset((b"HTTP", b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI "))
+_TLS = (b"\x15\x03", b"\x16\x03")  # records: alert, handshake
 _LENGTH = struct.Struct(">i")
+
+
+def foreign_protocol(head: Buffer) -> str | None:
+    """Name the protocol other than Kafka's whose first bytes these are: HTTP or TLS; None for neither."""
+    first = bytes(head[:LENGTH_BYTES])
+    if first in _HTTP:
+        return "HTTP"
+    return "TLS" if first[:2] in _TLS else None
 
 
 def frame_at(buffer: Buffer, position: int, end: int, max_bytes: int) -> tuple[int, int] | None:
@@ -23,9 +34,17 @@ def frame_at(buffer: Buffer, position: int, end: int, max_bytes: int) -> tuple[i
         return None
     (length,) = _LENGTH.unpack_from(buffer, position)
     if not 0 <= length <= max_bytes:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a frame of {length} bytes; {max_bytes} is the most")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _refusal(buffer, position, length, max_bytes))
     start = position + LENGTH_BYTES
     return (start, start + length) if start + length <= end else None
+
+
+def _refusal(buffer: Buffer, position: int, length: int, max_bytes: int) -> str:
+    """Say why no frame begins there."""
+    foreign = foreign_protocol(memoryview(buffer)[position : position + LENGTH_BYTES])
+    if foreign is not None:
+        return f"its bytes are {foreign}, {NOT_KAFKA}"
+    return f"a frame of {length} bytes would be longer than the {max_bytes} that are allowed"
 
 
 class FrameSplitter:
@@ -48,6 +67,11 @@ class FrameSplitter:
         """Where the next bytes are to go; never empty."""
         stop = self._frame_bytes or len(self._buffer)
         return memoryview(self._buffer)[self._end : min(stop, len(self._buffer))]
+
+    @property
+    def head(self) -> memoryview:
+        """The first bytes of what was received and is no whole frame yet."""
+        return memoryview(self._buffer)[self._start : min(self._end, self._start + LENGTH_BYTES)]
 
     def received(self, count: int) -> list[memoryview]:
         """The frames that are whole now that `count` bytes more are there, in order."""

@@ -17,6 +17,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
 from node.wire import codec
 from node.wire.api_keys import ApiKey
+from node.wire.framing import NOT_KAFKA, foreign_protocol
 from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline.client.client_settings import ClientSettings
 from pipeline.client.retries import monotonic_ms
@@ -172,7 +173,14 @@ class Connection:
         self._fill(memoryview(head), ticket)
         (length,) = _LENGTH.unpack(head)
         if not _CORRELATION_ID.size <= length <= MAX_ANSWER_BYTES:
-            self._refuse(f"an answer of {length} bytes; {MAX_ANSWER_BYTES} is the most")
+            foreign = foreign_protocol(head)
+            if foreign is not None:
+                self.close()
+                where = "is this the REST port?" if foreign == "HTTP" else "is there a listener without TLS?"
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"{self.peer} answers {foreign}, {NOT_KAFKA}: {where}"
+                )
+            self._refuse(f"an answer of {length} bytes would be longer than the {MAX_ANSWER_BYTES} allowed")
         frame = bytearray(min(length, TRUSTED_BYTES))
         self._fill(memoryview(frame), ticket)
         while (filled := len(frame)) < length:

@@ -210,3 +210,30 @@ def test_a_refused_connection_says_so() -> None:
         asyncio.run(run())
 
     assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers HTTP, not the Kafka protocol: is this the REST port?"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "answers TLS, not the Kafka protocol in plain"),
+        (b"\x7f\xff\xff\xffgarbage", "does not speak the Kafka protocol"),
+        (b"", "closed the connection before it told which versions it speaks"),
+    ],
+)
+def test_what_is_no_node_is_called_by_what_it_is(answer: bytes, words: str) -> None:
+    async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer)
+        writer.close()
+
+    async def run() -> str:
+        server = await asyncio.start_server(stranger, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(KafkaError) as refused:
+                await PeerClient.connect("127.0.0.1", port, client_id="test", timeout_s=20)
+            assert refused.value.detail.startswith(f"127.0.0.1:{port} ")
+            return refused.value.detail
+
+    assert words in asyncio.run(run())

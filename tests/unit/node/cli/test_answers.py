@@ -8,7 +8,7 @@ from node.client.cluster_client import check, only
 
 @pytest.mark.parametrize("answers", [[], [1, 2]])
 def test_one_question_has_one_answer(answers: list[int]) -> None:
-    with pytest.raises(KafkaError, match="topic orders: the server gave"):
+    with pytest.raises(KafkaError, match="answers about topic 'orders'"):
         only(answers, "topic orders")
 
     assert only([7], "topic orders") == 7
@@ -17,8 +17,8 @@ def test_one_question_has_one_answer(answers: list[int]) -> None:
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        (None, "topic orders"),
-        ("This server does not host it.", "topic orders: This server does not host it."),
+        (None, "topic 'orders' exists already"),
+        ("This server does not host it.", "topic 'orders': This server does not host it."),
         ("Topic 'orders' already exists.", "Topic 'orders' already exists."),
     ],
 )

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.wire.framing import SMALL_BUFFER_BYTES, TRUSTED_BYTES, FrameSplitter, frame_at
+from node.wire.framing import SMALL_BUFFER_BYTES, TRUSTED_BYTES, FrameSplitter, foreign_protocol, frame_at
 from tests.traced_memory import peak_bytes
 
 MAX_BYTES = 1000
@@ -65,7 +65,9 @@ def test_random_pieces_give_the_same_frames() -> None:
 
 @pytest.mark.parametrize("length", [-1, -(2**31), MAX_BYTES + 1, 2**31 - 1])
 def test_a_length_that_cannot_be_is_refused(length: int) -> None:
-    with pytest.raises(KafkaError, match=f"a frame of {length} bytes; 1000 is the most") as refused:
+    with pytest.raises(
+        KafkaError, match=f"a frame of {length} bytes would be longer than the 1000"
+    ) as refused:
         feed(FrameSplitter(MAX_BYTES), length.to_bytes(4, signed=True))
 
     assert refused.value.code is ErrorCode.INVALID_REQUEST
@@ -129,3 +131,22 @@ def test_an_announced_size_costs_little_more_than_what_arrives() -> None:
     assert peak_bytes(lambda: announce(then=0)) < TRUSTED_BYTES + 2 * SMALL_BUFFER_BYTES
     # What came, in the old and the new buffer, and the test's own.
     assert peak_bytes(lambda: announce(then=TRUSTED_BYTES)) < 5 * TRUSTED_BYTES
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"HTTP/1.1 400 Bad Request", "HTTP"),
+        (b"GET / HTTP/1.1", "HTTP"),
+        (b"POST /v3 HTTP/1.1", "HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),
+        (b"\x16\x03\x01\x02\x00", "TLS"),
+        (b"\x00\x00\x00\x1a\x00\x12", None),
+        (b"", None),
+    ],
+)
+def test_another_protocol_is_known_by_its_first_bytes(head: bytes, name: str | None) -> None:
+    assert foreign_protocol(head) == name
+    if name is not None:
+        with pytest.raises(KafkaError, match=f"its bytes are {name}, not the Kafka protocol"):
+            feed(FrameSplitter(MAX_BYTES), head)

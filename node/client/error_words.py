@@ -1,0 +1,84 @@
+"""Sentences about errors of the protocol where a server gives none of its own: what happened, and to what.
+
+Without them a user would read no more than what was asked about, with the name of a code behind it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from logstore.errors import ErrorCode
+
+E = ErrorCode
+
+# {} is the subject, as "topic 'orders'", "orders-0" or "the offsets of group 'billing'".
+_SENTENCES: Final[Mapping[str, tuple[ErrorCode, ...]]] = {
+    "{} does not exist": (
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.GROUP_ID_NOT_FOUND,
+        E.TRANSACTIONAL_ID_NOT_FOUND,
+        E.RESOURCE_NOT_FOUND,
+        E.BROKER_ID_NOT_REGISTERED,
+        E.VOTER_NOT_FOUND,
+        E.LOG_DIR_NOT_FOUND,
+    ),
+    "{} was deleted, and perhaps made anew": (E.UNKNOWN_TOPIC_ID, E.INCONSISTENT_TOPIC_ID),
+    "{} exists already": (E.TOPIC_ALREADY_EXISTS, E.DUPLICATE_RESOURCE, E.DUPLICATE_VOTER),
+    "{} has a name that is not allowed": (E.INVALID_TOPIC_EXCEPTION, E.INVALID_GROUP_ID),
+    "{} has no leader now": (E.LEADER_NOT_AVAILABLE,),
+    "the leader of {} is changing": (
+        E.NOT_LEADER_OR_FOLLOWER,
+        E.FENCED_LEADER_EPOCH,
+        E.UNKNOWN_LEADER_EPOCH,
+        E.NEW_LEADER_ELECTED,
+    ),
+    "the preferred leader of {} is not in sync": (E.PREFERRED_LEADER_NOT_AVAILABLE,),
+    "no replica of {} may lead it": (E.ELIGIBLE_LEADERS_NOT_AVAILABLE,),
+    "the leader of {} needs no election": (E.ELECTION_NOT_NEEDED,),
+    "the broker that has {} is not available": (E.BROKER_NOT_AVAILABLE, E.REPLICA_NOT_AVAILABLE),
+    "the server was not done with {} in time": (E.REQUEST_TIMED_OUT,),
+    "the connection was lost while a server was asked for {}": (E.NETWORK_EXCEPTION,),
+    "the cluster has no controller now that could take care of {}": (E.NOT_CONTROLLER,),
+    "the coordinator for {} is not available now": (E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR),
+    "the coordinator for {} is still starting": (E.COORDINATOR_LOAD_IN_PROGRESS,),
+    "too few replicas are in sync for {}": (E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+    "the log has no such place: {}": (E.OFFSET_OUT_OF_RANGE,),
+    "the log does not know this end of {} yet": (E.OFFSET_NOT_AVAILABLE,),
+    "the disk that has {} has failed": (E.KAFKA_STORAGE_ERROR,),
+    "the bytes of {} are damaged": (E.CORRUPT_MESSAGE,),
+    "{} takes no records of this size": (E.MESSAGE_TOO_LARGE, E.RECORD_LIST_TOO_LARGE),
+    "{} has members": (E.NON_EMPTY_GROUP,),
+    "{} has members that read this topic": (E.GROUP_SUBSCRIBED_TO_TOPIC,),
+    "the group is rebalancing, which delays {}": (E.REBALANCE_IN_PROGRESS,),
+    "{} belongs to a member that the group does not know": (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION),
+    "the last transaction of {} is still being ended": (E.CONCURRENT_TRANSACTIONS,),
+    "a newer producer has taken over {}": (E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH),
+    "a transaction has not decided {} yet": (E.UNSTABLE_OFFSET_COMMIT,),
+    "{} is being moved": (E.REASSIGNMENT_IN_PROGRESS,),
+    "{} is not being moved": (E.NO_REASSIGNMENT_IN_PROGRESS,),
+    "this client is not allowed to use {}": (
+        E.TOPIC_AUTHORIZATION_FAILED,
+        E.GROUP_AUTHORIZATION_FAILED,
+        E.CLUSTER_AUTHORIZATION_FAILED,
+        E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    "the server does not serve this request for {}": (E.UNSUPPORTED_VERSION,),
+    "a quota delays {}": (E.THROTTLING_QUOTA_EXCEEDED,),
+    "the server failed at {}; its log says why": (E.UNKNOWN_SERVER_ERROR,),
+}
+_SENTENCE_OF: Final = {code: sentence for sentence, codes in _SENTENCES.items() for code in codes}
+_REFUSED: Final = "the server refused {}"  # the code behind it says why
+_NAMED: Final = ("topic ", "group ", "transactional id ")
+
+
+def subject_of(kind_and_name: str) -> str:
+    """Put the name that a user chose into quotes: topic orders -> topic 'orders'."""
+    for kind in _NAMED:
+        before, found, name = kind_and_name.partition(kind)
+        if found and name and (not before or before.endswith(" ")) and not name.startswith("'"):
+            return f"{before}{kind}'{name}'"
+    return kind_and_name
+
+
+def sentence_of(code: ErrorCode, subject: str) -> str:
+    """Say what an error code means for what was asked about; without a full stop, and begun in lower case."""
+    return _SENTENCE_OF.get(code, _REFUSED).format(subject_of(subject))

@@ -1,0 +1,120 @@
+"""Every error is told as a sentence: what happened, to what, and what to do."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.cli.failure import explain
+from node.client.cluster_client import check, parse_bootstrap
+from node.client.error_words import sentence_of, subject_of
+from node.rest_api.rest_error import rest_error_of
+
+E = ErrorCode
+SUBJECTS = (
+    "topic orders",
+    "orders-0",
+    "group billing",
+    "transactional id t",
+    "the request for a producer id",
+    "the offsets of group billing",
+    "the fetch from host:9092",
+)
+
+
+def told(code: ErrorCode, subject: str) -> str:
+    """What `ottla` prints when a server gives this code and no words."""
+    with pytest.raises(KafkaError) as raised:
+        check(code, None, subject)
+    return explain(raised.value)
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not E.NONE])
+def test_every_code_makes_a_sentence_about_every_subject(code: ErrorCode) -> None:
+    for subject in SUBJECTS:
+        named = subject_of(subject)
+        sentence = sentence_of(code, subject)
+        printed = told(code, subject)
+
+        assert named in sentence and len(sentence.split()) > len(named.split()) + 1, sentence
+        assert not sentence.endswith(".") and "{" not in sentence
+        assert printed[0].isupper() or printed.startswith(subject), printed
+        assert printed.endswith((".", "?")) and named.lower() in printed.lower()
+        # A thing alone is no sentence, and a code no word of a user's.
+        assert not printed.lower().startswith((f"{named.lower()} (", f"{named.lower()}. "))
+        assert sentence_of(code, subject).split()[0] != code.name
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not E.NONE])
+def test_the_rest_api_tells_the_same_sentence(code: ErrorCode) -> None:
+    detail = sentence_of(code, "topic orders")
+
+    assert detail in rest_error_of(KafkaError(code, detail)).message
+
+
+@pytest.mark.parametrize(
+    ("code", "subject", "sentence"),
+    [
+        (
+            E.UNKNOWN_TOPIC_OR_PARTITION,
+            "topic nope",
+            "Topic 'nope' does not exist (UNKNOWN_TOPIC_OR_PARTITION). `ottla topic list` shows all topics.",
+        ),
+        (
+            E.GROUP_ID_NOT_FOUND,
+            "group nope",
+            "Group 'nope' does not exist (GROUP_ID_NOT_FOUND). `ottla group list` shows all groups.",
+        ),
+        (
+            E.REQUEST_TIMED_OUT,
+            "the request for a producer id",
+            "The server was not done with the request for a producer id in time. Try again, or give more"
+            " --timeout.",
+        ),
+        (
+            E.NOT_CONTROLLER,
+            "topic orders",
+            "The cluster has no controller now that could take care of topic 'orders' (NOT_CONTROLLER)."
+            " That may pass; try again.",
+        ),
+        (
+            E.LEADER_NOT_AVAILABLE,
+            "orders-0",
+            "orders-0 has no leader now (LEADER_NOT_AVAILABLE). That may pass; try again.",
+        ),
+        (
+            E.INVALID_CONFIG,
+            "topic orders",
+            "The server refused topic 'orders' (INVALID_CONFIG).",
+        ),
+    ],
+)
+def test_sentences_as_they_are_read(code: ErrorCode, subject: str, sentence: str) -> None:
+    assert told(code, subject) == sentence
+
+
+def test_a_name_in_quotes_is_not_quoted_again() -> None:
+    assert subject_of("topic 'orders'") == "topic 'orders'"
+    assert subject_of("the offsets of group billing") == "the offsets of group 'billing'"
+    assert subject_of("the subtopic x") == "the subtopic x"
+
+
+@pytest.mark.parametrize("text", ["http://localhost:9092", "a:9092,https://b:8080", "kafka://h"])
+def test_a_url_is_no_address_of_a_node(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is a URL\. Kafka is reached at an address without"):
+        parse_bootstrap(text)
+
+
+def test_a_name_that_nobody_knows_is_to_be_checked() -> None:
+    error = KafkaError(E.NETWORK_EXCEPTION, "no connection to nowhere:9092: the name cannot be resolved")
+
+    assert "Check the name" in explain(error) and "ottla start" not in explain(error)
+
+
+def test_a_port_of_something_else_is_asked_about() -> None:
+    error = KafkaError(
+        E.INVALID_REQUEST, "h:8080 answers HTTP, not the Kafka protocol: is this the REST port?"
+    )
+
+    assert explain(error) == (
+        "h:8080 answers HTTP, not the Kafka protocol: is this the REST port?"
+        " Name a Kafka address, host:port, with --bootstrap."
+    )
