@@ -55,6 +55,8 @@ def test_the_directory_of_a_single_node_is_left_alone(tmp_path: Path, name: str)
         ("controller.quorum.voters=0@here:1", "`ottla cluster up` decides it: use --nodes."),
         ("listeners=PLAINTEXT://:9092", "`ottla cluster up` decides it: use --base-port."),
         ("ottla.rest.listeners=http://:80", "`ottla cluster up` decides it: use --base-port."),
+        ("foo=1", "Unknown setting foo."),
+        ("log.retention.hour=1", "Unknown setting log.retention.hour. Did you mean log.retention.hours?"),
     ],
 )
 def test_overrides_are_judged_before_anything_is_written(
@@ -69,9 +71,11 @@ def test_an_override_without_effect_is_told_on_the_terminal(
 ) -> None:
     (tmp_path / ".lock").touch()
 
-    refusal(tmp_path, "foo=1", "ottla.rest.listeners=")
+    refusal(tmp_path, "num.io.threads=1", "ottla.rest.listeners=")
 
-    assert capsys.readouterr().err == "ottla: The setting foo is unknown and has no effect.\n"
+    assert capsys.readouterr().err == (
+        "ottla: The setting num.io.threads of Apache Kafka has no effect here.\n"
+    )
 
 
 def test_overrides_stand_in_the_file_as_they_were_given(tmp_path: Path) -> None:
