@@ -56,6 +56,8 @@ def explain(error: KafkaError) -> str:
     if detail.endswith("?"):  # it asks what only the user can know
         return f"{_capital(detail)} Name a Kafka address, host:port, with --bootstrap."
     advice = _ADVICE.get(error.code, "")
+    if "has no partition" in detail:
+        advice = "`ottla topic describe` shows its partitions."
     if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION and "ASCII" in detail:
         advice = ""  # the server has said it all
     if not advice and error.code.retriable:

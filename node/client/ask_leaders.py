@@ -47,7 +47,7 @@ def error_of(problems: Mapping[TopicPartition, KafkaError]) -> KafkaError:
     partition, error = next((one for one in ordered if not may_pass(one[1])), ordered[0])
     others = [str(one) for one, _ in ordered if one != partition]
     detail = error.detail or str(partition)
-    if str(partition) not in detail:
+    if partition.topic not in detail:
         detail = f"{partition}: {detail}"
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""

@@ -8,14 +8,15 @@ An attempt never tries again by itself: `retry` stands only where an operation b
 
 import asyncio
 import copy
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, TypeVar
 
+from logstore.error_words import means_absence, sentence_of, subject_of
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from node.client.deadline import Deadline
-from node.client.error_words import sentence_of, subject_of
 from node.net.peer_client import PeerClient
 from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from node.wire.messages.metadata import (
@@ -328,7 +329,10 @@ def check(error_code: int, message: str | None, subject: str) -> None:
     if not message:
         raise KafkaError(code, sentence_of(code, subject))
     # The server's sentence often leaves out what it speaks of.
-    is_named = subject.rpartition(" ")[2] in message
+    name = re.escape(subject.rpartition(" ")[2])
+    is_named = re.search(rf"(?<![\w.-]){name}(?![\w-])", message) is not None
+    if not is_named and means_absence(code):  # "This server does not host this topic-partition."
+        raise KafkaError(code, sentence_of(code, subject))
     raise KafkaError(code, message if is_named else f"{subject_of(subject)}: {message}")
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from logstore.error_words import sentence_of
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client.cluster_client import Client, check, only
-from node.client.error_words import sentence_of
 from node.client.group_member import PROTOCOL_TYPE, decode_assignment
 from node.net.peer_client import PeerClient
 from node.wire.api_keys import ApiKey

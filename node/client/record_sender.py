@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from logstore.error_words import sentence_of
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
@@ -24,7 +25,6 @@ from node.client.cluster_client import (
     unknown_partition,
 )
 from node.client.deadline import Deadline
-from node.client.error_words import sentence_of
 from node.client.producer import ALL_REPLICAS, MAX_BATCH_BYTES, ProducerRecord, partition_for
 from node.client.record_batches import Delivery, Lane, ProducerIdentity, record_size
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -1,17 +1,18 @@
-"""Errors in answers, as exceptions with what was asked about; the same words whatever the server is."""
+"""Errors in answers, as exceptions that say what happened and to what."""
 
+from logstore.error_words import sentence_of, subject_of
 from logstore.errors import ErrorCode, KafkaError
 
 
 def to_error(error_code: int, subject: str, message: str | None = None) -> KafkaError:
-    """The exception for an error in an answer: what was asked about, and the server's own words if any."""
-    detail = f"{subject}: {message}" if message else subject
+    """The exception for an error in an answer about `subject`."""
     try:
-        return KafkaError(ErrorCode(error_code), detail)
+        code = ErrorCode(error_code)
     except ValueError:  # a newer server's
-        return KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"{detail}: error {error_code}, unknown to this client"
-        )
+        refused = f"the server refused {subject_of(subject)} with error {error_code}, unknown to this client"
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{refused}: {message}" if message else refused)
+    detail = f"{subject_of(subject)}: {message}" if message else sentence_of(code, subject)
+    return KafkaError(code, detail)
 
 
 def check(error_code: int, subject: str, message: str | None = None) -> None:

@@ -185,6 +185,8 @@ def _always_true(option: str, value: str) -> bool:
 def _addresses(option: str, value: str) -> tuple[tuple[str, int], ...]:
     """`host:port,host,[::1]:port`; in order, each once."""
     found: dict[tuple[str, int], None] = {}
+    if "://" in value:
+        raise OptionError(option, f"{value[:80]!r} is a URL; Kafka is reached at host:port, without a scheme")
     for part in filter(None, (part.strip() for part in value.split(","))):
         host, separator, port = part.rpartition(":")
         if not separator or part.endswith("]"):

@@ -19,6 +19,7 @@ MAY_IMPORT = {
 # The pipeline is a client of any Kafka: it has the words of the protocol, and nothing of the server.
 PIPELINE_MAY_HAVE = (
     "logstore.compression",
+    "logstore.error_words",
     "logstore.errors",
     "logstore.record",
     "logstore.record_batch",

@@ -29,6 +29,15 @@ def test_an_error_names_what_it_speaks_of(message: str | None, words: str) -> No
     assert caught.value.detail == words
 
 
+def test_words_that_name_nothing_are_replaced() -> None:
+    with pytest.raises(KafkaError) as caught:
+        check(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", "topic t"
+        )
+
+    assert caught.value.detail == "topic 't' does not exist"
+
+
 def test_an_error_that_this_client_does_not_know_is_told_by_its_number() -> None:
     with pytest.raises(KafkaError, match="error 999"):
         check(999, None, "topic orders")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from logstore.error_words import sentence_of, subject_of
 from logstore.errors import ErrorCode, KafkaError
 from node.cli.failure import explain
 from node.client.cluster_client import check, parse_bootstrap
-from node.client.error_words import sentence_of, subject_of
 from node.rest_api.rest_error import rest_error_of
 
 E = ErrorCode
