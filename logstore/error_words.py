@@ -10,10 +10,9 @@ from logstore.errors import ErrorCode
 
 E = ErrorCode
 
-_ABSENT: Final = "{} does not exist"
 # {} is the subject, as "topic 'orders'", "orders-0" or "the offsets of group 'billing'".
 _SENTENCES: Final[Mapping[str, tuple[ErrorCode, ...]]] = {
-    _ABSENT: (
+    "{} does not exist": (
         E.UNKNOWN_TOPIC_OR_PARTITION,
         E.GROUP_ID_NOT_FOUND,
         E.TRANSACTIONAL_ID_NOT_FOUND,
@@ -78,11 +77,6 @@ def subject_of(kind_and_name: str) -> str:
         if found and name and (not before or before.endswith(" ")) and not name.startswith("'"):
             return f"{before}{kind}'{name}'"
     return kind_and_name
-
-
-def means_absence(code: ErrorCode) -> bool:
-    """Return whether the code says by itself that what was named is not there."""
-    return _SENTENCE_OF.get(code) == _ABSENT
 
 
 def sentence_of(code: ErrorCode, subject: str) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from logstore.error_words import sentence_of
 from logstore.errors import ErrorCode, KafkaError
 
 EXIT_FAILURE: Final = 1
@@ -34,6 +35,10 @@ _ADVICE: Final = {
 }
 
 
+# Words of servers, Apache Kafka among them, that say no more than the code.
+_SAYS_NO_MORE: Final = {"This server does not host this topic-partition", "The group id does not exist"}
+
+
 class CommandError(Exception):
     """A command cannot go on; its text is the whole message to the user."""
 
@@ -55,6 +60,9 @@ def explain(error: KafkaError) -> str:
         return f"{_capital(detail or 'the request timed out')}. Try again, or give more --timeout."
     if detail.endswith("?"):  # it asks what only the user can know
         return f"{_capital(detail)} Name a Kafka address, host:port, with --bootstrap."
+    subject, _, said = detail.rpartition(": ")
+    if said in _SAYS_NO_MORE:
+        detail = sentence_of(error.code, subject)
     advice = _ADVICE.get(error.code, "")
     if "has no partition" in detail:
         advice = "`ottla topic describe` shows its partitions."

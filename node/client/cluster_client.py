@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, TypeVar
 
-from logstore.error_words import means_absence, sentence_of, subject_of
+from logstore.error_words import sentence_of, subject_of
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from node.client.deadline import Deadline
@@ -331,8 +331,6 @@ def check(error_code: int, message: str | None, subject: str) -> None:
     # The server's sentence often leaves out what it speaks of.
     name = re.escape(subject.rpartition(" ")[2])
     is_named = re.search(rf"(?<![\w.-]){name}(?![\w-])", message) is not None
-    if not is_named and means_absence(code):  # "This server does not host this topic-partition."
-        raise KafkaError(code, sentence_of(code, subject))
     raise KafkaError(code, message if is_named else f"{subject_of(subject)}: {message}")
 
 

@@ -146,8 +146,9 @@ class RecordSender:
         lane = self._lanes.get(partition)
         if lane is None:
             lane = self._new_lane(partition)
-        by = Deadline.after(DELIVERY_TIMEOUT_S) if deadline is None else deadline
-        batch = lane.batch_for(size_bytes, info.max_batch_bytes, by.at_s)
+        # No object for each record of a stream.
+        by_s = time.monotonic() + DELIVERY_TIMEOUT_S if deadline is None else deadline.at_s
+        batch = lane.batch_for(size_bytes, info.max_batch_bytes, by_s)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
         place = batch.append(record, timestamp)
         self._pending_bytes += size_bytes

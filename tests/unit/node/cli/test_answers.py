@@ -3,6 +3,7 @@
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
+from node.cli.failure import explain
 from node.client.cluster_client import check, only
 
 
@@ -29,13 +30,30 @@ def test_an_error_names_what_it_speaks_of(message: str | None, words: str) -> No
     assert caught.value.detail == words
 
 
-def test_words_that_name_nothing_are_replaced() -> None:
+@pytest.mark.parametrize(
+    ("code", "message", "subject", "sentence"),
+    [
+        (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+            "topic t",
+            "Topic 't' does not exist (UNKNOWN_TOPIC_OR_PARTITION).",
+        ),
+        (
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            "The group id does not exist.",
+            "group g",
+            "Group 'g' does not exist (GROUP_ID_NOT_FOUND).",
+        ),
+    ],
+)
+def test_words_that_say_no_more_than_the_code_are_replaced(
+    code: ErrorCode, message: str, subject: str, sentence: str
+) -> None:
     with pytest.raises(KafkaError) as caught:
-        check(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", "topic t"
-        )
+        check(code, message, subject)
 
-    assert caught.value.detail == "topic 't' does not exist"
+    assert explain(caught.value).startswith(sentence)
 
 
 def test_an_error_that_this_client_does_not_know_is_told_by_its_number() -> None:
