@@ -41,7 +41,7 @@ class _Expected(NamedTuple):
     def exceeded(self, peer: str) -> KafkaError:
         name = self.asked.__name__.removesuffix("Request")
         return KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, f"{peer} did not answer {name} within {self.timeout_s:g} s"
+            ErrorCode.REQUEST_TIMED_OUT, f"{peer} did not answer {name} within {self.timeout_s:.3g} s"
         )
 
 
@@ -178,7 +178,7 @@ class PeerClient:
                 _, protocol = await loop.create_connection(lambda: _PeerProtocol(peer), host, port)
         except TimeoutError:
             raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer} within {timeout_s:g} s"
+                ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer} within {timeout_s:.3g} s"
             ) from None
         except (OSError, OverflowError, ValueError) as error:  # the last two: no port, no name
             raise KafkaError(

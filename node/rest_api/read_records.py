@@ -235,6 +235,16 @@ def _places(wish: _Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[in
     return {} if begin is None else {one.partition: begin for one in unread}
 
 
+def _unread_by_tail(wish: _Wish, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
+    """The partitions that cannot be read now, those too that could not be asked when the tail began."""
+    never = {
+        one: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{one} could not be asked since the tail began")
+        for one in wish.partitions
+        if one not in reader.places
+    }
+    return dict(sorted({**never, **reader.problems}.items()))
+
+
 def unavailable_as_json(problems: Mapping[TopicPartition, KafkaError]) -> list[Data]:
     """The partitions that could not be asked, each with its error."""
     return [
@@ -294,7 +304,7 @@ async def _events(
             yield await _gap(client.renewed(), wish, reader)
             continue
         piece = bytearray()
-        unread_now = unavailable_as_json(reader.problems)
+        unread_now = unavailable_as_json(_unread_by_tail(wish, reader))
         # An election takes no longer than this; what does is worth a word, once.
         if not unread_now:
             unread, failing_s = [], time.monotonic()

@@ -6,6 +6,7 @@ All routes of the table are walked, so that a new one is held to it, too.
 import json
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,9 +19,10 @@ import typer
 from node.cli.app import app, main
 from node.client import record_sender
 from node.embedded import Cluster
+from node.rest_api import read_records
 from node.rest_api.all_routes import ALL_ROUTES
 from node.rest_api.route import Route
-from tests.integration.rest.conftest import Api, Reply, eventually
+from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually
 
 pytestmark = [pytest.mark.slow]
 
@@ -189,6 +191,26 @@ def test_what_can_be_read_is_given_and_the_other_partition_is_named(
     assert unavailable["partition_id"] == DEAD and f"{TOPIC}-{DEAD}" in unavailable["message"]
     assert not page["is_end"]
     assert dict(one.split(":") for one in page["cursor"].split(",")).keys() == {str(DEAD), str(LED)}
+
+
+def test_a_tail_gives_what_can_be_read_and_names_the_other_partition(
+    half_dead: Api, short_limits: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_records, "UNAVAILABLE_S", 0.0)
+    place = f"{half_dead.url}{half_dead.v3}/topics/{TOPIC}/records?offset=earliest"
+    request = urllib.request.Request(place, headers={"Accept": "text/event-stream"})
+    told: dict[str, Any] = {}
+
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as tail:
+        while told.keys() < {"record", "unavailable"}:
+            line = tail.readline().decode()
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ").strip()
+            elif line.startswith("data: "):
+                told.setdefault(kind, json.loads(line.removeprefix("data: ")))
+
+    assert told["record"]["partition_id"] == LED
+    assert [one["partition_id"] for one in told["unavailable"]] == [DEAD]
 
 
 def commands_with_a_timeout(command: Any, name: str = "") -> Iterator[str]:
