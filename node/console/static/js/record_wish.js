@@ -41,8 +41,9 @@ export function newestOf(records, newest) {
 }
 
 /** What of an answer is shown: {records, cursor or null, words about them}. */
-export function pageOf({ newest }, { records, cursor, isEnd }) {
-  if (newest === null) return { records, cursor: isEnd ? null : cursor, words: "" };
-  const words = isEnd ? ", the newest first" : ", the newest first of what could be read; there are newer ones";
-  return { records, cursor: null, words };
+export function pageOf({ newest }, { records, cursor, isEnd, unread }) {
+  const without = unread.length === 0 ? "" : `; partition ${unread.join(", ")} cannot be read now`;
+  if (newest === null) return { records, cursor: isEnd ? null : cursor, words: without };
+  const newer = isEnd || unread.length > 0 ? "" : " of what could be read; there are newer ones";
+  return { records, cursor: null, words: `, the newest first${newer}${without}` };
 }

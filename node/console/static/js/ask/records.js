@@ -13,19 +13,22 @@ async function where(topic, partition) {
 }
 
 /**
- * A page of them: {records, cursor, isEnd}. `wish`: partition or null, `offset` (earliest, an offset, -N before
- * the end, a cursor) or `timestamp` in ms, count, filter.
+ * A page of them: {records, cursor, isEnd, unread}; `unread` are the partitions that could not be asked. `wish`:
+ * partition or null, `offset` (earliest, an offset, -N before the end, a cursor) or `timestamp` in ms, count, filter.
  */
 export async function records(topic, { partition, ...wish }, signal) {
   const told = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
-  return { records: told.data.map(record), cursor: told.cursor, isEnd: told.is_end };
+  const unread = told.unavailable.map((one) => one.partition_id);
+  return { records: told.data.map(record), cursor: told.cursor, isEnd: told.is_end, unread };
 }
 
 /** Page after page to the end, of which `keep(records)` says what is held. isEnd is false where there was too much. */
 export async function recordsToTheEnd(topic, wish, keep, signal) {
   let page = await records(topic, wish, signal);
   let kept = keep(page.records);
-  for (let pages = 1; !page.isEnd && pages < MAX_PAGES; pages++) {
+  // What cannot be read now has no end; the others have theirs when a page has nothing more.
+  const goesOn = () => !page.isEnd && (page.records.length > 0 || page.unread.length === 0);
+  for (let pages = 1; goesOn() && pages < MAX_PAGES; pages++) {
     page = await records(topic, { ...wish, offset: page.cursor }, signal);
     kept = keep([...kept, ...page.records]);
   }
