@@ -22,9 +22,9 @@ async def node_counts(client: Client, broker_ids: Iterable[int]) -> dict[int, No
     async def ask(broker_id: int) -> NodeCounts | None:
         async with places:
             try:
-                async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                    return await _ask(client, broker_id)
-            except (KafkaError, TimeoutError):
+                mine = client.until(client.deadline.within(ANSWER_TIMEOUT_S))
+                return await _ask(mine, broker_id)
+            except KafkaError:
                 return None
 
     async with asyncio.TaskGroup() as group:
@@ -35,7 +35,7 @@ async def node_counts(client: Client, broker_ids: Iterable[int]) -> dict[int, No
 async def _ask(client: Client, broker_id: int) -> NodeCounts | None:
     connection = await client.node(broker_id)
     response = await connection.request(
-        DescribeClusterRequest(include_counts=True), DescribeClusterResponse, timeout_s=ANSWER_TIMEOUT_S
+        DescribeClusterRequest(include_counts=True), DescribeClusterResponse, timeout_s=client.remaining_s
     )
     if not response.meters:
         return None

@@ -1,0 +1,29 @@
+"""No request of a command or of the REST API has a time of its own: each has what its deadline leaves."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.tidy.test_layers import ROOT
+
+FOLDERS = ("node/client", "node/cli", "node/rest_api")
+# A join is answered when the others of the group have joined, too: that is their time, beside ours.
+OF_OTHERS = {("node/client/group_member.py", "patience_s")}
+
+
+def times_of_requests() -> Iterator[tuple[str, str]]:
+    """The module of each request over the Kafka protocol, and how long it may take."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).glob("*.py")):
+            for call in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                    continue
+                if call.func.attr == "request" and call.args:
+                    given = {one.arg: ast.unparse(one.value) for one in call.keywords}
+                    yield str(path.relative_to(ROOT)), given.get("timeout_s", "the default")
+
+
+def test_a_request_takes_no_longer_than_its_deadline_leaves() -> None:
+    found = set(times_of_requests())
+    own = {one for one in found if not one[1].endswith(".remaining_s")}
+
+    assert len(found) > 10 and own == OF_OTHERS
