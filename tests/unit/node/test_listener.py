@@ -54,6 +54,9 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self.is_aborted = True
 
+    def close(self) -> None:
+        self.is_aborted = True
+
 
 def connect(
     to: Listener, client: str = "10.0.0.1", file_number: int | None = None
@@ -222,6 +225,27 @@ def test_without_an_idle_limit_nobody_is_closed() -> None:
         to._sweep()
 
     assert not transport.is_aborted
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "it speaks HTTP to a listener of the Kafka protocol"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "it speaks TLS to a listener of the Kafka protocol"),
+        (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes is beyond socket.request.max.bytes"),
+    ],
+)
+def test_who_speaks_another_protocol_is_called_by_it(
+    first: bytes, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    to = listener()
+    connection, _ = connect(to)
+
+    with caplog.at_level(logging.WARNING):
+        _send(connection, first)
+
+    assert connection.is_closed
+    assert words in caplog.text
 
 
 def test_a_flood_of_bad_connections_is_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:

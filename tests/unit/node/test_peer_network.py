@@ -255,3 +255,21 @@ def test_a_port_that_is_refused_tells_that_a_process_is_gone() -> None:
         assert not await peers.is_refused(9), "nobody knows where it is"
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("node_id", "words"),
+    [
+        (-1, "The metadata quorum has no leader now."),
+        (7, "Node 7 has no address in the metadata of the cluster."),
+    ],
+)
+def test_a_node_without_an_address_is_told_as_what_it_is(node_id: int, words: str) -> None:
+    async def scene() -> KafkaError:
+        async with serving(PeerNode(0)) as node:
+            with pytest.raises(KafkaError) as refused:
+                await network(1, node).client(node_id)
+            return refused.value
+
+    refused = asyncio.run(scene())
+    assert (refused.code, refused.detail) == (ErrorCode.NETWORK_EXCEPTION, words)
