@@ -14,6 +14,7 @@ from pipeline.client.client_settings import ClientSettings, Role
 from pipeline.client.own_options import own_options
 from pipeline.client.setting_names import PREFIX, WITHOUT_EFFECT
 from pipeline.option_values import OptionValues, shown
+from pipeline.source.java_regex import PatternError, translated
 from pipeline.source.option_names import ENDS, HONOURED, OF_STREAMS, REFUSED, STARTS, SUBSCRIPTIONS, one_of
 from pipeline.source.range_limits import (
     AtOffsets,
@@ -53,7 +54,10 @@ class Topics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPattern:
-    """Topics in whose name the pattern is found, those that come later as well."""
+    """Topics in whose name the pattern is found, those that come later as well.
+
+    Java's syntax, as the connector's, written in Python's.
+    """
 
     pattern: re.Pattern[str]
 
@@ -178,9 +182,9 @@ def _read_subscription(own: Mapping[str, str]) -> Subscription:
     if not text:
         raise OptionError(name, "is empty")
     try:
-        return TopicPattern(pattern=re.compile(text))
-    except (re.error, RecursionError, OverflowError) as fault:
-        raise OptionError(name, f"{text[:80]!r} is no regular expression of Python's: {fault}") from None
+        return TopicPattern(pattern=re.compile(translated(text)))
+    except PatternError as fault:
+        raise OptionError(name, f"{text[:80]!r} is no regular expression of Java's: {fault}") from None
 
 
 def _topic_names(text: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 // Reads patterns and names from standard input, and answers which of the names each pattern matches whole, as
-// re2j does, which Apache Kafka takes for subscriptions to topics.
+// re2j does, which Apache Kafka takes for subscriptions to topics. With the argument `find` it answers in which names
+// java.util.regex finds each pattern, as Spark's Kafka connector does.
 //
 // A question: number of names (int32), the names, then patterns to the end; each text as its length in bytes (int32)
 // and UTF-8. An answer for each pattern: one line, "refused", or a 1 or 0 for each name.
@@ -11,9 +12,11 @@ import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.function.Predicate;
 
 public class RegexJudge {
     public static void main(String[] args) throws IOException {
+        boolean finds = args.length > 0 && args[0].equals("find");
         DataInputStream questions = new DataInputStream(new BufferedInputStream(System.in, 1 << 16));
         String[] names = new String[questions.readInt()];
         for (int i = 0; i < names.length; i++)
@@ -27,16 +30,23 @@ public class RegexJudge {
                 break;
             }
             try {
-                Pattern compiled = Pattern.compile(pattern);
+                Predicate<String> accepts = finds
+                    ? java.util.regex.Pattern.compile(pattern).asPredicate()
+                    : wholly(pattern);
                 for (String name : names)
-                    answers.append(compiled.matcher(name).matches() ? '1' : '0');
-            } catch (PatternSyntaxException refused) {
+                    answers.append(accepts.test(name) ? '1' : '0');
+            } catch (PatternSyntaxException | java.util.regex.PatternSyntaxException refused) {
                 answers.append("refused");
             }
             answers.append('\n');
         }
         System.out.print(answers);
         System.out.flush();
+    }
+
+    private static Predicate<String> wholly(String pattern) {
+        Pattern compiled = Pattern.compile(pattern);
+        return name -> compiled.matcher(name).matches();
     }
 
     private static String read(DataInputStream questions) throws IOException {

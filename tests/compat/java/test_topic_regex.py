@@ -83,9 +83,9 @@ def answer(pattern: str, names: list[str]) -> str:
     return "".join("01"[compiled.matches(name)] for name in names)
 
 
-def judgements(ask_java: AskJava, names: list[str], patterns: list[str]) -> list[str]:
+def judgements(ask_java: AskJava, names: list[str], patterns: list[str], *arguments: str) -> list[str]:
     asked = struct.pack(">i", len(names)) + b"".join(map(_text, [*names, *patterns]))
-    return ask_java("RegexJudge", questions=asked).decode().split("\n")[:-1]
+    return ask_java("RegexJudge", *arguments, questions=asked).decode().split("\n")[:-1]
 
 
 def _text(text: str) -> bytes:

@@ -65,7 +65,15 @@ def test_a_pattern_is_a_regular_expression() -> None:
     subscription = stream(subscribePattern=" flights-.* ").subscription
 
     assert isinstance(subscription, TopicPattern)
-    assert subscription.pattern.pattern == "flights-.*"
+    assert subscription.pattern.search("the-flights-2013") and not subscription.pattern.search("flights")
+
+
+def test_a_pattern_has_javas_syntax() -> None:
+    subscription = stream(subscribePattern=r"^[a-z&&[^x]]+\Q.v1\E$").subscription
+
+    assert isinstance(subscription, TopicPattern)
+    names = ("orders.v1", "index.v1", "orders-v1")
+    assert [name for name in names if subscription.pattern.search(name)] == ["orders.v1"]
 
 
 @pytest.mark.parametrize(
