@@ -45,6 +45,7 @@ THROTTLED_PAUSE_MS: Final = 100  # a throttled partition is looked at again afte
 # A new leader that has to hear of it first is not worth a line, one that does not in a second is.
 FIRST_TOLD_FAILURE: Final = 5
 LAST_TOLD_FAILURE: Final = 12
+DAMAGE_TOLD_FAILURE: Final = 5  # so often in a row the leader's own bytes are wrong, not the network's
 # Who has taken so much by its last fetch looks whether the disk is behind, and then again after this.
 MIN_RESTING_BYTES: Final = 256 * 1024
 REST_S: Final = 0.01
@@ -374,6 +375,18 @@ class FollowerFetcher:
             log.error("%s is not followed any more: %s", name, error)
             self._fetches.set_phase(followed, Phase.FAILED)
             return
+        if error.code is ErrorCode.CORRUPT_MESSAGE and followed.failures == DAMAGE_TOLD_FAILURE:
+            # Spoilt on the way it would have come whole by now.
+            log.error(
+                "The replica of %s on node %d, its leader, is damaged at or after offset %d: %d times it sent"
+                " what is no whole batch (%s). This replica is whole up to there. Have another replica in sync"
+                " lead, and make that one anew.",
+                name,
+                self.leader_id,
+                followed.partition.log.log_end_offset,
+                followed.failures + 1,
+                error.detail or error.code.name,
+            )
         level = logging.INFO if followed.failures else logging.WARNING
         log.log(
             level if followed.failures in (0, 8) else logging.DEBUG, "%s cannot be fetched: %s", name, error

@@ -385,6 +385,27 @@ def test_bytes_that_are_spoilt_on_the_way_are_refused_and_asked_for_again() -> N
     tell_story(story)
 
 
+def test_a_leader_whose_own_bytes_are_wrong_is_named_by_its_followers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        assert await cluster.nodes[1].acknowledged(3) is OK
+        await cluster.settled()
+        cluster.cut(2)
+        cluster.nodes[1].produce(value=b"precious")
+        log = cluster.nodes[1].partition.log
+        content = log.active_segment.file.read_at(0, log.active_segment.size_bytes)
+        log.active_segment.file.write_at(content.index(b"precious"), [b"Precious"])
+        cluster.heal()
+
+        await cluster.until(lambda: "is damaged" in caplog.text)
+
+        assert "The replica of t-0 on node 1, its leader, is damaged at or after offset 3" in caplog.text
+        assert cluster.nodes[2].partition.log.log_end_offset == 3
+
+    tell_story(story)
+
+
 def test_small_answers_bring_a_log_over_bit_by_bit() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
