@@ -11,6 +11,7 @@ class Speaks(Enum):
     KAFKA = "Kafka"
     TLS = "TLS"
     HTTP = "HTTP"
+    CONTROLLER = "the protocol of the metadata quorum"
     OTHER = "something else"
     SILENT = "nothing"  # it took the connection and did not answer, or ended it
     REFUSED = "refused"

@@ -74,6 +74,11 @@ def _trouble(at: EndpointFacts) -> str | None:
             )
         case Speaks.HTTP:
             return "is a web server, not a Kafka listener: name the Kafka port."
+        case Speaks.CONTROLLER:
+            return (
+                "is the CONTROLLER listener of an Ottla node, which serves the voters alone: name a listener"
+                " for clients, see `listeners`."
+            )
         case Speaks.OTHER:
             return "answers with something that is not Kafka's protocol: another program listens there."
         case Speaks.SILENT:

@@ -9,7 +9,8 @@ import socket
 import ssl
 from typing import Final
 
-from logstore.errors import KafkaError
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.raft_handshake import read_welcome
 from node.doctor.endpoint_facts import EndpointFacts, Speaks
 from node.wire import codec
 from node.wire.api_keys import ApiKey
@@ -65,11 +66,23 @@ def _judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
     try:
         correlation_id, response = codec.decode_response(ApiKey.API_VERSIONS, 0, memoryview(answer[4:]))
     except KafkaError:
-        return facts._replace(speaks=Speaks.OTHER)
+        return facts._replace(speaks=Speaks.CONTROLLER if _is_refusal(answer) else Speaks.OTHER)
     if correlation_id != 1 or len(answer) != 4 + int.from_bytes(answer[:4], "big"):
-        return facts._replace(speaks=Speaks.OTHER)
+        return facts._replace(speaks=Speaks.CONTROLLER if _is_refusal(answer) else Speaks.OTHER)
     versions = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     return facts._replace(speaks=Speaks.KAFKA, versions=versions)
+
+
+def _is_refusal(answer: bytes) -> bool:
+    """Whether this is how a CONTROLLER listener of ours answers one who is no voter."""
+    if len(answer) != 4 + int.from_bytes(answer[:4], "big"):
+        return False
+    try:
+        read_welcome(answer[4:])
+    except KafkaError as error:
+        # What cannot be read is refused with another code.
+        return error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return False
 
 
 async def _exchange(host: str, port: int, question: bytes, timeout_s: float) -> bytes:

@@ -56,6 +56,7 @@ def only(found: Iterable[Finding]) -> str:
         (Speaks.TLS, "expects TLS"),
         (Speaks.HTTP, "is a web server"),
         (Speaks.OTHER, "another program listens there"),
+        (Speaks.CONTROLLER, "is the CONTROLLER listener of an Ottla node"),
         (Speaks.SILENT, "does not answer"),
         (Speaks.REFUSED, "refuses connections"),
         (Speaks.UNREACHABLE, "cannot be reached (no route)"),

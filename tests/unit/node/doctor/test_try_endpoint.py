@@ -1,0 +1,38 @@
+"""What the first bytes of an answer say of who sent them."""
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
+from metadata_raft.image import Endpoint
+from metadata_raft.raft_guard import Peer
+from metadata_raft.raft_handshake import LinkIdentity, read_hello, refusal
+from node.doctor.endpoint_facts import EndpointFacts, Speaks
+from node.doctor.try_endpoint import QUESTION, _judged
+
+
+def framed(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+def test_the_controller_listener_is_known_by_its_refusal() -> None:
+    """It takes the doctor's question for the first words of a voter, and refuses them."""
+    own = LinkIdentity(b"c" * 16, Peer(1, ZERO_UUID), Endpoint("host1", 9092))
+    with pytest.raises(KafkaError) as refused:
+        read_hello(QUESTION[4:], own)
+
+    at = _judged(EndpointFacts("localhost", 9093), framed(refusal(refused.value)))
+
+    assert at.speaks is Speaks.CONTROLLER
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        framed(b"\x00\x00\x00\x09"),
+        framed(refusal(KafkaError(ErrorCode.INVALID_REQUEST, "no")))[:-1],
+        b"220 mail.example ESMTP",
+    ],
+)
+def test_other_programs_stay_other_programs(answer: bytes) -> None:
+    assert _judged(EndpointFacts("localhost", 25), answer).speaks is Speaks.OTHER
