@@ -48,6 +48,7 @@ raft_election          PreVote, and whose vote counts
 raft_guard             which message is heard, and when one leaves
 raft_member            one voter, whole, driven by its cycle
 raft_handshake         how voters prove to each other who they are
+link_troubles          why there is no link to a voter, and when that is said again
 raft_wire              one connection: frames with a limit (door)
 raft_strangers         who must go when too many have not proven themselves
 raft_link              the links among voters (door)

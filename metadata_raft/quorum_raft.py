@@ -7,7 +7,7 @@ waits for the other. In a simulation both are the same loop.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -189,6 +189,14 @@ class RaftQuorum:
         """How long it took to make entries, terms and votes durable."""
         assert self._settings is not None
         return self._settings.journal.sync_times
+
+    def unlinked(self) -> Mapping[int, str]:
+        """The voters to which this one has no link, by node: where they are, and the reason."""
+        return {} if self._core is None else self._core.unlinked()
+
+    def waits_for(self) -> str | None:
+        """Which voters this one waits for, in a sentence; None with links to a majority."""
+        return None if self._core is None else self._core.waits_for()
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         return None if self._core is None else self._core.endpoint_of(node_id)

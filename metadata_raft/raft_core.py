@@ -7,7 +7,7 @@ know ends the process, because to skip it would be to forget what it said.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -429,6 +429,14 @@ class RaftCore:
         if at is None:
             return -1
         return self._settings.now_ms() - int((self.member.engine.now() - at) * 1000)
+
+    def unlinked(self) -> Mapping[int, str]:
+        """`RaftLinks.unlinked`."""
+        return {} if self.links is None else self.links.unlinked()
+
+    def waits_for(self) -> str | None:
+        """`RaftLinks.waits_for`."""
+        return None if self.links is None else self.links.waits_for()
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """Where a voter's broker serves other brokers."""

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import Endpoint
+from metadata_raft.link_troubles import LinkTroubles, sentence
 from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_handshake import (
     LINK,
@@ -107,6 +108,7 @@ class RaftLinks:
         self._server: asyncio.Server | None = None
         self.endpoints: dict[int, Endpoint] = {settings.identity.peer.node_id: settings.identity.endpoint}
         self.refused = 0
+        self._troubles = LinkTroubles()
 
     # ---- life ------------------------------------------------------------------------------------------
 
@@ -132,6 +134,7 @@ class RaftLinks:
                 while True:
                     await asyncio.sleep(PING_SECONDS)
                     self._ping()
+                    self._say_missing()
             finally:
                 # Nobody is met any more while the dialled and the dialling ends come to their end.
                 self._tasks = None
@@ -160,6 +163,34 @@ class RaftLinks:
         for voter in sorted(wanted - set(self._dialers)):
             self._dialers[voter] = self._tasks.create_task(self._dial_for_ever(voter))
 
+    def _missing(self) -> VoterSet:
+        """The other voters to which there is no link."""
+        own_id = self._settings.identity.peer.node_id
+        return VoterSet.of(
+            one for one in self._voters if one.node_id != own_id and one.node_id not in self._wires
+        )
+
+    def _has_majority(self, missing: VoterSet) -> bool:
+        return len(self._voters) - len(missing) > len(self._voters) // 2
+
+    def unlinked(self) -> Mapping[int, str]:
+        """The voters to which there is no link, by node: where they are, and the reason."""
+        return self._troubles.of(self._missing())
+
+    def waits_for(self) -> str | None:
+        """Whom this node waits for, in a sentence; None with links to a majority of the voters."""
+        missing = self._missing()
+        if not len(missing) or self._has_majority(missing):
+            return None
+        return sentence(self._troubles.of(missing), has_majority=False)
+
+    def _say_missing(self) -> None:
+        missing, now = self._missing(), asyncio.get_running_loop().time()
+        has_majority = self._has_majority(missing)
+        said = self._troubles.due(missing, has_majority=has_majority, now=now)
+        if said is not None:
+            log.warning("%s", said)
+
     def _ping(self) -> None:
         now = asyncio.get_running_loop().time()
         for wires in list(self._wires.values()):
@@ -185,6 +216,7 @@ class RaftLinks:
     def _add(self, peer: Peer, wire: LinkWire, *, is_dialled: bool) -> None:
         wires = self._wires.setdefault(peer.node_id, [])
         wires.insert(0 if is_dialled else len(wires), (peer, wire))
+        self._troubles.forget(peer.node_id)
         self._on_link(peer, True)
         wire.open(lambda frame: self._hear(peer, wire, frame))
 
@@ -212,6 +244,7 @@ class RaftLinks:
             try:
                 await self._dial_once(voter)
             except (KafkaError, OSError, TimeoutError) as error:
+                self._troubles.note(voter.node_id, error)
                 if str(error) != problem:
                     problem = str(error)
                     log.info("No link to node %d at %s:%d: %s", voter.node_id, voter.host, voter.port, error)

@@ -21,7 +21,7 @@ from node.doctor.clock_findings import ClockFacts
 from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
 from node.doctor.limit_findings import LimitFacts
 from node.doctor.log_findings import UncleanableFacts
-from node.doctor.quorum_findings import QuorumFacts
+from node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
 from node.doctor.try_endpoint import try_endpoint
 from node.doctor.version_findings import ClientFacts
 from node.net.peer_client import PeerClient
@@ -54,6 +54,7 @@ class ClusterFacts(NamedTuple):
     limits: Sequence[LimitFacts]
     clients: Sequence[ClientFacts]
     uncleanable: Sequence[UncleanableFacts]
+    unlinked: Sequence[UnlinkedFacts]
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
 
 
@@ -63,7 +64,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
     tried = [await _with_cluster_id(one, timeout_s) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), ())
+        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), ())
     client = Client(speaking, timeout_s=timeout_s)
     try:
         brokers = await _brokers(client)
@@ -93,6 +94,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
         [limit for node_id, facts in nodes.items() if (limit := _limit(node_id, facts)) is not None],
         [client for node_id, facts in nodes.items() for client in _clients(node_id, facts)],
         [_uncleanable(node_id, facts) for node_id, facts in nodes.items()],
+        [_unlinked(node_id, facts) for node_id, facts in nodes.items()],
         [one.node_id for one in advertised if one.node_id not in nodes],
     )
 
@@ -283,6 +285,15 @@ def _uncleanable(node_id: int, told: _Told) -> UncleanableFacts:
         if isinstance(one, dict)
     ]
     return UncleanableFacts(node_id, named, count)
+
+
+def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
+    """Nothing where a node does not tell, as one of an earlier version."""
+    found = told.body.get("unlinked_voters")
+    problems = (
+        [str(one.get("problem")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    )
+    return UnlinkedFacts(node_id, problems)
 
 
 def _is_loopback(address: str) -> bool:

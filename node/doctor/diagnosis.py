@@ -44,6 +44,7 @@ async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: f
     ]
     if facts.quorum is not None:
         found += quorum_findings.of_quorum(facts.quorum)
+    found += quorum_findings.of_links(facts.unlinked)
     found += partition_findings.of_partitions(facts.health)
     found += disk_findings.of_brokers(facts.log_dirs)
     endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}

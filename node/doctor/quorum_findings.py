@@ -1,7 +1,7 @@
 """The metadata quorum: a leader, a majority, voters that follow, and one cluster."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from node.client.quorum_admin import QuorumView
@@ -11,6 +11,20 @@ from node.doctor.finding import Finding, note, problem
 SILENT_MS: Final = 10_000
 # Entries of metadata that are behind for longer than a moment.
 BEHIND_ENTRIES: Final = 10_000
+
+
+class UnlinkedFacts(NamedTuple):
+    """A voter that has no link to other voters: where each is and why, as it tells."""
+
+    node_id: int
+    problems: Sequence[str]
+
+
+def of_links(facts: Iterable[UnlinkedFacts]) -> Iterator[Finding]:
+    """A finding for each missing link, from the end that misses it."""
+    for one in facts:
+        for told in one.problems:
+            yield problem("quorum", f"Node {one.node_id} has no link to {told}.")
 
 
 class QuorumFacts(NamedTuple):

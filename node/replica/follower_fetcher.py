@@ -379,8 +379,8 @@ class FollowerFetcher:
             # Spoilt on the way it would have come whole by now.
             log.error(
                 "The replica of %s on node %d, its leader, is damaged at or after offset %d: %d times it sent"
-                " what is no whole batch (%s). This replica is whole up to there. Have another replica in sync"
-                " lead, and make that one anew.",
+                " what is no whole batch (%s). This replica is whole up to there. Have another replica in"
+                " sync lead, and make that one anew.",
                 name,
                 self.leader_id,
                 followed.partition.log.log_end_offset,

@@ -6,6 +6,7 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from node.metrics.read_node import voter_of
 from node.net.peer_client import SOFTWARE_VERSION
 from node.rest_api.operation_words import NULL_STRING, listed, record
 from node.rest_api.route import INT32, INT64, STRING, Answer, Response, RestContext, RestRequest, Route
@@ -19,6 +20,7 @@ _REFUSED: Final = record(
     title="RefusedRequest",
 )
 _UNCLEANABLE: Final = record({"topic": STRING, "partition": INT32, "reason": STRING}, title="UncleanableLog")
+_UNLINKED: Final = record({"node_id": INT32, "problem": STRING}, title="UnlinkedVoter")
 MAX_LOGS: Final = 100  # that are named; who knows these knows what is wrong
 _NODE: Final = record(
     {
@@ -32,6 +34,7 @@ _NODE: Final = record(
         "refused_requests": listed(_REFUSED),
         "uncleanable_logs": listed(_UNCLEANABLE),
         "uncleanable_log_count": INT64,
+        "unlinked_voters": listed(_UNLINKED),
     },
     title="Node",
 )
@@ -57,6 +60,7 @@ async def get_node(context: RestContext, request: RestRequest) -> Answer:
             "refused_requests": refused,
             "uncleanable_logs": uncleanable,
             "uncleanable_log_count": uncleanable_count,
+            "unlinked_voters": await context.facts.ask(_unlinked),
         }
     )
 
@@ -84,6 +88,14 @@ def _uncleanable(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
     return named, len(found)
 
 
+def _unlinked(broker: "Broker") -> list[dict[str, Any]]:
+    """The voters to which this one has no link, with their addresses and the reasons."""
+    quorum = getattr(broker, "quorum", None)  # made while the node starts
+    voter = None if quorum is None else voter_of(quorum)
+    found = {} if voter is None else voter.unlinked()
+    return [{"node_id": node_id, "problem": problem} for node_id, problem in found.items()]
+
+
 def _name_of(api_key: int) -> str:
     try:
         return ApiKey(api_key).api_name
@@ -102,8 +114,9 @@ ROUTES: Final = (
         operation_id="getNode",
         summary="What only this process knows of itself.",
         description="Its clock, and how far that was set since the start; its open files and their limit;"
-        " what clients asked in versions that it does not serve, with the software that asked; and compacted"
-        f" logs that it cannot clean, the first {MAX_LOGS} of them by name.",
+        " what clients asked in versions that it does not serve, with the software that asked; compacted"
+        f" logs that it cannot clean, the first {MAX_LOGS} of them by name; and the voters to which it, a"
+        " voter, has no link, with the reasons.",
         tag="Node",
         uses_cluster=False,
         responses={200: Response(description="Now.", schema=_NODE)},

@@ -7,6 +7,7 @@ help them. Both answer whatever the cluster does, in a sentence.
 from typing import TYPE_CHECKING, Any, Final
 
 from logstore.errors import KafkaError
+from node.metrics.read_node import voter_of
 from node.rest_api.operation_words import record
 from node.rest_api.readiness import NodeState, problem_of
 from node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
@@ -45,12 +46,15 @@ async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
 def _state_of(broker: "Broker") -> NodeState:
     # Both are made while the node starts.
     lifecycle, metadata = getattr(broker, "lifecycle", None), getattr(broker, "metadata", None)
+    quorum = getattr(broker, "quorum", None)
+    voter = None if quorum is None else voter_of(quorum)
     return NodeState(
         broker.config.node_id,
         None if lifecycle is None else lifecycle.state,
         broker.is_serving,
         broker.is_cut_off,
         None if metadata is None else metadata.image,
+        None if voter is None else voter.waits_for(),
     )
 
 

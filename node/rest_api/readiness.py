@@ -20,10 +20,13 @@ class NodeState(NamedTuple):
     is_serving: bool
     is_cut_off: bool
     image: MetadataImage | None
+    waits_for: str | None = None  # voters without which there is no majority, in a sentence
 
 
 def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
     """Why the node is not ready, in a sentence; None if it is."""
+    if node.waits_for is not None and node.state in (None, BrokerState.STARTING, BrokerState.WAITING):
+        return node.waits_for
     match node.state:
         case None:
             return "The node looks for the metadata quorum, or reads the metadata log."

@@ -355,3 +355,10 @@ def test_logs_that_cannot_be_cleaned() -> None:
     assert "Node 2 cannot clean a compacted log, which grows: t-0 (a batch is broken); " in only(one)
     assert "clean compacted logs, which grow: t-0 (a batch is broken); t-1" in (told := only(many))
     assert "t-4 (a batch is broken) and 195 more; " in told
+
+
+def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
+    told = "voter 3 at host3:9093 (Node 3 does not know the cluster's secret)"
+    facts = [quorum_findings.UnlinkedFacts(1, [told]), quorum_findings.UnlinkedFacts(2, ())]
+
+    assert [one.sentence for one in quorum_findings.of_links(facts)] == [f"Node 1 has no link to {told}."]

@@ -58,3 +58,11 @@ def test_a_replica_that_lags_later_takes_nobody_out_of_service() -> None:
 )
 def test_what_a_node_has_to_catch_up_with(partition: PartitionImage, behind: int) -> None:
     assert partitions_behind(image_of(partition), 1) == behind
+
+
+def test_a_node_that_waits_for_voters_names_them() -> None:
+    node = NodeState(1, BrokerState.STARTING, False, False, None, "Waiting for voter 2 at host2:9093.")
+
+    assert problem_of(node, has_caught_up=False) == "Waiting for voter 2 at host2:9093."
+    serving = node._replace(state=BrokerState.RUNNING, is_serving=True)
+    assert problem_of(serving, has_caught_up=True) is None

@@ -1,0 +1,73 @@
+"""Why there is no link to a voter, and when that is said again.
+
+A reason is kept until there is a link or a better one is known: a voter that refuses this node tells why
+once, and may later just end the connection. It is said at growing intervals for as long as it lasts. Pure:
+the time is an argument.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.voters import VoterSet
+
+FIRST_SAID_SECONDS: Final = 3.0  # voters that start together have found each other by then
+MAX_SAID_SECONDS: Final = 300.0
+
+
+class LinkTroubles:
+    """The voters to which one node has no link."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[int, str] = {}
+        self._refused: set[int] = set()  # those of which a refusal is known
+        self._due_at: float | None = None
+        self._pause = FIRST_SAID_SECONDS
+
+    def note(self, voter_id: int, error: Exception) -> None:
+        """A link to this voter could not be made."""
+        is_refusal = isinstance(error, KafkaError) and error.code is not ErrorCode.NETWORK_EXCEPTION
+        # Who is not there at all any more is not the one who refused.
+        if is_refusal or voter_id not in self._refused or isinstance(error, ConnectionRefusedError):
+            self._reasons[voter_id] = _text(error)
+            self._refused.discard(voter_id)
+            if is_refusal:
+                self._refused.add(voter_id)
+
+    def forget(self, voter_id: int) -> None:
+        """There is a link to this voter."""
+        self._reasons.pop(voter_id, None)
+        self._refused.discard(voter_id)
+
+    def of(self, missing: VoterSet) -> Mapping[int, str]:
+        """What is known of the voters to which there is no link, by node: its address, and the reason."""
+        return {
+            one.node_id: f"voter {one.node_id} at {one.host}:{one.port}"
+            + (f" ({reason})" if (reason := self._reasons.get(one.node_id)) is not None else "")
+            for one in missing
+        }
+
+    def due(self, missing: VoterSet, *, has_majority: bool, now: float) -> str | None:
+        """The sentence to log now; None while nothing is missing, or it was said a little while ago."""
+        if not len(missing):
+            self._due_at, self._pause = None, FIRST_SAID_SECONDS
+            return None
+        if self._due_at is None:
+            self._due_at = now + self._pause
+        if now < self._due_at:
+            return None
+        self._pause = min(2 * self._pause, MAX_SAID_SECONDS)
+        self._due_at = now + self._pause
+        return sentence(self.of(missing), has_majority=has_majority)
+
+
+def sentence(missing: Mapping[int, str], *, has_majority: bool) -> str:
+    """Whom the node waits for, and what that means."""
+    what = "the others are a majority" if has_majority else "without them there is no majority"
+    return f"Waiting for {', '.join(missing.values())}: {what}."
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, KafkaError):
+        return (error.detail or error.code.name).rstrip(".")
+    return str(error).rstrip(".") or "it does not answer"

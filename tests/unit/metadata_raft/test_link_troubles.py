@@ -1,0 +1,53 @@
+"""Why there is no link to a voter, and when that is said again."""
+
+import itertools
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.link_troubles import FIRST_SAID_SECONDS, MAX_SAID_SECONDS, LinkTroubles
+from metadata_raft.voters import Voter, VoterSet
+
+ONE, TWO = (Voter(one, bytes(16), f"host{one}", 9093) for one in (1, 2))
+MISSING = VoterSet.of([ONE, TWO])
+REFUSAL = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Node 3 does not know the cluster's secret.")
+ENDED = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
+
+
+def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -> None:
+    troubles = LinkTroubles()
+    troubles.note(1, REFUSAL)
+
+    assert troubles.due(MISSING, has_majority=False, now=0) is None
+    assert troubles.due(MISSING, has_majority=False, now=FIRST_SAID_SECONDS) == (
+        "Waiting for voter 1 at host1:9093 (Node 3 does not know the cluster's secret), voter 2 at"
+        " host2:9093: without them there is no majority."
+    )
+
+
+def test_a_connection_that_just_ends_does_not_hide_the_reason() -> None:
+    troubles = LinkTroubles()
+    for error in (ENDED, REFUSAL, ENDED, TimeoutError()):
+        troubles.note(1, error)
+
+    assert "does not know the cluster's secret" in troubles.of(MISSING)[1]
+
+
+def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason() -> None:
+    troubles = LinkTroubles()
+    troubles.note(1, REFUSAL)
+    troubles.note(1, ConnectionRefusedError("Connection refused"))
+    gone = troubles.of(MISSING)[1]
+    troubles.forget(1)
+
+    assert gone == "voter 1 at host1:9093 (Connection refused)"
+    assert troubles.of(MISSING)[1] == "voter 1 at host1:9093"
+
+
+def test_it_is_said_again_at_growing_intervals_and_soon_the_next_time() -> None:
+    troubles = LinkTroubles()
+    said = [now for now in range(2_000) if troubles.due(MISSING, has_majority=False, now=now)]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(said)]
+
+    assert said[0] == FIRST_SAID_SECONDS and pauses == sorted(pauses) and pauses[-1] == MAX_SAID_SECONDS
+    assert troubles.due(VoterSet.of([]), has_majority=True, now=2_000) is None
+    assert troubles.due(MISSING, has_majority=True, now=2_001) is None
+    assert troubles.due(MISSING, has_majority=True, now=2_001 + FIRST_SAID_SECONDS) is not None
