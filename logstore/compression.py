@@ -54,6 +54,21 @@ class Compression(IntEnum):
 DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
 
+_LZ4_LIBRARY: Final = "lz4.frame"
+_SNAPPY_LIBRARY: Final = "cramjam"
+
+
+def missing_codecs() -> tuple[Compression, ...]:
+    """The compressions that this process cannot open, as their packages are not installed. May block."""
+    missing = []
+    for compression, name in ((Compression.SNAPPY, _SNAPPY_LIBRARY), (Compression.LZ4, _LZ4_LIBRARY)):
+        try:
+            _library(name, compression)
+        except KafkaError:
+            missing.append(compression)
+    return tuple(missing)
+
+
 def _library(name: str, compression: Compression) -> Any:
     """The optional package that knows a compression, loaded when it is first needed."""
     try:
@@ -81,7 +96,7 @@ def compress(compression: Compression, records: ByteSource, level: int | None = 
         return _compress_xerial(records)
     if compression is Compression.LZ4:
         # Kafka takes its level 9, the default, for "fast"; any other level is the high-compression coder's.
-        frame = _library("lz4.frame", compression)
+        frame = _library(_LZ4_LIBRARY, compression)
         return bytes(
             frame.compress(
                 bytes(records),
@@ -150,7 +165,7 @@ def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
 
 
 def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
-    frame = _library("lz4.frame", Compression.LZ4).LZ4FrameDecompressor()
+    frame = _library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
     output: bytes = frame.decompress(bytes(data), max_bytes + 1)
     if len(output) > max_bytes:
         raise _too_large(max_bytes)
@@ -202,7 +217,7 @@ def _check_zstd_is_whole(data: ByteSource) -> None:
 
 
 def _compress_xerial(records: ByteSource) -> bytes:
-    snappy = _library("cramjam", Compression.SNAPPY).snappy
+    snappy = _library(_SNAPPY_LIBRARY, Compression.SNAPPY).snappy
     view = memoryview(records)
     parts = [_XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
@@ -234,7 +249,7 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
 def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
     # A block states its size first. Snappy cannot do better than 64 bytes out of 3 in, so a size beyond that
     # is a lie told to make us allocate.
-    library = _library("cramjam", Compression.SNAPPY)
+    library = _library(_SNAPPY_LIBRARY, Compression.SNAPPY)
     try:
         size = library.snappy.decompress_raw_len(block)
         if size > room:

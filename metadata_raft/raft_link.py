@@ -340,7 +340,7 @@ class RaftLinks:
             told = read_hello(await wire.next_frame(), settings.identity)
             answered = answer(told, settings.identity, self._unique(NONCE_BYTES), settings.secret)
             wire.send(answered)
-            check_proof(await wire.next_frame(), told, answered, settings.secret)
+            check_proof(await _proof_of(wire, told), told, answered, settings.secret)
             names = wire.certificate_names()
             if names is not None:
                 voter = self._voters.by_id.get(told.node_id)
@@ -362,6 +362,18 @@ class RaftLinks:
             for node_id, point in sorted(self.endpoints.items())
             if node_id in self._voters or node_id == self._settings.identity.peer.node_id
         ]
+
+
+async def _proof_of(wire: LinkWire, told: LinkHello) -> bytes:
+    """The second frame of a client; one that ends instead has not believed this node's proof."""
+    try:
+        return await wire.next_frame()
+    except KafkaError:
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Node {told.node_id} ended the connection and did not prove that it knows the cluster's secret:"
+            " its cluster.secret may be another.",
+        ) from None
 
 
 async def introduce(

@@ -59,20 +59,21 @@ async def find_quorum(broker: "Broker") -> FoundQuorum | None:
     loop = asyncio.get_running_loop()
     timeout_ms = config.initial_broker_registration_timeout_ms
     deadline = loop.time() + (min(timeout_ms, ASK_WITH_LOG_MS) if has_log else timeout_ms) / 1000
-    problem = ""
+    problems: dict[tuple[str, int], str] = {}
     while loop.time() < deadline:
         for host, port in addresses:
             try:
                 told = await ask_the_quorum(host, port, settings, nonce=broker.unique(NONCE_BYTES))
                 return FoundQuorum(*told)
             except (KafkaError, OSError, TimeoutError) as error:
-                if str(error) != problem:
-                    problem = str(error)
+                if str(error) != problems.get((host, port)):
+                    problems[host, port] = str(error)
                     log.warning("The controller at %s:%d gives no answer: %s", host, port, error)
         await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + broker.chance.random()))
     if has_log:
         return None  # it may have a vote by now, and be needed to elect whom it asks for
-    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be asked for the metadata: {problem}")
+    why = "; ".join(f"{host}:{port}: {problem}" for (host, port), problem in problems.items())
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be asked for the metadata: {why}")
 
 
 def check_cluster(broker: "Broker", found: FoundQuorum | None) -> None:

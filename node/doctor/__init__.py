@@ -12,6 +12,8 @@ clock_findings   clocks that differ or jumped
 version_findings  versions that do not fit, old clients
 limit_findings   open files
 log_findings     logs that cannot be cleaned
+codec_findings   compressions that a node cannot open
+readiness_findings  a node that runs and serves nobody yet
 partition_findings  partitions without a leader, or with too few replicas in sync
 try_endpoint     an address is resolved, connected to and asked (door)
 look_at_disk     a log directory is looked at, and a sync is measured (door)

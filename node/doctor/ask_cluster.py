@@ -18,6 +18,7 @@ from node.client.cluster_health import Health, cluster_health
 from node.client.log_dirs import BrokerLogDirs, describe_log_dirs
 from node.client.quorum_admin import QuorumView, describe_quorum
 from node.doctor.clock_findings import ClockFacts
+from node.doctor.codec_findings import MissingCodec
 from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
 from node.doctor.limit_findings import LimitFacts
 from node.doctor.log_findings import UncleanableFacts
@@ -55,6 +56,7 @@ class ClusterFacts(NamedTuple):
     clients: Sequence[ClientFacts]
     uncleanable: Sequence[UncleanableFacts]
     unlinked: Sequence[UnlinkedFacts]
+    missing_codecs: Sequence[MissingCodec]
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
 
 
@@ -64,7 +66,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
     tried = [await _with_cluster_id(one, timeout_s) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), ())
+        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), ())
     client = Client(speaking, timeout_s=timeout_s)
     try:
         brokers = await _brokers(client)
@@ -95,6 +97,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
         [client for node_id, facts in nodes.items() for client in _clients(node_id, facts)],
         [_uncleanable(node_id, facts) for node_id, facts in nodes.items()],
         [_unlinked(node_id, facts) for node_id, facts in nodes.items()],
+        [codec for node_id, facts in nodes.items() for codec in _missing_codecs(node_id, facts)],
         [one.node_id for one in advertised if one.node_id not in nodes],
     )
 
@@ -218,7 +221,7 @@ async def _told(node: AdvertisedFacts, timeout_s: float) -> _Told | None:
     host = host.strip("[]")
     if host in ("", "0.0.0.0", "::"):
         host = node.endpoint.host
-    told = await asyncio.to_thread(_get, host, int(port), timeout_s)
+    told = await asyncio.to_thread(_get, host, int(port), timeout_s, "/v1/node", 200)
     # Another node may have the port that this one did not get.
     return told if told is not None and _is_of(node, told.body) else None
 
@@ -228,12 +231,18 @@ def _is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
     return is_same_cluster and body.get("node_id") == node.node_id
 
 
-def _get(host: str, port: int, timeout_s: float) -> _Told | None:
+async def unready_sentence(host: str, port: int, timeout_s: float) -> str | None:
+    """What a node says that it waits for; None if it is ready or does not answer."""
+    told = await asyncio.to_thread(_get, host, port, timeout_s, "/readyz", 503)
+    return None if told is None else str(told.body.get("message") or "it does not say why.")
+
+
+def _get(host: str, port: int, timeout_s: float, path: str, status: int) -> _Told | None:
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
         connection.connect()
         asked_ms = time.time() * 1000
-        connection.request("GET", "/v1/node")
+        connection.request("GET", path)
         answer = connection.getresponse()
         body = json.loads(answer.read(MAX_NODE_BYTES))
         answered_ms = time.time() * 1000
@@ -241,7 +250,7 @@ def _get(host: str, port: int, timeout_s: float) -> _Told | None:
         return None
     finally:
         connection.close()
-    return _Told(asked_ms, answered_ms, body) if answer.status == 200 and isinstance(body, dict) else None
+    return _Told(asked_ms, answered_ms, body) if answer.status == status and isinstance(body, dict) else None
 
 
 def _clock(node_id: int, told: _Told) -> ClockFacts | None:
@@ -294,6 +303,17 @@ def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
         [str(one.get("problem")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     )
     return UnlinkedFacts(node_id, problems)
+
+
+def _missing_codecs(node_id: int, told: _Told) -> list[MissingCodec]:
+    found = told.body.get("missing_codecs")
+    missing = []
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict):
+            needed_by = one.get("needed_by")
+            asking = [str(what) for what in needed_by] if isinstance(needed_by, list) else []
+            missing.append(MissingCodec(f"Node {node_id}", str(one.get("codec")), asking))
+    return missing
 
 
 def _is_loopback(address: str) -> bool:

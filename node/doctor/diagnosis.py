@@ -5,20 +5,24 @@ import resource
 from collections.abc import Sequence
 from typing import Final
 
+from logstore.compression import Compression, missing_codecs
 from logstore.schema import schema_of
 from logstore.topic_partition import uuid_to_text
 from node.config import BrokerConfig
 from node.doctor import (
     clock_findings,
+    codec_findings,
     disk_findings,
     endpoint_findings,
     limit_findings,
     log_findings,
     partition_findings,
     quorum_findings,
+    readiness_findings,
     version_findings,
 )
-from node.doctor.ask_cluster import ask_cluster
+from node.doctor.ask_cluster import ask_cluster, unready_sentence
+from node.doctor.codec_findings import MissingCodec
 from node.doctor.disk_findings import Expected
 from node.doctor.endpoint_facts import EndpointFacts, ListenerFacts, Speaks
 from node.doctor.finding import Finding, note, problem
@@ -45,6 +49,7 @@ async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: f
     if facts.quorum is not None:
         found += quorum_findings.of_quorum(facts.quorum)
     found += quorum_findings.of_links(facts.unlinked)
+    found += codec_findings.of_codecs(facts.missing_codecs)
     found += partition_findings.of_partitions(facts.health)
     found += disk_findings.of_brokers(facts.log_dirs)
     endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}
@@ -84,8 +89,28 @@ async def diagnose_node(config: BrokerConfig, *, timeout_s: float) -> list[Findi
     limit = MAX_FILES if hard == resource.RLIM_INFINITY else hard
     if not is_running:
         found += limit_findings.of_limits([LimitFacts(f"Node {config.node_id}, started here,", limit, None)])
+    if is_running and config.ottla_rest_listeners:
+        rest = config.ottla_rest_listeners[0]
+        host = rest.host if rest.host not in ("", "0.0.0.0", "::") else "localhost"
+        told = await unready_sentence(host, rest.port, timeout_s)
+        found += readiness_findings.of_readiness(config.node_id, told)
+    found += codec_findings.of_codecs(_codecs(config, await asyncio.to_thread(missing_codecs)))
     found += [note("setting", warning) for warning in config.warnings]
     return found
+
+
+def _codecs(config: BrokerConfig, missing: Sequence[Compression]) -> list[MissingCodec]:
+    """What this machine lacks, and which settings of the configuration ask for it."""
+    asked = {
+        "compression.type": str(config.values["compression.type"]),
+        "offsets.topic.compression.codec": Compression(config.offsets_topic_compression_codec).name.lower(),
+    }
+    return [
+        MissingCodec(
+            f"Node {config.node_id}", codec, [name for name, value in asked.items() if value == codec]
+        )
+        for codec in (one.name.lower() for one in missing)
+    ]
 
 
 async def _listener(one: Listener, is_running: bool, timeout_s: float) -> ListenerFacts:

@@ -1,11 +1,13 @@
 """/v1/node: what only this process knows of itself: its clock, its open files, whom it had to refuse."""
 
+import asyncio
 import os
 import resource
 import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from logstore.compression import missing_codecs
 from node.metrics.read_node import voter_of
 from node.net.peer_client import SOFTWARE_VERSION
 from node.rest_api.operation_words import NULL_STRING, listed, record
@@ -21,6 +23,7 @@ _REFUSED: Final = record(
 )
 _UNCLEANABLE: Final = record({"topic": STRING, "partition": INT32, "reason": STRING}, title="UncleanableLog")
 _UNLINKED: Final = record({"node_id": INT32, "problem": STRING}, title="UnlinkedVoter")
+_CODEC: Final = record({"codec": STRING, "needed_by": listed(STRING)}, title="MissingCodec")
 MAX_LOGS: Final = 100  # that are named; who knows these knows what is wrong
 _NODE: Final = record(
     {
@@ -35,6 +38,7 @@ _NODE: Final = record(
         "uncleanable_logs": listed(_UNCLEANABLE),
         "uncleanable_log_count": INT64,
         "unlinked_voters": listed(_UNLINKED),
+        "missing_codecs": listed(_CODEC),
     },
     title="Node",
 )
@@ -60,6 +64,7 @@ async def get_node(context: RestContext, request: RestRequest) -> Answer:
             "refused_requests": refused,
             "uncleanable_logs": uncleanable,
             "uncleanable_log_count": uncleanable_count,
+            "missing_codecs": await _missing_codecs(context),
             "unlinked_voters": await context.facts.ask(_unlinked),
         }
     )
@@ -96,6 +101,28 @@ def _unlinked(broker: "Broker") -> list[dict[str, Any]]:
     return [{"node_id": node_id, "problem": problem} for node_id, problem in found.items()]
 
 
+async def _missing_codecs(context: RestContext) -> list[dict[str, Any]]:
+    """The compressions whose packages are not installed, and the topics that ask for them."""
+    missing = await asyncio.to_thread(missing_codecs)
+    if not missing:
+        return []
+    asked = await context.facts.ask(_compression_types)
+    return [
+        {"codec": codec, "needed_by": [f"compression.type of {topic}" for topic in asked.get(codec, ())]}
+        for codec in (one.name.lower() for one in missing)
+    ]
+
+
+def _compression_types(broker: "Broker") -> dict[str, list[str]]:
+    """The topics of this node by their compression.type, the first of each."""
+    found: dict[str, dict[str, None]] = {}
+    for partition in broker.replica_manager:
+        topics = found.setdefault(partition.log.config.compression_type, {})
+        if len(topics) < MAX_LOGS:
+            topics[partition.topic_partition.topic] = None
+    return {codec: list(topics) for codec, topics in found.items()}
+
+
 def _name_of(api_key: int) -> str:
     try:
         return ApiKey(api_key).api_name
@@ -114,9 +141,10 @@ ROUTES: Final = (
         operation_id="getNode",
         summary="What only this process knows of itself.",
         description="Its clock, and how far that was set since the start; its open files and their limit;"
-        " what clients asked in versions that it does not serve, with the software that asked; compacted"
-        f" logs that it cannot clean, the first {MAX_LOGS} of them by name; and the voters to which it, a"
-        " voter, has no link, with the reasons.",
+        " what clients asked in versions that it does not serve, with the software that asked; compacted logs"
+        f" that it cannot clean, the first {MAX_LOGS} of them by name; the compressions that it cannot open,"
+        " and the topics that ask for them; and the voters to which it, a voter, has no link, with the"
+        " reasons.",
         tag="Node",
         uses_cluster=False,
         responses={200: Response(description="Now.", schema=_NODE)},

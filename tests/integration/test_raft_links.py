@@ -105,6 +105,25 @@ def test_two_nodes_that_share_the_secret_hear_each_other_and_know_where_brokers_
     play(scene)
 
 
+def test_a_voter_with_another_secret_is_named_by_both_ends_and_in_what_they_wait_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+
+    async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
+        one, two, running = await pair(tasks, second={"secret": b"another secret that is as long"})
+        await until(lambda: "does not know" in str(one.links.waits_for()))
+        await until(lambda: "does not know" in str(two.links.waits_for()))
+        await until(lambda: "its cluster.secret may be another" in caplog.text)
+
+        port = two.voters.by_id[2].port
+        assert f"Waiting for voter 2 at {HOST}:{port} (" in str(one.links.waits_for())
+        assert "The connection ended" not in caplog.text
+        return running
+
+    play(scene)
+
+
 def test_a_peer_that_does_not_read_keeps_no_connection_open_at_the_end() -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, two, running = await pair(tasks)

@@ -9,7 +9,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from logstore.compression import Compression, compress, decompress
+from logstore.compression import Compression, compress, decompress, missing_codecs
 from logstore.errors import ErrorCode, KafkaError
 
 CONTENTS = [b"", b"a", b"abc" * 1000, bytes(range(256)) * 400, bytes(300_000)]
@@ -125,3 +125,12 @@ def test_without_its_package_a_compression_is_unsupported(
             work()
         assert refused.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert "ottla[compression]" in refused.value.detail
+
+
+def test_codecs_without_their_packages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = missing_codecs()
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+
+    assert missing_codecs() == (Compression.SNAPPY, Compression.LZ4)
+    assert before == ()

@@ -12,12 +12,14 @@ from node.client.log_dirs import BrokerLogDirs, LogDirView
 from node.client.quorum_admin import QuorumMember, QuorumView
 from node.doctor import (
     clock_findings,
+    codec_findings,
     disk_findings,
     endpoint_findings,
     limit_findings,
     log_findings,
     partition_findings,
     quorum_findings,
+    readiness_findings,
     version_findings,
 )
 from node.doctor.clock_findings import ClockFacts
@@ -362,3 +364,26 @@ def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
     facts = [quorum_findings.UnlinkedFacts(1, [told]), quorum_findings.UnlinkedFacts(2, ())]
 
     assert [one.sentence for one in quorum_findings.of_links(facts)] == [f"Node 1 has no link to {told}."]
+
+
+def test_a_codec_that_is_not_installed_is_a_problem_where_a_setting_asks_for_it() -> None:
+    asked, unasked = codec_findings.of_codecs(
+        [
+            codec_findings.MissingCodec("Node 1", "lz4", ["compression.type of orders"]),
+            codec_findings.MissingCodec("Node 2", "snappy", ()),
+        ]
+    )
+
+    assert (
+        asked.severity is Severity.PROBLEM
+        and "lz4, which compression.type of orders asks for" in asked.sentence
+    )
+    assert unasked.severity is Severity.NOTE and "Node 2 has no package for snappy" in unasked.sentence
+    assert "install ottla[compression]" in asked.sentence and "install ottla[compression]" in unasked.sentence
+
+
+def test_a_node_that_runs_and_waits_says_for_what() -> None:
+    (found,) = readiness_findings.of_readiness(1, "Waiting for voter 2 at host2:9093.")
+
+    assert found.sentence == "Node 1 runs and is not ready: Waiting for voter 2 at host2:9093."
+    assert list(readiness_findings.of_readiness(1, None)) == []
