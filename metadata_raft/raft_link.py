@@ -386,6 +386,8 @@ async def introduce(
     try:
         proof, told = prove(sent, answered, settings.identity, settings.secret, expected_id=expected_id)
     except KafkaError as error:
+        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise  # These were its first words; read as a refusal they would be nonsense.
         # A server that refuses the first words sends its refusal in place of its own.
         raise _refused(answered, error) from None
     names = wire.certificate_names()
