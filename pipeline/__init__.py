@@ -7,6 +7,7 @@ The map, bottom-up; a module imports only from lines above its own, and so does 
 
 words               errors of the user's making: an option that cannot be honoured
 option_values       values of options, each checked
+row_texts           columns of rows as texts, JSON or a key, that lose nothing
 columns             record batches from and to Arrow columns
 client              a Kafka client that blocks and pipelines: metadata, fetches, produces, transactions
 source              what a source reads: options, offsets, admission, splits, losses, lag

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
 from pipeline.option_values import OptionValues
+from pipeline.row_texts import as_json, as_text
 from pipeline.words import OptionError
 
 OUTPUTS: Final = ("records", "rows")
@@ -54,22 +53,3 @@ def to_records(frame: DataFrame, mapping: RecordMapping, headers: Column | None 
         return frame.select(value.alias("value"), *more)
     key = as_text(frame, mapping.key[0]) if len(mapping.key) == 1 else as_json(frame, mapping.key)
     return frame.select(key.alias("key"), value.alias("value"), *more)
-
-
-def as_json(frame: DataFrame, names: tuple[str, ...]) -> Column:
-    """A JSON object of these columns; bytes are base64, as Kafka Connect's JsonConverter has them."""
-    return F.to_json(F.struct(*(column(name) for name in names)), {"ignoreNullFields": "false"})
-
-
-def as_text(frame: DataFrame, name: str) -> Column:
-    kind: DataType = frame.schema[name].dataType
-    if isinstance(kind, BinaryType):
-        return column(name)
-    if isinstance(kind, StructType | ArrayType | MapType):
-        return F.to_json(column(name), {"ignoreNullFields": "false"})
-    return column(name).cast("string")
-
-
-def column(name: str) -> Column:
-    """The column of exactly this name, whatever is in it."""
-    return F.col("`" + name.replace("`", "``") + "`")

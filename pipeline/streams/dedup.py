@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame
 
+from pipeline.row_texts import quoted
 from pipeline.streams.arguments import interval_of, name_of, names_of
 
 
@@ -14,5 +15,5 @@ def once(rows: DataFrame, *, key: str, time: str, watermark: str) -> DataFrame:
     """
     keys = names_of(key, "key", rows.columns)
     at = name_of(time, "time", rows.columns)
-    marked = rows.withWatermark(at, interval_of(watermark, "watermark"))
+    marked = rows.withWatermark(quoted(at), interval_of(watermark, "watermark"))
     return marked.dropDuplicatesWithinWatermark(keys)

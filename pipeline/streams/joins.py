@@ -6,6 +6,7 @@ Columns of the right side get a prefix, so that no two have one name.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.row_texts import column, quoted
 from pipeline.streams.arguments import interval_of, name_of, names_of, one_of, refuse_taken
 from pipeline.words import OptionError
 
@@ -63,11 +64,11 @@ def within(
     other_at = f"{prefix}{name_of(right_time, 'right_time', right.columns)}"
     earliest = F.expr(f"INTERVAL {interval_of(before, 'before', may_be_zero=True)}")
     latest = F.expr(f"INTERVAL {interval_of(after, 'after', may_be_zero=True)}")
-    ours = left.withWatermark(at, interval_of(left_watermark, "left_watermark", may_be_zero=True))
+    ours = left.withWatermark(quoted(at), interval_of(left_watermark, "left_watermark", may_be_zero=True))
     theirs = _prefixed(right, prefix, left).withWatermark(
-        other_at, interval_of(right_watermark, "right_watermark", may_be_zero=True)
+        quoted(other_at), interval_of(right_watermark, "right_watermark", may_be_zero=True)
     )
-    near = (F.col(other_at) >= F.col(at) - earliest) & (F.col(other_at) <= F.col(at) + latest)
+    near = (column(other_at) >= column(at) - earliest) & (column(other_at) <= column(at) + latest)
     return ours.join(theirs, _equal(names, right_names, prefix) & near, kind)
 
 
@@ -83,12 +84,12 @@ def _pairs(
 
 def _prefixed(frame: DataFrame, prefix: str, beside: DataFrame) -> DataFrame:
     refuse_taken([f"{prefix}{name}" for name in frame.columns], "prefix", beside.columns)
-    return frame.select(*[F.col(name).alias(f"{prefix}{name}") for name in frame.columns])
+    return frame.select(*[column(name).alias(f"{prefix}{name}") for name in frame.columns])
 
 
 def _equal(names: list[str], others: list[str], prefix: str) -> F.Column:
     condition = F.lit(True)
     for index, (name, other) in enumerate(zip(names, others, strict=True)):
-        one = F.col(name) == F.col(f"{prefix}{other}")
+        one = column(name) == column(f"{prefix}{other}")
         condition = one if index == 0 else condition & one
     return condition

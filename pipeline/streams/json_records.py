@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from pyspark.sql.utils import ParseException
 
+from pipeline.row_texts import as_json, as_text, column
 from pipeline.streams.arguments import names_of, one_of, refuse_taken
 from pipeline.words import OptionError
 
@@ -24,7 +25,7 @@ def parse(records: DataFrame, *, schema: str, keep: str = "", broken: str = "fai
     kept = names_of(keep, "keep", records.columns, may_be_empty=True)
     one_of(broken, "broken", ("fail", "drop"))
     refuse_taken([f"record_{name}" for name in kept], "keep", fields.names)
-    columns = [F.col(name).alias(f"record_{name}") for name in kept]
+    columns = [column(name).alias(f"record_{name}") for name in kept]
     text = F.col("value").cast("string")
     there = records.where(F.col("value").isNotNull())
     if broken == "fail":
@@ -38,15 +39,16 @@ def parse(records: DataFrame, *, schema: str, keep: str = "", broken: str = "fai
 
 def to_records(rows: DataFrame, *, key: str = "") -> DataFrame:
     """A `value` of JSON with all columns, and a `key` made of those named: one is the key's text as it is,
-    of several it is a JSON object with them, so that no two keys are alike. Nulls are told."""
+    of several it is a JSON object with them, so that no two keys are alike. Nulls are told.
+
+    `parse` of the value gives the row back: times keep their microseconds. A map that is no map from texts is
+    written, but Spark reads none."""
     names = names_of(key, "key", rows.columns, may_be_empty=True)
-    options = {"ignoreNullFields": "false"}
-    value = F.to_json(F.struct(*[F.col(name) for name in rows.columns]), options).alias("value")
+    value = as_json(rows, rows.columns).alias("value")
     if not names:
         return rows.select(value)
-    if len(names) == 1:
-        return rows.select(F.col(names[0]).cast("string").alias("key"), value)
-    return rows.select(F.to_json(F.struct(*[F.col(name) for name in names]), options).alias("key"), value)
+    key_of = as_text(rows, names[0]) if len(names) == 1 else as_json(rows, names)
+    return rows.select(key_of.alias("key"), value)
 
 
 def _schema_of(text: str) -> StructType:
@@ -60,7 +62,7 @@ def _schema_of(text: str) -> StructType:
 
 
 def _renamed(kept: list[str]) -> list[F.Column]:
-    return [F.col(f"record_{name}") for name in kept]
+    return [column(f"record_{name}") for name in kept]
 
 
 def _fields_of(schema: StructType) -> list[F.Column]:

@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.row_texts import column, quoted
 from pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
 
 
@@ -19,11 +20,11 @@ def sessions(rows: DataFrame, *, time: str, watermark: str, gap: str, by: str, s
     refuse_taken(["session_start", "session_end", "count", *[f"sum_{name}" for name in summed]], "by", keys)
     at = name_of(time, "time", rows.columns)
     pause = interval_of(gap, "gap")
-    marked = rows.withWatermark(at, interval_of(watermark, "watermark", may_be_zero=True))
+    marked = rows.withWatermark(quoted(at), interval_of(watermark, "watermark", may_be_zero=True))
     # Spark gives a session one gap after its last row as its end.
-    found = marked.groupBy(*keys, F.session_window(at, pause)).agg(
-        F.count(F.lit(1)).alias("count"), *[F.sum(name).alias(f"sum_{name}") for name in summed]
+    found = marked.groupBy(*map(column, keys), F.session_window(column(at), pause)).agg(
+        F.count(F.lit(1)).alias("count"), *[F.sum(column(name)).alias(f"sum_{name}") for name in summed]
     )
     start = F.col("session_window.start").alias("session_start")
     end = (F.col("session_window.end") - F.expr(f"INTERVAL {pause}")).alias("session_end")
-    return found.select(start, end, *keys, "count", *[f"sum_{name}" for name in summed])
+    return found.select(start, end, *map(column, keys), "count", *[column(f"sum_{name}") for name in summed])

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from pipeline.row_texts import column
 from pipeline.streams.arguments import name_of, number_of
 from pipeline.words import OptionError
 
@@ -67,9 +67,9 @@ def streaks(rows: DataFrame, *, by: str, value: str, order: str, over: str, leng
     bound = number_of(over, "over", least=-(2**53), most=2**53)
     count = number_of(length, "length", least=1, most=MAX_LENGTH)
     taken = rows.select(
-        F.col(key).cast("string").alias("key"),
-        F.col(at).cast("long").alias("at"),
-        F.col(number).cast("long").alias("value"),
+        column(key).cast("string").alias("key"),
+        column(at).cast("long").alias("at"),
+        column(number).cast("long").alias("value"),
     ).dropna()
     given = StructType(
         [

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pipeline.spark.fresh_table import read_fresh
 from pipeline.words import OptionError
 
-COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 def records(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
@@ -30,18 +30,21 @@ def latest(rows: DataFrame) -> DataFrame:
     """The record of each key with its greatest offset.
 
     A key whose latest record has no value (a tombstone) is gone, and a record without a key is none of a
-    table. Where the topic got more partitions and a key lies in two, the later timestamp decides.
+    table. Offsets are compared within one partition of one topic alone. Where a key lies in several (the
+    topic got more partitions, or the rows are of several topics) the latest record of each is found first,
+    and the one of these with the latest timestamp is the row, which names its `topic`; of equal timestamps
+    the later name of a topic, then the greater partition.
     """
     missing = [name for name in COLUMNS if name not in rows.columns]
     if missing:
         raise OptionError("table", f"has no column {missing[0]}: it is to be records as they were read")
     row = F.struct(*[F.col(name) for name in COLUMNS])
     # One shuffle by key serves both steps.
-    by_partition = (
+    by_log = (
         rows.where(F.col("key").isNotNull())
         .repartition("key")
-        .groupBy("key", "partition")
+        .groupBy("key", "topic", "partition")
         .agg(F.max_by(row, "offset").alias("row"))
     )
-    newest = F.max_by("row", F.struct("row.timestamp", "row.partition")).alias("row")
-    return by_partition.groupBy("key").agg(newest).select("row.*").where(F.col("value").isNotNull())
+    newest = F.max_by("row", F.struct("row.timestamp", "row.topic", "row.partition")).alias("row")
+    return by_log.groupBy("key").agg(newest).select("row.*").where(F.col("value").isNotNull())

@@ -9,6 +9,7 @@ Spark (`numRowsDroppedByWatermark` of a query's progress).
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.row_texts import column, quoted
 from pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
 
 
@@ -27,10 +28,12 @@ def count_and_sum(
     at = name_of(time, "time", rows.columns)
     length = interval_of(window, "window")
     step = interval_of(slide, "slide") if slide else length
-    marked = rows.withWatermark(at, interval_of(watermark, "watermark", may_be_zero=True))
-    groups = marked.groupBy(*keys, F.window(at, length, step))
+    marked = rows.withWatermark(quoted(at), interval_of(watermark, "watermark", may_be_zero=True))
+    groups = marked.groupBy(*map(column, keys), F.window(column(at), length, step))
     counted = groups.agg(
-        F.count(F.lit(1)).alias("count"), *[F.sum(name).alias(f"sum_{name}") for name in summed]
+        F.count(F.lit(1)).alias("count"), *[F.sum(column(name)).alias(f"sum_{name}") for name in summed]
     )
     start, end = F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end")
-    return counted.select(start, end, *keys, "count", *[f"sum_{name}" for name in summed])
+    return counted.select(
+        start, end, *map(column, keys), "count", *[column(f"sum_{name}") for name in summed]
+    )

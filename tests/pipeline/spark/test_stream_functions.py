@@ -18,13 +18,15 @@ pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 120
 SCHEMA = "carrier STRING, delay LONG"
-RECORDS = "key STRING, value STRING, partition INT, offset LONG, timestamp TIMESTAMP"
+RECORDS = "key STRING, value STRING, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 NOON = datetime.datetime(2026, 1, 2, 12, 0, 0)
 
 
-def records(spark: SparkSession, *rows: tuple[str | None, str | None, int, int, int]) -> DataFrame:
+def records(
+    spark: SparkSession, *rows: tuple[str | None, str | None, int, int, int], topic: str = "t"
+) -> DataFrame:
     """(key, value, partition, offset, seconds after noon) each."""
-    moments = [(*row[:4], NOON + datetime.timedelta(seconds=row[4])) for row in rows]
+    moments = [(*row[:2], topic, *row[2:4], NOON + datetime.timedelta(seconds=row[4])) for row in rows]
     return spark.createDataFrame(moments, RECORDS)
 
 
@@ -80,6 +82,15 @@ def test_the_latest_record_of_a_key_is_its_row_and_a_tombstone_ends_it(spark: Sp
         "back": "3",
         "moved": "4",
     }
+
+
+def test_offsets_of_two_topics_are_not_compared(spark: SparkSession) -> None:
+    old = records(spark, ("a", "old", 0, 900, 0), ("gone", "old", 0, 901, 0), topic="t1")
+    new = records(spark, ("a", "new", 0, 2, 9), ("gone", None, 0, 3, 9), topic="t2")
+
+    found = table.latest(old.union(new)).collect()
+
+    assert [(row.key, row.value, row.topic) for row in found] == [("a", "new", "t2")]
 
 
 def test_each_batch_sees_the_table_as_it_is_when_the_batch_begins(

@@ -1,0 +1,128 @@
+"""Columns of rows as texts, for keys and values of records: nothing that a column has is lost on the way.
+
+Spark's `to_json` alone cuts a time to milliseconds, and writes map keys that are no text in Java's own words:
+a date as a number of days, bytes as the address of an array.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+_OPTIONS: Final = {"ignoreNullFields": "false"}
+
+
+def quoted(name: str) -> str:
+    """The name for Spark, which would take `a.b` for a field of `a`."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column(name: str) -> Column:
+    """The column of exactly this name, whatever is in it."""
+    return F.col(quoted(name))
+
+
+def as_json(frame: DataFrame, names: Iterable[str]) -> Column:
+    """A JSON object of these columns, nulls included.
+
+    Bytes are base64, as Kafka Connect's JsonConverter writes them. Times have milliseconds, and microseconds
+    where they need them.
+    """
+    fields = [_for_json(column(name), frame.schema[name].dataType).alias(name) for name in names]
+    return F.to_json(F.struct(*fields), _OPTIONS)
+
+
+def as_text(frame: DataFrame, name: str) -> Column:
+    """The text of one column: bytes as they are, JSON for what has parts, Spark's own text of all else."""
+    value, kind = column(name), frame.schema[name].dataType
+    if isinstance(kind, BinaryType):
+        return value
+    return _text(value, kind)
+
+
+def _text(value: Column, kind: DataType) -> Column:
+    if isinstance(kind, StructType | ArrayType | MapType):
+        return F.to_json(_for_json(value, kind), _OPTIONS)
+    text = value.cast("string")
+    if isinstance(kind, TimestampType):
+        # Of two moments with one time, in the hour that a clock is set back, the later says its offset too.
+        is_plain = text.try_cast("timestamp") == value
+        return F.when(is_plain | value.isNull(), text).otherwise(F.concat(text, _offset_of(value)))
+    return text
+
+
+def _for_json(value: Column, kind: DataType) -> Column:
+    """The value as `to_json` writes it whole."""
+    if _is_whole(kind):
+        return value
+    match kind:
+        case StructType():
+            parts = [_for_json(value[part.name], part.dataType).alias(part.name) for part in kind.fields]
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case ArrayType():
+            return F.transform(value, lambda one: _for_json(one, kind.elementType))
+        case MapType():
+            found = F.transform_values(value, lambda _key, one: _for_json(one, kind.valueType))
+            return F.transform_keys(found, lambda key, _one: _map_key(key, kind.keyType))
+        case _:
+            return _time_for_json(value, kind)
+
+
+def _is_whole(kind: DataType) -> bool:
+    """The type is one that `to_json` writes without loss."""
+    match kind:
+        case StructType():
+            return all(_is_whole(part.dataType) for part in kind.fields)
+        case ArrayType():
+            return _is_whole(kind.elementType)
+        case MapType():
+            return not _is_odd_key(kind.keyType) and _is_whole(kind.valueType)
+        case _:
+            return not isinstance(kind, TimestampType | TimestampNTZType)
+
+
+def _is_odd_key(kind: DataType) -> bool:
+    odd = StructType | ArrayType | BinaryType | DateType | TimestampType | TimestampNTZType
+    return isinstance(kind, odd)
+
+
+def _map_key(key: Column, kind: DataType) -> Column:
+    """What its value would be in JSON, as the text that a key has to be."""
+    match kind:
+        case BinaryType():
+            return F.base64(key)
+        case TimestampType() | TimestampNTZType():
+            return _time_for_json(key, kind)
+        case _:
+            return _text(key, kind) if _is_odd_key(kind) else key
+
+
+def _time_for_json(value: Column, kind: DataType) -> Column:
+    """As ISO 8601 has it, with the offset of the session's time zone if the type is of moments.
+
+    Three digits behind the second, as Spark and JavaScript write, and six only where three are not enough:
+    so records that are copied stay as they are. It is not `date_format`, which knows moments alone and would
+    move a wall time that a clock set forward leaves out.
+    """
+    text = value.cast("string")
+    point = F.instr(text, ".")
+    digits = F.when(point > 0, F.substring(text, point + 1, F.lit(6))).otherwise("")
+    padded = F.rpad(digits, F.when(F.length(digits) > 3, 6).otherwise(3), F.lit("0"))
+    whole = F.replace(F.substring_index(text, ".", 1), F.lit(" "), F.lit("T"))
+    offset = [_offset_of(value)] if isinstance(kind, TimestampType) else []
+    return F.concat(whole, F.lit("."), padded, *offset)
+
+
+def _offset_of(value: Column) -> Column:
+    return F.date_format(value, "XXXXX")
