@@ -5,13 +5,14 @@ that the database itself makes of it, so no value is lost or rounded on the way.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from pipeline.option_values import shown
 from pipeline.words import OptionError
 
 MAX_DECIMAL_DIGITS: Final = 38
@@ -75,7 +76,10 @@ def postgresql_column(name: str, declared: str, modifier: int, is_nullable: bool
 
 
 def sqlite_column(name: str, declared: str, is_nullable: bool) -> TableColumn:
-    """By the rules of SQLite's type affinity; a column of no certain type is text."""
+    """By the rules of SQLite's type affinity; a column of no certain type is text.
+
+    The database never makes that text: of a real it would keep 15 digits.
+    """
     word = declared.upper()
     if word.startswith("BOOL"):
         kind = pa.bool_()
@@ -88,10 +92,8 @@ def sqlite_column(name: str, declared: str, is_nullable: bool) -> TableColumn:
     elif re.search("REAL|FLOA|DOUB", word):
         kind = pa.float64()
     else:
-        kind = None
-    return TableColumn(
-        name=name, kind=kind or pa.string(), is_cast=kind is None, is_nullable=is_nullable, declared=declared
-    )
+        kind = pa.string()
+    return TableColumn(name=name, kind=kind, is_cast=False, is_nullable=is_nullable, declared=declared)
 
 
 def is_whole_number(column: TableColumn) -> bool:
@@ -109,20 +111,62 @@ def arrow_schema(columns: Sequence[TableColumn]) -> pa.Schema:
 
 
 def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as DB-API gives them; OptionError for a column whose values are not of its type.
+    """Rows as DB-API gives them; OptionError for a value that its column's type cannot have without loss.
 
-    SQLite has such columns: its types are advice.
+    SQLite has such values: its types are advice. It has no booleans, only 0 and 1, and any value may be in a
+    column of any type, a real number in one of whole numbers.
     """
     arrays = []
     for field, values in zip(schema, zip(*rows, strict=True), strict=True):
+        fits = _FITS.get(field.type)
         try:
-            # SQLite has no booleans, only 0 and 1.
-            is_boolean = pa.types.is_boolean(field.type)
-            arrays.append(pa.array(values).cast(pa.bool_()) if is_boolean else pa.array(values, field.type))
-        except (pa.ArrowException, OverflowError) as error:
+            given = values if fits is None else [None if one is None else fits(one) for one in values]
+            arrays.append(pa.array(given, field.type))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             problem = f"has values in column {field.name} that are no {field.type}: {str(error)[:200]}"
             raise OptionError("table", problem) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int):
+        return value
+    raise ValueError(f"{shown(str(value))} is no whole number")
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int) and int(float(value)) == value:
+        return float(value)
+    raise ValueError(f"{shown(str(value))} is no real number, or has more digits than one")
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(value, int | float) and value in (0, 1):
+        return bool(value)
+    raise ValueError(f"{shown(str(value))} is neither 0 nor 1, true nor false")
+
+
+def _text(value: Any) -> str:
+    """Numbers with all their digits; bytes that are text, as programs store it that know no other."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    return value if isinstance(value, str) else repr(value)
+
+
+_FITS: Final[Mapping[pa.DataType, Callable[[Any], Any]]] = {
+    pa.int16(): _whole,
+    pa.int32(): _whole,
+    pa.int64(): _whole,
+    pa.float64(): _real,
+    pa.bool_(): _truth,
+    pa.string(): _text,
+}
 
 
 def _spark_type(kind: pa.DataType) -> T.DataType:

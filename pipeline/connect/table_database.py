@@ -75,7 +75,11 @@ class _Sqlite:
 
     def columns(self) -> list[TableColumn]:
         schema, name = (("main", *self._options.table))[-2:]
-        text = 'SELECT name, type, "notnull", pk FROM pragma_table_info(?, ?) ORDER BY cid'
+        # Generated columns are 2 and 3; 1 are the parameters that a virtual table hides.
+        text = (
+            'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?, ?) WHERE hidden IN (0, 2, 3)'
+            " ORDER BY cid"
+        )
         with self._told():
             found = self._connection.execute(text, (name, schema)).fetchall()
         if not found:

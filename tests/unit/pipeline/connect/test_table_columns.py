@@ -1,0 +1,94 @@
+"""Values of a real SQLite in columns of each type: as they are, or refused by the column's name."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pipeline.connect.table_columns import arrow_schema, to_batch
+from pipeline.connect.table_database import open_database
+from pipeline.connect.table_options import TableOptions
+from pipeline.connect.table_queries import TableQueries
+from pipeline.words import OptionError
+
+
+def read(path: Path, statements: str) -> dict[str, list[object]]:
+    """The columns of table `t` as a stream of it has them."""
+    with sqlite3.connect(path / "a.db") as connection:
+        connection.executescript(statements)
+    connection.close()
+    options = TableOptions.from_options(
+        {"connection.url": f"sqlite:{path / 'a.db'}", "table": "t", "mode": "bulk"}
+    )
+    database = open_database(options)
+    columns = database.columns()
+    (rows,) = database.batches(TableQueries(options, columns).everything(), 10)
+    database.close()
+    found: dict[str, list[object]] = to_batch(rows, arrow_schema(columns)).to_pydict()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "expected"),
+    [
+        ("DECIMAL(16,2)", "99999999999999.98", "99999999999999.98"),
+        ("NUMERIC", "0.1", "0.1"),
+        ("MONEY", "1234567890123456789", "1234567890123456789"),
+        ("ANY", "2456293.5000123456", "2456293.5000123456"),
+        ("", "12345678.12345679", "12345678.12345679"),
+        ("", "x'616263'", "abc"),
+        ("DATETIME", "2456293.5000123456", "2456293.5000123456"),
+        ("DATE", "20130101", "20130101"),
+        ("DATE", "'2013-01-01'", "2013-01-01"),
+        ("TEXT", "x'616263'", "abc"),
+        ("TEXT", "NULL", None),
+        ("INT", "9223372036854775807", 9223372036854775807),
+        ("INT", "3.0", 3),
+        ("REAL", "3", 3.0),
+        ("REAL", "9e999", float("inf")),
+        ("BOOLEAN", "1", True),
+        ("BOOLEAN", "0.0", False),
+        ("BOOLEAN", "'True'", True),
+        ("BLOB", "x'00ff'", b"\x00\xff"),
+    ],
+)
+def test_a_value_loses_nothing(tmp_path: Path, declared: str, value: str, expected: object) -> None:
+    found = read(tmp_path, f"CREATE TABLE t (a {declared}); INSERT INTO t VALUES ({value})")
+
+    assert found == {"a": [expected]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "told"),
+    [
+        ("INT", "3.5", "no int64: '3.5' is no whole number"),
+        ("INT", "-3.99", "no int64: '-3.99' is no whole number"),
+        ("INT", "9223372036854775808", "no int64"),
+        ("INT", "'many'", "no int64: 'many' is no whole number"),
+        ("INT", "x'31'", "no int64"),
+        ("BOOLEAN", "2", "no bool: '2' is neither 0 nor 1"),
+        ("BOOLEAN", "0.5", "no bool: '0.5' is neither"),
+        ("BOOLEAN", "'yes'", "no bool: 'yes' is neither"),
+        ("REAL", "'much'", "no double: 'much' is no real number"),
+        ("BLOB", "1", "no binary"),
+        ("TEXT", "x'ff'", "no string"),
+        ("", "x'ff'", "no string"),
+    ],
+)
+def test_a_value_that_would_be_changed_is_refused_by_name(
+    tmp_path: Path, declared: str, value: str, told: str
+) -> None:
+    with pytest.raises(OptionError) as refused:
+        read(tmp_path, f'CREATE TABLE t ("a b" {declared}); INSERT INTO t VALUES ({value})')
+
+    assert str(refused.value).startswith(f"table: has values in column a b that are {told}")
+
+
+def test_generated_columns_are_columns(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        "CREATE TABLE t (a INT, b INT AS (a + 1) VIRTUAL, c TEXT GENERATED ALWAYS AS (a || 'x') STORED);"
+        " INSERT INTO t (a) VALUES (1)",
+    )
+
+    assert found == {"a": [1], "b": [2], "c": ["1x"]}
