@@ -6,7 +6,7 @@ that the database itself makes of it, so no value is lost or rounded on the way.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -73,6 +73,29 @@ def postgresql_column(name: str, declared: str, modifier: int, is_nullable: bool
     return TableColumn(
         name=name, kind=kind or pa.string(), is_cast=kind is None, is_nullable=is_nullable, declared=declared
     )
+
+
+# What PostgreSQL has beyond Spark's first and last value: infinities, years BC and after 9999.
+_LIMITS: Final = {
+    "date": ("0001-01-01", "9999-12-31"),
+    "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
+    "timestamptz": ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
+}
+
+
+def limits_of(column: TableColumn) -> tuple[str, str] | None:
+    """The first and the last time that Spark has of a column's type in PostgreSQL; None for other types."""
+    return _LIMITS.get(column.declared)
+
+
+def has_nan(column: TableColumn) -> bool:
+    """A decimal of Spark has no NaN, which a numeric of PostgreSQL may be."""
+    return bool(pa.types.is_decimal(column.kind))
+
+
+def as_text(column: TableColumn) -> TableColumn:
+    """The column as the text that the database makes of it."""
+    return replace(column, kind=pa.string(), is_cast=True)
 
 
 def sqlite_column(name: str, declared: str, is_nullable: bool) -> TableColumn:

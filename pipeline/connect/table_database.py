@@ -9,8 +9,15 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from pipeline.connect.table_columns import TableColumn, postgresql_column, sqlite_column
-from pipeline.connect.table_options import Engine, TableOptions
+from pipeline.connect.table_columns import (
+    TableColumn,
+    as_text,
+    has_nan,
+    limits_of,
+    postgresql_column,
+    sqlite_column,
+)
+from pipeline.connect.table_options import Engine, OutOfRange, TableOptions
 from pipeline.connect.table_queries import Question
 from pipeline.words import OptionError
 
@@ -144,7 +151,14 @@ class _Postgresql:
             found = self._connection.execute(_POSTGRESQL_COLUMNS, (name,)).fetchall()
         if not found:
             raise OptionError("table", f"{self._options.table_name} does not exist")
-        return [postgresql_column(*row) for row in found]
+        columns = [postgresql_column(*row) for row in found]
+        if self._options.out_of_range is not OutOfRange.TEXT:
+            return columns
+        places = (self._options.timestamp_column, self._options.incrementing_column)
+        return [
+            as_text(one) if one.name not in places and (limits_of(one) or has_nan(one)) else one
+            for one in columns
+        ]
 
     def first(self, question: Question) -> Sequence[Any] | None:
         with self._told(), self._connection.transaction():

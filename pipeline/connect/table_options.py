@@ -39,6 +39,15 @@ class Mode(Enum):
         return self in (Mode.INCREMENTING, Mode.TIMESTAMP_INCREMENTING)
 
 
+class OutOfRange(Enum):
+    """What becomes of values that PostgreSQL has and Spark has not: infinity, years BC, NaN in a decimal."""
+
+    FAIL = "fail"  # the reason names row and column
+    TEXT = "text"  # columns of such types are PostgreSQL's own text, all their values
+    NULL = "null"
+    CLAMP = "clamp"  # to the first or the last value of Spark; NaN to null
+
+
 class Engine(Enum):
     """Which database it is."""
 
@@ -63,6 +72,7 @@ class TableOptions:
     batch_max_rows: int
     poll_interval_ms: int
     validate_non_null: bool
+    out_of_range: OutOfRange
     mapping: RecordMapping
 
     @property
@@ -89,6 +99,9 @@ class TableOptions:
             batch_max_rows=values.integer("batch.max.rows", DEFAULT_BATCH_ROWS, least=1, most=MAX_BATCH_ROWS),
             poll_interval_ms=values.integer("poll.interval.ms", 5_000, least=1, most=365 * DAY_MS),
             validate_non_null=values.boolean("validate.non.null", True),
+            out_of_range=OutOfRange(
+                values.choice("out.of.range", [one.value for one in OutOfRange], OutOfRange.FAIL.value)
+            ),
             mapping=RecordMapping.read(values),
         )
         values.refuse_others()
@@ -102,6 +115,8 @@ class TableOptions:
             )
         if self.engine is Engine.SQLITE and values.optional("db.timezone"):
             raise OptionError("db.timezone", "is for PostgreSQL; times in SQLite are UTC")
+        if self.engine is Engine.SQLITE and values.optional("out.of.range"):
+            raise OptionError("out.of.range", "is for PostgreSQL; SQLite has no such types")
         for option, serves in (
             ("timestamp.delay.interval.ms", self.mode.has_timestamp),
             ("poll.interval.ms", self.mode is Mode.BULK),

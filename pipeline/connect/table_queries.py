@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.connect.table_columns import TableColumn, is_whole_number
-from pipeline.connect.table_options import Engine, TableOptions
+from pipeline.connect.table_columns import TableColumn, has_nan, is_whole_number, limits_of
+from pipeline.connect.table_options import Engine, OutOfRange, TableOptions
 from pipeline.connect.table_position import Position, Value
 from pipeline.option_values import shown
 from pipeline.words import OptionError
@@ -48,6 +48,40 @@ class TableQueries:
             text=f"SELECT {self._selected()} FROM {self._table}"
             f" WHERE {' AND '.join([*after, *until])} ORDER BY {', '.join(self._places())}",
             values=(*after_values, *until_values),
+        )
+
+    def out_of_range(self, start: Position, end: Position) -> Question | None:
+        """One value of that range that Spark has not: its column, its text, and the row; None if none can be.
+
+        It is asked when a range could not be read, to say why.
+        """
+        conditions, values = self._compared(">", start)
+        until, until_values = self._compared("<=", end)
+        row = self._quote(self._options.incrementing_column or self._columns[0].name)
+        parts: list[str] = []
+        given: list[Value] = []
+        for column in self._columns:
+            beyond = self._beyond(column)
+            if beyond:
+                parts.append(
+                    f"(SELECT '{len(parts)}', {self._quote(column.name)}::text, {row}::text"
+                    f" FROM {self._table}"
+                    f" WHERE {' AND '.join([beyond, *conditions, *until])} LIMIT 1)"
+                )
+                given += [*values, *until_values]
+        if not parts:
+            return None
+        return Question(text=" UNION ALL ".join(parts) + " LIMIT 1", values=tuple(given))
+
+    def why_out_of_range(self, found: Sequence[Value]) -> OptionError:
+        """What the answer to `out_of_range` says."""
+        columns = [column for column in self._columns if self._beyond(column)]
+        name = self._options.incrementing_column or self._columns[0].name
+        return OptionError(
+            "table",
+            f"has {shown(str(found[1]))} in column {columns[int(found[0])].name} of the row with"
+            f" {name} = {shown(str(found[2]))}, which Spark has no value for: set out.of.range to text, null"
+            " or clamp",
         )
 
     def end(self, start: Position, target: Position | None, max_rows: int | None) -> Question:
@@ -125,10 +159,30 @@ class TableQueries:
         return [place for place in (self._time, self._incrementing) if place]
 
     def _selected(self) -> str:
-        return ", ".join(
-            f"CAST({self._quote(one.name)} AS TEXT)" if one.is_cast else self._quote(one.name)
-            for one in self._columns
-        )
+        return ", ".join(map(self._value, self._columns))
+
+    def _value(self, column: TableColumn) -> str:
+        name = self._quote(column.name)
+        if column.is_cast:
+            return f"CAST({name} AS TEXT)"
+        beyond = self._beyond(column)
+        if not beyond or self._options.out_of_range in (OutOfRange.FAIL, OutOfRange.TEXT):
+            return name
+        limits = limits_of(column)
+        if limits is None or self._options.out_of_range is OutOfRange.NULL:
+            return f"CASE WHEN {beyond} THEN NULL ELSE {name} END"
+        least, most = (f"CAST('{limit}' AS {column.declared})" for limit in limits)
+        return f"CASE WHEN {name} IS NOT NULL THEN greatest({least}, least({most}, {name})) END"
+
+    def _beyond(self, column: TableColumn) -> str:
+        """The condition by which Spark has no value for it; empty if it always has one."""
+        if self._is_sqlite or column.is_cast:
+            return ""
+        name, limits = self._quote(column.name), limits_of(column)
+        if limits is None:
+            return f"{name} = 'NaN'" if has_nan(column) else ""
+        least, most = (f"CAST('{limit}' AS {column.declared})" for limit in limits)
+        return f"({name} < {least} OR {name} > {most})"
 
     def _shown(self, name: str, number: int) -> str:
         is_time = bool(self._time) and number == 0

@@ -62,6 +62,9 @@ class TablePartition(InputPartition):
 
     question: Question
     schema: pa.Schema
+    queries: TableQueries
+    start: Position
+    end: Position
 
 
 class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -96,7 +99,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queries = self._queries()
         is_bulk = self._options.mode is Mode.BULK
         question = queries.everything() if is_bulk else queries.rows(begun, ended)
-        return [TablePartition(question, arrow_schema(self._columns))]
+        return [TablePartition(question, arrow_schema(self._columns), queries, begun, ended)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TablePartition), partition
@@ -104,6 +107,11 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             for rows in database.batches(partition.question, ROWS_AT_ONCE):
                 yield to_batch(rows, partition.schema)
+        except (TableError, OptionError):
+            why = _out_of_range(self._options, partition)
+            if why is not None:
+                raise why from None
+            raise
         finally:
             database.close()
 
@@ -161,3 +169,21 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _out_of_range(options: TableOptions, partition: TablePartition) -> OptionError | None:
+    """Why a range could not be read, if it has a value that Spark has not; by a connection of its own."""
+    question = partition.queries.out_of_range(partition.start, partition.end)
+    if question is None:
+        return None
+    try:
+        database = open_database(options)
+    except TableError:
+        return None
+    try:
+        found = database.first(question)
+    except TableError:
+        return None
+    finally:
+        database.close()
+    return None if found is None else partition.queries.why_out_of_range(found)

@@ -251,6 +251,44 @@ def test_types_of_postgresql_are_those_of_spark(
     assert set(rows[-1].asDict().values()) == {26, rows[-1].at, None}
 
 
+def test_values_that_spark_has_not_are_told_by_row_and_column_or_become_what_is_asked(
+    spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
+) -> None:
+    postgresql.execute(
+        "CREATE TABLE air.odd"
+        " (id int NOT NULL, fare numeric(10, 2), day date, seen timestamp, at timestamptz)"
+    )
+    postgresql.execute(
+        "INSERT INTO air.odd VALUES (1, 1.50, '2024-01-01', '2024-01-01', '2024-01-01Z'),"
+        " (2, 'NaN', 'infinity', '0044-03-15 BC', '-infinity'), (3, NULL, '12024-01-01', 'infinity', NULL)"
+    )
+    by_id = {"mode": "incrementing", "incrementing.column.name": "id", "table": "air.odd"}
+    options = {**postgresql_url(server), **by_id}
+
+    with pytest.raises(Exception, match="has 'NaN' in column fare of the row with id = '2', which Spark has"):
+        run(read_stream(spark, options), checkpoint)
+    found = {}
+    for choice in ("text", "null", "clamp"):
+        # Each goes on from the batch that failed, or begins anew: what was asked for a batch may change.
+        place = checkpoint if choice == "null" else f"{checkpoint}-{choice}"
+        (rows,) = run(read_stream(spark, {**options, "out.of.range": choice}), place)
+        found[choice] = [list(json.loads(row.value).values())[1:] for row in rows]
+
+    assert found["text"] == [
+        ["1.50", "2024-01-01", "2024-01-01 00:00:00", "2024-01-01 00:00:00+00"],
+        ["NaN", "infinity", "0044-03-15 00:00:00 BC", "-infinity"],
+        [None, "12024-01-01", "infinity", None],
+    ]
+    first = [1.5, "2024-01-01", "2024-01-01T00:00:00.000", "2024-01-01T00:00:00.000Z"]
+    assert found["null"] == [first, [None] * 4, [None] * 4]
+    last = "9999-12-31T23:59:59.999999"
+    assert found["clamp"] == [
+        first,
+        [None, "9999-12-31", "0001-01-01T00:00:00.000", "0001-01-01T00:00:00.000Z"],
+        [None, "9999-12-31", last, None],
+    ]
+
+
 def test_a_server_that_was_started_anew_is_asked_on(
     spark: SparkSession, server: PostgresqlServer, postgresql: psycopg.Connection[Any], checkpoint: str
 ) -> None:
