@@ -139,9 +139,12 @@ class _Postgresql:
                 **{name: value for name, value in given.items() if value is not None},
             )
             self._connection.read_only = True
-            # Timestamps go to and fro as text, which has to mean the same in each session.
+            # Timestamps go to and fro as text, which has to mean the same in each session; and a role may
+            # have settings of its own, by which numbers would lose digits.
             self._connection.execute(
-                "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO', false)"
+                "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO', false),"
+                " set_config('IntervalStyle', 'postgres', false),"
+                " set_config('extra_float_digits', '3', false)"
             )
             self._connection.commit()
 

@@ -12,7 +12,9 @@ import psycopg
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipeline.connect.table_database import TableError
+from pipeline.connect.table_database import TableError, open_database
+from pipeline.connect.table_options import TableOptions
+from pipeline.connect.table_queries import TableQueries
 from pipeline.connect.table_source import read_stream
 from pipeline.words import OptionError
 from tests.pipeline.spark.postgresql_server import PostgresqlServer, find_programs
@@ -287,6 +289,24 @@ def test_values_that_spark_has_not_are_told_by_row_and_column_or_become_what_is_
         [None, "9999-12-31", "0001-01-01T00:00:00.000", "0001-01-01T00:00:00.000Z"],
         [None, "9999-12-31", last, None],
     ]
+
+
+def test_settings_of_a_role_take_no_digits(
+    server: PostgresqlServer, postgresql: psycopg.Connection[Any]
+) -> None:
+    postgresql.execute(
+        "CREATE TABLE air.sums AS SELECT 0.1::float8 + 0.2 AS a, ARRAY[0.1::float8 + 0.2] AS b"
+    )
+    postgresql.execute(f"ALTER ROLE {server.user} SET extra_float_digits = 0")
+    options = TableOptions.from_options({**postgresql_url(server), "table": "air.sums", "mode": "bulk"})
+    try:
+        database = open_database(options)
+        found = database.first(TableQueries(options, database.columns()).everything())
+        database.close()
+    finally:
+        postgresql.execute(f"ALTER ROLE {server.user} RESET extra_float_digits")
+
+    assert found == (0.1 + 0.2, "{0.30000000000000004}")
 
 
 def test_a_server_that_was_started_anew_is_asked_on(
