@@ -1,22 +1,103 @@
-"""The ranges of a batch, all fixed before its first task: what is written meanwhile is for the next one."""
+"""The parts of a batch: which partition each task reads, and from where to where when it runs.
+
+Spark plans a frame once and uses the plan for each of its actions, so a plan has no ends: each task asks for
+its own when it runs, and the partitions that came since the plan are read as well.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from logstore.topic_partition import TopicPartition
 from pipeline.client.metadata import Cluster
 from pipeline.client.offset_range import OffsetRange
 from pipeline.source.data_loss import LossPolicy
 from pipeline.source.log_ends import edge_offsets, resolve
-from pipeline.source.range_limits import AtOffsets, Edge, RangeLimit
+from pipeline.source.range_limits import AtOffsets, Edge, RangeLimit, limit_of
 from pipeline.source.source_offsets import SourceOffsets
-from pipeline.source.source_options import SourceOptions
+from pipeline.source.source_options import Assigned, SourceOptions, Topics
 from pipeline.source.splits import divide
 from pipeline.source.subscription import Subscribed, find_subscribed
 from pipeline.words import OptionError
 
 
-def plan_batch(cluster: Cluster, options: SourceOptions, policy: LossPolicy) -> list[OffsetRange]:
-    """Splits of what the options name; OptionError, DataLossError for offsets that the logs do not have."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of one partition; an absent bound is where the options begin or end when the task runs."""
+
+    partition: TopicPartition
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newcomers:
+    """All partitions of the subscription but those that were planned."""
+
+    planned: frozenset[TopicPartition]
+
+
+def plan_batch(
+    cluster: Cluster, options: SourceOptions, policy: LossPolicy
+) -> list[tuple[Piece | Newcomers, ...]]:
+    """Return what each task reads; OptionError, DataLossError for offsets that the logs do not have."""
     subscribed = find_subscribed(cluster, options.subscription)
     subscribed.check()
+    cuts: dict[TopicPartition, list[int]] = {partition: [] for partition in subscribed.partitions}
+    for split in divide(
+        _ranges(cluster, options, subscribed, policy),
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+    ):
+        cuts[split.partition].append(split.start)
+    tasks: list[tuple[Piece | Newcomers, ...]] = [
+        (Piece(partition=partition, start=start, end=end),)
+        for partition, starts in cuts.items()
+        for start, end in pairwise([None, *starts[1:], None])
+    ]
+    if isinstance(options.subscription, Assigned):
+        return tasks
+    # One task more would cost each action some milliseconds; mostly there is nothing new.
+    newcomers = Newcomers(planned=frozenset(cuts))
+    *others, last = tasks or [()]
+    return [*others, (*last, newcomers)]
+
+
+def bind(
+    cluster: Cluster, options: SourceOptions, part: Piece | Newcomers, policy: LossPolicy
+) -> list[OffsetRange]:
+    """Return the ranges of a part as the logs are now; errors as for a plan."""
+    match part:
+        case Newcomers(planned=planned):
+            subscribed = find_subscribed(cluster, options.subscription)
+            subscribed.check()
+            wanted = set(subscribed.partitions) - planned
+        case Piece(partition=partition):
+            # Not by its pattern, for which a cluster tells of all its topics.
+            subscribed = find_subscribed(cluster, Assigned(partitions=frozenset([partition])))
+            wanted = set(subscribed.partitions)
+            if isinstance(options.subscription, Topics):
+                replace(subscribed, option="subscribe").check()
+            elif isinstance(options.subscription, Assigned):
+                subscribed.check()
+    if not wanted:
+        return []
+    subscribed = replace(subscribed, partitions=tuple(sorted(wanted)))
+    narrowed = replace(options, start=limit_of(options.start, wanted), end=limit_of(options.end, wanted))
+    ranges = _ranges(cluster, narrowed, subscribed, policy)
+    return ranges if isinstance(part, Newcomers) else [_cut(one, part) for one in ranges]
+
+
+def _cut(found: OffsetRange, piece: Piece) -> OffsetRange:
+    """Return what of a range is of the piece. Bounds were fixed by the plan, so pieces never overlap."""
+    start = found.start if piece.start is None else max(found.start, piece.start)
+    end = found.end if piece.end is None else min(found.end, piece.end)
+    return replace(found, start=start, end=max(start, end))
+
+
+def _ranges(
+    cluster: Cluster, options: SourceOptions, subscribed: Subscribed, policy: LossPolicy
+) -> list[OffsetRange]:
+    """Return what the options name of these partitions, and the logs have now."""
     start = resolve(cluster, subscribed, options.start, options.start_name, options)
     end = resolve(cluster, subscribed, options.end, options.end_name, options)
     for partition in subscribed.partitions:
@@ -26,12 +107,7 @@ def plan_batch(cluster: Cluster, options: SourceOptions, policy: LossPolicy) -> 
                 f"comes to offset {end.offsets[partition]} of {partition}, before {options.start_name},"
                 f" which comes to {start.offsets[partition]}",
             )
-    ranges = _within_logs(cluster, subscribed, options, start, end, policy)
-    return divide(
-        ranges,
-        min_partitions=options.min_partitions,
-        max_records_per_partition=options.max_records_per_partition,
-    )
+    return _within_logs(cluster, subscribed, options, start, end, policy)
 
 
 def _is_said(options: SourceOptions, partition: TopicPartition) -> bool:

@@ -4,8 +4,8 @@ Three options can say each, and one of them does.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -69,6 +69,20 @@ def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edg
         raise OptionError(by_offsets, f"is {text[:80]!r}; {edges}, or offsets by topic and partition in JSON")
     offsets = read_offsets(open_json(text, by_offsets), by_offsets, least=EARLIEST)
     return AtOffsets(offsets=offsets), by_offsets
+
+
+def limit_of(limit: RangeLimit, partitions: Collection[TopicPartition]) -> RangeLimit:
+    """Return what the limit says of these partitions, without those of which it says nothing."""
+    match limit:
+        case AtOffsets(offsets=given):
+            kept = {one: offset for one, offset in given.offsets.items() if one in partitions}
+            topics = {one.topic for one in partitions}
+            ids = {topic: topic_id for topic, topic_id in given.topic_ids.items() if topic in topics}
+            return AtOffsets(offsets=replace(given, offsets=kept, topic_ids=ids))
+        case AtTimestamps(timestamps_ms=moments):
+            return AtTimestamps(timestamps_ms={one: ms for one, ms in moments.items() if one in partitions})
+        case Edge() | AtTimestamp():
+            return limit
 
 
 def check_start(limit: RangeLimit, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Batches: planned where Spark plans, read in its tasks."""
+"""Batches: divided where Spark plans, bound and read in its tasks."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -7,17 +7,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.client.process_clusters import cluster_of
-from pipeline.source.batch_plan import plan_batch
+from pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
 from pipeline.source.data_loss import LossPolicy
 from pipeline.source.source_options import Mode, SourceOptions
-from pipeline.spark.range_partition import RangePartition
+from pipeline.spark.range_partition import BatchPartition
 from pipeline.spark.worker_process import TravelsToTasks, settle
 
 LOG = logging.getLogger("ottla.source")
 
 
 class BatchReader(TravelsToTasks, DataSourceReader):
-    """Reads what there is when it is planned. It travels to tasks, so it holds nothing of the process."""
+    """Reads what there is when its tasks run: Spark plans a frame once, and runs the plan for each action.
+
+    It travels to tasks, so it holds nothing of the process.
+    """
 
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
         self._options = SourceOptions.from_options(options, Mode.BATCH)
@@ -25,18 +28,22 @@ class BatchReader(TravelsToTasks, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         tell_without_effect(self._options)
-        splits = plan_batch(cluster_of(self._options.client), self._options, loss_policy(self._options))
-        return [RangePartition(split) for split in splits]
+        tasks = plan_batch(cluster_of(self._options.client), self._options, loss_policy(self._options))
+        return [BatchPartition(parts) for parts in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, BatchPartition), partition
+        settle()
+        return self._rows(partition.parts)
+
+    def _rows(self, parts: tuple[Piece | Newcomers, ...]) -> Iterator[pa.RecordBatch]:
         # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.
         from pipeline.source.range_rows import read_rows
 
-        if not isinstance(partition, RangePartition):  # Spark's own, when there is nothing to read
-            return iter(())
-        settle()
-        cluster = cluster_of(self._options.client)
-        return read_rows(cluster, partition.split, self._fields, loss_policy(self._options))
+        cluster, policy = cluster_of(self._options.client), loss_policy(self._options)
+        for part in parts:
+            for split in bind(cluster, self._options, part, policy):
+                yield from read_rows(cluster, split, self._fields, policy)
 
 
 def loss_policy(options: SourceOptions) -> LossPolicy:

@@ -1,12 +1,20 @@
-"""What Spark hands from a plan to a task: a range of offsets, as the partition that it demands."""
+"""What Spark hands from a plan to a task, as the partition that it demands."""
 
 from pyspark.sql.datasource import InputPartition
 
 from pipeline.client.offset_range import OffsetRange
+from pipeline.source.batch_plan import Newcomers, Piece
 
 
 class RangePartition(InputPartition):
-    """One range for one task."""
+    """One range of a micro-batch for one task."""
 
     def __init__(self, split: OffsetRange) -> None:
         self.split = split
+
+
+class BatchPartition(InputPartition):
+    """The parts of a batch for one task, which finds out where they end."""
+
+    def __init__(self, parts: tuple[Piece | Newcomers, ...]) -> None:
+        self.parts = parts
