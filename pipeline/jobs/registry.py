@@ -25,7 +25,7 @@ def _ottla_source() -> SourceKind:
         judge_stream=lambda options: SourceOptions.from_options(options, Mode.STREAM),
         stream=lambda spark, options: spark.readStream.format("ottla").options(**options).load(),
         judge_table=lambda options: SourceOptions.from_options(options, Mode.BATCH),
-        table=read_fresh,  # what Spark's reader gives would be the table of the query's first batch for ever
+        table=read_fresh,  # of one moment for each batch
     )
 
 

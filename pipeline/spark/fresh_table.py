@@ -1,8 +1,8 @@
 """Topics as a table that is read anew whenever a plan runs, so by each micro-batch of a query that joins it.
 
-Spark plans a data source in Python once for a frame and keeps its partitions: `spark.read.format("ottla")`
-has the same offsets in all batches of a query. Here nothing but the options is planned; one task asks for the
-offsets and reads them. It is one task, so that the table is of one moment; it reads a million rows a second.
+Of `spark.read.format("ottla")` each task asks for the ends of its partition when it begins, so its rows are
+of several moments. Here nothing but the options is planned; one task asks for all offsets, so that the table
+is of one moment; it reads a million rows a second.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

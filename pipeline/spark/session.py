@@ -3,8 +3,11 @@
 import os
 import sysconfig
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -48,7 +51,36 @@ def start_session(
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _activate_in_each_thread()
+    return session
+
+
+def _activate_in_each_thread() -> None:
+    """Make the session the active one of each Java thread that a thread of Python's gets.
+
+    Spark looks for formats in Python by the active session alone where it writes and where a query starts,
+    and the Java threads of a pool's threads have none: DATA_SOURCE_NOT_FOUND was all that they got.
+    """
+    gateway = SparkContext._gateway
+    client: Any = gateway._gateway_client if gateway is not None else None
+    if not hasattr(client, "_create_new_connection") or hasattr(client, "_ottla_activates"):
+        return  # PYSPARK_PIN_THREAD=false has other threads; or it is done
+    connect = client._create_new_connection
+
+    def connect_and_activate() -> Any:
+        connection = connect()
+        session = SparkSession._instantiatedSession
+        if session is not None:
+            with suppress(Py4JError):  # a session that was stopped meanwhile
+                activate(session)
+            # The call gave the connection back, and so will the one that asked for it.
+            with suppress(ValueError):
+                client.deque.remove(connection)
+        return connection
+
+    client._create_new_connection = connect_and_activate
+    client._ottla_activates = True
 
 
 def _launch(settings: Mapping[str, str]) -> None:

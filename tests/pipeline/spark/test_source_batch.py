@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from tests.pipeline.topics import TIMEOUT_S, fill, make_topic
+from tests.pipeline.topics import TIMEOUT_S, delete_records, fill, make_topic
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +59,25 @@ def test_a_schema_prunes_columns(spark: SparkSession, bootstrap: str) -> None:
     frame = read(spark, bootstrap, subscribe=topic, schema="offset bigint, value binary")
 
     assert frame.collect() == [Row(offset=offset, value=value) for offset, value in enumerate(TEN)]
+
+
+def test_each_action_of_a_frame_and_a_view_reads_what_there_is_then(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    topic = make_topic(bootstrap)
+    fill(bootstrap, topic, TEN)
+    frame = read(spark, bootstrap, subscribe=topic)
+    frame.createOrReplaceTempView("each_action")
+    view = "SELECT count(*) FROM each_action"
+    assert (frame.count(), spark.sql(view).first()) == (10, Row(**{"count(1)": 10}))
+
+    fill(bootstrap, topic, [b"one more"])
+
+    assert (frame.count(), spark.sql(view).first()) == (11, Row(**{"count(1)": 11}))
+
+    delete_records(bootstrap, topic, 4)
+
+    assert frame.count() == 7
 
 
 def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
