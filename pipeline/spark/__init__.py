@@ -17,5 +17,6 @@ sink_task           one task's rows on their way
 sink_writer         what the sinks of batches and of streams share
 stream_writer       the sink of a stream
 batch_writer        the sink of a batch, also inside foreachBatch
+table_options       options of tables in Spark's catalog
 data_source         OttlaDataSource: a reader or a writer for batches and for streams
 """

@@ -27,30 +27,39 @@ class OttlaDataSource(DataSource):
 
     # ---- source -----------------------------------------------------------------------------------
 
-    def schema(self) -> str:
+    def schema(self) -> StructType | str:
         from pipeline.source.source_options import check_for_any_mode
         from pipeline.source.source_schema import schema_text
+        from pipeline.spark.table_options import columns_with, options_of_new_table
 
+        table = options_of_new_table(self.options)
+        if table is not None:
+            return columns_with(table, include_headers=check_for_any_mode(table).include_headers)
         return schema_text(include_headers=check_for_any_mode(self.options).include_headers)
 
     def reader(self, schema: StructType) -> "BatchReader":
         from pipeline.spark.batch_reader import BatchReader
 
         settle()
-        return BatchReader(self.options, self._fields(schema))
+        return BatchReader(self._options(schema), self._fields(schema))
 
     def streamReader(self, schema: StructType) -> "StreamReader":
         from pipeline.spark.stream_reader import StreamReader
 
         settle()
-        return StreamReader(self.options, self._fields(schema))
+        return StreamReader(self._options(schema), self._fields(schema))
+
+    def _options(self, schema: StructType) -> dict[str, str]:
+        from pipeline.spark.table_options import options_to_read
+
+        return options_to_read(self.options, schema)
 
     def _fields(self, schema: StructType) -> tuple[str, ...]:
         from pipeline.source.source_options import check_for_any_mode
         from pipeline.source.source_schema import check_columns
 
         columns = [(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields]
-        include_headers = check_for_any_mode(self.options).include_headers
+        include_headers = check_for_any_mode(self._options(schema)).include_headers
         return check_columns(columns, include_headers=include_headers)
 
     # ---- sink -------------------------------------------------------------------------------------

@@ -96,6 +96,30 @@ def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
     assert spark.table("flights").rdd.getNumPartitions() == 6
 
 
+def test_a_table_of_the_catalog_is_read_and_streamed(
+    spark: SparkSession, bootstrap: str, checkpoint: str
+) -> None:
+    topic = make_topic(bootstrap)
+    fill(bootstrap, topic, TEN)
+    spark.sql(
+        f"CREATE TABLE topic_table USING ottla OPTIONS (kafka.bootstrap.servers '{bootstrap}',"
+        f" subscribe '{topic}') COMMENT 'of a test' TBLPROPERTIES ('owner.team' = 'tests')"
+    )
+    try:
+        assert spark.table("topic_table").count() == 10
+
+        fill(bootstrap, topic, [b"v"])
+        assert spark.sql("SELECT value FROM topic_table WHERE offset = 10").collect() == [Row(value=b"v")]
+
+        stream = spark.readStream.option("startingOffsets", "earliest").table("topic_table")
+        writer = stream.writeStream.format("memory").queryName("streamed_table")
+        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        assert writer.start().awaitTermination(TIMEOUT_S)
+        assert spark.table("streamed_table").count() == 11
+    finally:
+        spark.sql("DROP TABLE topic_table")
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
