@@ -151,6 +151,7 @@ class _Translation:
     groups: int = 0
     flags: frozenset[str] = frozenset()
     names: set[str] = field(default_factory=set)
+    early_references: list[int] = field(default_factory=list)  # to groups that have not begun
 
     # ---- the walk --------------------------------------------------------------------------------------
 
@@ -158,6 +159,9 @@ class _Translation:
         written = self._alternatives()
         if self.at < len(self.text):
             self._refuse("a ) has no (")
+        for number in self.early_references:
+            if number <= self.groups:
+                self._refuse(f"\\{number} stands before group {number}, which Python does not have")
         return written
 
     def _alternatives(self) -> str:
@@ -334,8 +338,9 @@ class _Translation:
         while (digit := self._peek()) in _DIGITS and number * 10 + int(digit) <= self.groups:
             number = number * 10 + int(digit)
             self.at += 1
-        if number > self.groups:
-            self._refuse(f"there is no group {number} before \\{number}")
+        if number > self.groups:  # to Java a group that has matched nothing, so the reference matches nothing
+            self.early_references.append(number)
+            return _NOTHING
         return self._referring(f"(?:\\{number})")
 
     def _referring(self, reference: str) -> str:
@@ -415,6 +420,8 @@ class _Translation:
                 if is_empty:
                     self._refuse("&& has nothing before it")
                 self.at += 2
+                if self._peek() == "&":
+                    self._refuse("&& is followed by &")
                 chosen = frozenset(union) if chosen is None else chosen & union
                 union, is_empty = set(), True
                 continue

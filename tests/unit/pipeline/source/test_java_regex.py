@@ -33,6 +33,7 @@ FOUND = [
     (r"^a[1&]$", "a1"),
     (r"[\w&&[^\p{Lower}]]", "Orders orders.v1 orders-v2 a1 a12 a_b 9"),
     (r"^\h|\R|\p{Lt}", ""),
+    (r"\1|^9", "9"),
 ]
 
 
@@ -55,10 +56,11 @@ REFUSED = [
     ("a**", "a quantifier is quantified"),
     ("[z-a]", "z-a is no range"),
     ("[a&&]", "&& has nothing behind it"),
+    ("[a&&&]", "&& is followed by &"),
     (r"\G", r"\G has no equal in Python"),
     (r"\p{IsGreek}", r"\p{IsGreek} is not known here"),
     (r"\p{Alpha", r"\p{ has no }"),
-    (r"\1", r"there is no group 1 before \1"),
+    (r"\1(a)", r"\1 stands before group 1"),
     (r"\k<n>", r"there is no group n before \k<n>"),
     (r"(?y)", "(?y opens no group"),
     (r"(?<=a+)b", "Python's expressions have no equal of it: look-behind"),
