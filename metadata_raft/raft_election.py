@@ -86,6 +86,8 @@ class Election:
 
     def _begin_round(self, voters: VoterSet) -> None:
         engine, last = self._engine, self._journal.last
+        # Where no majority is left no election ever ends, and who was silent for so long leads nobody.
+        engine.forget_leader()
         self._round = _Round(engine.term + 1, {engine.node_id}, engine.now())
         if self._follower.heard_at == NEVER:
             engine.wait_briefly()

@@ -225,6 +225,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
             self._SyncObj__onLeaderChanged()
         self._SyncObj__raftLeader = self._node(node_id)
 
+    def forget_leader(self) -> None:
+        """Know nobody who leads, until one is heard again; the term and the vote stay."""
+        assert not self.is_leading
+        self._SyncObj__raftLeader = None
+
     @property
     def commit_index(self) -> int:
         index: int = self.raftCommitIndex

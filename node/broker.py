@@ -63,6 +63,7 @@ from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import controller_config, log_config_of
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
+from node.runtime.quorum_contact import QuorumContact
 from node.runtime.stop_signals import received_signals, stop_signals
 from node.runtime.topic_creation import offsets_topic, transactions_topic
 from node.runtime.turns import ThreadLane
@@ -108,6 +109,7 @@ class Broker:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.cluster_id = ZERO_UUID
         self.is_hurried = False  # it ends without waiting for others to take over
+        self.contact = QuorumContact(config.broker_session_timeout_ms / 1000)
         self.is_cut_off = False  # others may lead by now what this node believes to lead
         self.is_serving = False  # clients are let in
         self.has_started = False  # they were, once
@@ -184,6 +186,7 @@ class Broker:
         address is taken.
         """
         raise_open_file_limit()
+        self.contact.begin(asyncio.get_running_loop().time(), self.clock.now_ms())
         for warning in self.config.warnings:
             log.warning("%s", warning)
         await broker_start.open_listeners(self)
@@ -235,10 +238,21 @@ class Broker:
     def set_cut_off(self, is_cut_off: bool) -> None:
         """Whether nothing was heard of the controller for a whole session: then this node takes nothing."""
         self.is_cut_off = is_cut_off
+        self.metadata.encoded_answers.clear()  # they name the controller, which is unknown then
         if is_cut_off:
             self.replica_manager.fence()
         else:
             self.replica_manager.unfence()
+
+    @property
+    def cut_off_since_ms(self) -> int | None:
+        """Since when this node has no contact to a leader of the quorum, if it is cut off; else None."""
+        return self.contact.cut_off_since_ms(asyncio.get_running_loop().time())
+
+    @property
+    def quorum_leader_id(self) -> int:
+        """The node that leads the metadata quorum as far as this one can know, else -1."""
+        return self.metadata.controller_id if self.cut_off_since_ms is None else -1
 
     def peer_lost(self, node_id: int) -> None:
         """A peer's last connection to this node ended."""

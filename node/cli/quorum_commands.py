@@ -7,6 +7,7 @@ from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
+from node.cli.cut_off_warning import warn_if_cut_off
 from node.cli.failure import EXIT_USAGE, CommandError
 from node.cli.topic_commands import print_table
 from node.client import cluster_admin
@@ -24,12 +25,14 @@ CONTROLLER: Final = "CONTROLLER"  # what a controller listener is called where n
 
 async def status(client: Client, as_json: bool) -> int:
     async with client:
-        view = await describe_quorum(client)
+        view = await describe_quorum(client, accepts_old=True)
+        await warn_if_cut_off(client)
     now_ms = int(time.time() * 1000)
     if as_json:
         print(json.dumps(quorum_as_json(view)))
         return 0
-    print(f"leader {view.leader_id}  epoch {view.leader_epoch}  high watermark {view.high_watermark}")
+    leader = view.leader_id if view.leader_id >= 0 else "unknown"
+    print(f"leader {leader}  epoch {view.leader_epoch}  high watermark {view.high_watermark}")
     end = max((one.log_end_offset for one in view.members), default=0)
     print_table(
         ("node", "is", "log end", "behind", "heard of", "caught up", "directory", "listens at"),

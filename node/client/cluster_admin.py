@@ -1,6 +1,7 @@
 """Brokers, and where the replicas of partitions lie: what `ottla broker` and `ottla topic reassign` ask."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -33,6 +34,7 @@ from node.wire.messages.list_partition_reassignments import (
 from node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 BROKER_RESOURCE: Final = 4
+NOT_TOLD: Final = -2  # a leader of the quorum that an older node does not tell
 PREFERRED, UNCLEAN = 0, 1  # kinds of elections
 # Partitions that one request moves: each is a record, and the controller takes 10,000 of them at once.
 MAX_MOVES: Final = 1_000
@@ -47,14 +49,19 @@ class ListenerAddress(NamedTuple):
 
 
 async def describe_cluster(client: Client) -> DescribeClusterResponse:
-    """The brokers, fenced ones too where the server tells of them."""
-    request = DescribeClusterRequest(include_fenced_brokers=True)
+    """The brokers, fenced ones too where the server tells of them.
+
+    A node of Ottla tells who leads the quorum, -1 if it does not know, as `controller_id`; a node of Apache
+    Kafka names any broker there.
+    """
+    request = DescribeClusterRequest(include_fenced_brokers=True, include_contact=True)
 
     async def attempt() -> DescribeClusterResponse:
         connection = await client.any_node()
         response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)
         check(response.error_code, response.error_message, "the cluster")
-        return response
+        is_told = response.quorum_leader_id != NOT_TOLD
+        return replace(response, controller_id=response.quorum_leader_id) if is_told else response
 
     return await client.retry(attempt)
 

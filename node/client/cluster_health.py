@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from logstore.topic_partition import TopicPartition
 from node.client import cluster_admin, topic_admin
 from node.client.cluster_client import Client
+from node.client.quorum_silence import cut_off_sentence
 from node.wire.messages.describe_cluster import DescribeClusterBroker
 from node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -51,14 +52,40 @@ class Health(NamedTuple):
     replicas: Mapping[int, int]  # by broker, as the two that follow
     in_sync: Mapping[int, int]
     leads: Mapping[int, int]
+    cut_off_since_ms: int | None = None  # of the node that answered: all of this is as old as that
 
     @property
     def is_healthy(self) -> bool:
-        """Nothing is wrong with any partition, and no broker that is registered is missing."""
-        troubles = (self.leaderless, self.under_replicated, self.under_min_isr, self.offline, self.unclean)
-        return (
-            self.controller_id >= 0 and not any(troubles) and not any(one.is_fenced for one in self.brokers)
-        )
+        """Nothing is wrong with any partition, no broker that is registered is missing, and this is no old
+        picture.
+        """
+        return self.reason is None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the cluster is not healthy, in a sentence; None if it is."""
+        if self.cut_off_since_ms is not None:
+            return cut_off_sentence(self.cut_off_since_ms)
+        troubles = [
+            (self.leaderless, "without a leader"),
+            (self.offline, "with an offline replica"),
+            (self.under_min_isr, "under min.insync.replicas"),
+            (self.under_replicated, "under-replicated"),
+            (self.unclean, "without a replica in sync"),
+        ]
+        found = ["no controller is known"] if self.controller_id < 0 else []
+        fenced = [str(one.broker_id) for one in self.brokers if one.is_fenced]
+        if fenced:
+            found.append(f"not running: broker{'s' * (len(fenced) > 1)} {', '.join(fenced)}")
+        found += [f"{_partitions(len(some))} {words}" for some, words in troubles if some]
+        if not found:
+            return None
+        sentence = "; ".join(found)
+        return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
 
 
 def assess(
@@ -66,6 +93,8 @@ def assess(
     brokers: Sequence[DescribeClusterBroker],
     partitions: Iterable[PartitionState],
     min_isr: Mapping[str, int],
+    *,
+    cut_off_since_ms: int | None = None,
 ) -> Health:
     """Sort the troubles. `min_isr` by topic; of a topic that is not there 1 is taken."""
     living = {one.broker_id for one in brokers if not one.is_fenced}
@@ -88,6 +117,7 @@ def assess(
         Counter(broker for one in states for broker in one.replicas),
         Counter(broker for one in states for broker in one.isr),
         Counter(one.leader for one in states),
+        cut_off_since_ms,
     )
 
 
@@ -99,7 +129,6 @@ def _needs_unclean_election(one: PartitionState, living: set[int]) -> bool:
 
 async def cluster_health(client: Client) -> Health:
     """Ask for all of it; topics with every replica in sync are not asked what they need."""
-    cluster = await cluster_admin.describe_cluster(client)
     topics = await topic_admin.describe_topics(client, None)
     moves = await cluster_admin.list_moves(client)
     states = [
@@ -117,7 +146,10 @@ async def cluster_health(client: Client) -> Health:
     ]
     unsure = sorted({one.partition.topic for one in states if len(one.isr) < len(one.replicas)})
     min_isr = await min_isr_of(client, unsure, topics)
-    return assess(cluster.controller_id, cluster.brokers, states, min_isr)
+    # Asked again at the end: a node that was cut off meanwhile gave an old picture.
+    cluster = await cluster_admin.describe_cluster(client)
+    since_ms = cluster.cut_off_since_ms if cluster.cut_off_since_ms >= 0 else None
+    return assess(cluster.controller_id, cluster.brokers, states, min_isr, cut_off_since_ms=since_ms)
 
 
 async def min_isr_of(

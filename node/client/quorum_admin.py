@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from logstore.topic_partition import ZERO_UUID, uuid_to_text
 from node.client.cluster_admin import ListenerAddress
 from node.client.cluster_client import Client, check, only
+from node.client.quorum_silence import moment_as_text
 from node.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -37,16 +38,21 @@ class QuorumView(NamedTuple):
     high_watermark: int
     members: Sequence[QuorumMember]
     listeners: Mapping[int, Sequence[ListenerAddress]]
+    cut_off_since_ms: int | None = None  # of the node that answered; it knows only who voted then
 
     @property
     def voter_ids(self) -> list[int]:
         return [one.node_id for one in self.members if one.is_voter]
 
 
-async def describe_quorum(client: Client) -> QuorumView:
-    """Ask for the state of the metadata quorum."""
+async def describe_quorum(client: Client, *, accepts_old: bool = False) -> QuorumView:
+    """Ask for the state of the metadata quorum.
+
+    Only its leader knows it; `accepts_old` takes what a node knows that is cut off from all leaders.
+    """
     request = DescribeQuorumRequest(
-        topics=[TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest()])]
+        topics=[TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest()])],
+        accepts_old=accepts_old,
     )
 
     async def attempt() -> QuorumView:
@@ -60,7 +66,8 @@ async def describe_quorum(client: Client) -> QuorumView:
             node.node_id: [ListenerAddress(one.name, one.host, one.port) for one in node.listeners]
             for node in response.nodes
         }
-        return _view(partition, listeners)
+        since_ms = response.cut_off_since_ms if response.cut_off_since_ms >= 0 else None
+        return _view(partition, listeners)._replace(cut_off_since_ms=since_ms)
 
     return await client.retry(attempt)
 
@@ -107,6 +114,7 @@ def quorum_as_json(view: QuorumView) -> dict[str, Any]:
         "high_watermark": view.high_watermark,
         "voters": [row(one) for one in view.members if one.is_voter],
         "observers": [row(one) for one in view.members if not one.is_voter],
+        "cut_off_since": None if view.cut_off_since_ms is None else moment_as_text(view.cut_off_since_ms),
     }
 
 

@@ -1,6 +1,8 @@
 """DescribeCluster: the brokers of the cluster (KIP-700). Since 2 also those that are fenced, if asked.
 
-Who asks by Ottla's own tag is told what this node has counted: so any node can show what goes through all.
+Who asks by Ottla's own tags is told what this node has counted: so any node can show what goes through all;
+and who leads the metadata quorum, or since when this node has no contact to a leader, so that what it shows
+is old.
 """
 
 from collections.abc import Coroutine
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
+NOT_TOLD = -2
 
 
 def handle(
@@ -47,7 +50,7 @@ def _with_counts(
 def _describe(
     broker: "Broker", context: RequestContext, request: DescribeClusterRequest, counts: NodeCounts | None
 ) -> DescribeClusterResponse:
-    image = broker.metadata.image
+    image, since_ms = broker.metadata.image, broker.cut_off_since_ms
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -89,6 +92,8 @@ def _describe(
         ),
         meters=[] if counts is None else [_meter(*one) for one in counts.meters.items()],
         requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],
+        quorum_leader_id=broker.quorum_leader_id if request.include_contact else NOT_TOLD,
+        cut_off_since_ms=-1 if since_ms is None or not request.include_contact else since_ms,
     )
 
 

@@ -1,11 +1,13 @@
 """DescribeQuorum: who votes about the metadata, who leads, and how far everybody is (KIP-595, KIP-853).
 
-Only the leader knows how far the others are, so another node asks it.
+Only the leader knows how far the others are, so another node asks it. One that is cut off from the quorum says
+who voted when it was not, to a client that takes that for an answer.
 """
 
 from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
 from metadata_raft.image import METADATA_TOPIC
 from metadata_raft.quorum import QuorumStatus, ReplicaStatus
 from node.kafka_api.request_context import RequestContext
@@ -30,21 +32,44 @@ PURPOSE = "command"
 async def handle(
     broker: "Broker", context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    metadata = broker.metadata
+    metadata, since_ms = broker.metadata, broker.cut_off_since_ms
+    if since_ms is not None and request.accepts_old:
+        # The progress that a voter of this node was told is as old as the rest, or its own.
+        status = metadata.quorum_status()._replace(leader_id=-1, observers=(), voters=_known_voters(broker))
+        return _response(broker, request, status, is_answerable=True, cut_off_since_ms=since_ms)
     if not metadata.is_controller and context.connection.peer_id == NO_PEER:
         try:
             leader = await broker.peers.client(metadata.controller_id, PURPOSE)
             return await leader.request(request, DescribeQuorumResponse, timeout_s=FORWARD_TIMEOUT_S)
         except KafkaError as error:
             return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=error.detail)
-    status = metadata.quorum_status()
+    return _response(broker, request, metadata.quorum_status(), is_answerable=metadata.is_controller)
+
+
+def _known_voters(broker: "Broker") -> list[ReplicaStatus]:
+    voters = broker.metadata.image.voters
+    if voters:
+        return [ReplicaStatus(one.voter_id, one.voter_directory_id, -1, -1, -1) for one in voters]
+    configured = broker.config.controller_quorum_voters
+    return [ReplicaStatus(one.node_id, ZERO_UUID, -1, -1, -1) for one in configured]
+
+
+def _response(
+    broker: "Broker",
+    request: DescribeQuorumRequest,
+    status: QuorumStatus,
+    *,
+    is_answerable: bool,
+    cut_off_since_ms: int = -1,
+) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         error_message=None,
+        cut_off_since_ms=cut_off_since_ms,
         topics=[
             TopicDataResponse(
                 topic_name=topic.topic_name,
                 partitions=[
-                    _partition(topic.topic_name, one.partition_index, status, metadata.is_controller)
+                    _partition(topic.topic_name, one.partition_index, status, is_answerable)
                     for one in topic.partitions
                 ],
             )
@@ -54,11 +79,11 @@ async def handle(
     )
 
 
-def _partition(name: str, index: int, status: QuorumStatus, is_leader: bool) -> PartitionDataResponse:
+def _partition(name: str, index: int, status: QuorumStatus, is_answerable: bool) -> PartitionDataResponse:
     error = ErrorCode.NONE
     if name != METADATA_TOPIC or index != 0:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif not is_leader:
+    elif not is_answerable:
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error is not ErrorCode.NONE:
         return PartitionDataResponse(partition_index=index, error_code=error, error_message=None)

@@ -152,7 +152,7 @@ def _read_quorum(broker: "Broker") -> QuorumReading:
     return QuorumReading(
         is_voter=is_voter,
         state=state,
-        leader_id=quorum.leader_id,
+        leader_id=broker.quorum_leader_id,
         epoch=quorum.epoch,
         voted_id=-1 if voter is None else voter.voted_id,
         high_watermark=max(status.high_watermark, image.version + 1),

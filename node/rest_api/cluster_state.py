@@ -6,6 +6,7 @@ from node.client.cluster_admin import describe_cluster
 from node.client.cluster_health import cluster_health
 from node.client.log_dirs import BrokerLogDirs, LogDirView, describe_log_dirs
 from node.client.quorum_admin import describe_quorum, quorum_as_json
+from node.client.quorum_silence import moment_as_text
 from node.client.refusal import find_broker
 from node.rest_api.json_schema import Schema
 from node.rest_api.operation_words import (
@@ -54,6 +55,8 @@ _HEALTH: Final = record(
         "cluster_id": STRING,
         "controller_id": {"type": ["integer", "null"]},
         "is_healthy": BOOLEAN,
+        "reason": NULL_STRING,
+        "cut_off_since": NULL_STRING,
         "brokers": listed(_BROKER),
         "topics": INT64,
         "partitions": INT64,
@@ -79,6 +82,7 @@ _QUORUM: Final = record(
         "high_watermark": {"type": "integer", "format": "int64"},
         "voters": listed(_MEMBER),
         "observers": listed(_MEMBER),
+        "cut_off_since": NULL_STRING,
     },
     title="Quorum",
 )
@@ -131,11 +135,14 @@ _LIMIT: Final = QueryParameter(
 
 async def get_health(context: RestContext, request: RestRequest) -> Answer:
     health = await cluster_health(context.client)
+    since_ms = health.cut_off_since_ms
     limit = request.query.get("limit", DEFAULT_LISTED)
     body: dict[str, Any] = {
         "cluster_id": context.cluster_id,
         "controller_id": health.controller_id if health.controller_id >= 0 else None,
         "is_healthy": health.is_healthy,
+        "reason": health.reason,
+        "cut_off_since": None if since_ms is None else moment_as_text(since_ms),
         "brokers": [
             {
                 "id": one.broker_id,
@@ -156,7 +163,7 @@ async def get_health(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def get_quorum(context: RestContext, request: RestRequest) -> Answer:
-    return Answer(body=quorum_as_json(await describe_quorum(context.client)))
+    return Answer(body=quorum_as_json(await describe_quorum(context.client, accepts_old=True)))
 
 
 async def get_log_dirs(context: RestContext, request: RestRequest) -> Answer:
@@ -210,7 +217,9 @@ ROUTES: Final = (
         description="leaderless: nobody leads it (Kafka's offline partitions). under_replicated: a replica is"
         " not in sync; one that a move just adds is not missed. under_min_isr: fewer are in sync than"
         " min.insync.replicas, so acks=all is refused. offline: a replica is on a broker or a disk that is"
-        " down. unclean: only an unclean election could give it a leader now.",
+        " down. unclean: only an unclean election could give it a leader now. A node that has heard no leader of"
+        " the metadata quorum for broker.session.timeout.ms is not healthy: `reason` and `cut_off_since` say so,"
+        " the controller is null, and all else is as old as that.",
         tag=TAG,
         query=(_LIMIT,),
         responses={200: Response(description="How it is.", schema=_HEALTH)},
@@ -221,6 +230,8 @@ ROUTES: Final = (
         handler=get_quorum,
         operation_id="getQuorum",
         summary="The metadata quorum: who leads, who votes, who follows, and how far each is.",
+        description="A node that is cut off from the quorum tells at once which voters it knew: the leader and the"
+        " progress of all are null then, and `cut_off_since` says how old that is.",
         tag=TAG,
         responses={200: Response(description="As its leader sees it.", schema=_QUORUM)},
     ),

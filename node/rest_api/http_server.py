@@ -8,12 +8,14 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import hdrs, web
 
 from logstore.errors import KafkaError
 from node.client.deadline import Deadline
+from node.client.quorum_silence import moment_as_text
 from node.client.refusal import Refused
 from node.config import BrokerConfig
 from node.rest_api.answer_room import AnswerPart, AnswerRoom
@@ -32,6 +34,8 @@ from node.rest_api.spelling import prefix_of, spellings
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
+# On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
+CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)
@@ -155,6 +159,10 @@ class HttpServer:
         judged = await judge_request(route, request, base_url, body_part, answer_part)
         with connection.work():
             answer = encoded(await self._handle(route, judged))
+        since_ms = self.facts.cut_off_since_ms
+        if since_ms is not None:
+            headers = {**answer.headers, CUT_OFF_SINCE: moment_as_text(since_ms)}
+            answer = replace(answer, headers=headers)
         if answer.stream is not None:
             return await send_stream(request, answer, answer.stream, connection.moved)
         return await send_answer(request, answer, answer_part)

@@ -45,6 +45,14 @@ class NodeFacts:
         return self.broker.is_serving
 
     @property
+    def cut_off_since_ms(self) -> int | None:
+        """Since when the node has no contact to a leader of the quorum, if it is cut off; else None.
+
+        Told even when the node's loop hangs: the clock of all loops of a process is the same.
+        """
+        return self.broker.cut_off_since_ms
+
+    @property
     def has_started(self) -> bool:
         """Whether it served once. A node that stops may still be asked: others answer."""
         return self.broker.has_started

@@ -52,7 +52,7 @@ def _state_of(broker: "Broker") -> NodeState:
         broker.config.node_id,
         None if lifecycle is None else lifecycle.state,
         broker.is_serving,
-        broker.is_cut_off,
+        broker.cut_off_since_ms,
         None if metadata is None else metadata.image,
         None if voter is None else voter.waits_for(),
     )

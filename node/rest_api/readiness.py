@@ -9,6 +9,7 @@ making do not count: they may take hours.
 from typing import NamedTuple
 
 from metadata_raft.image import MetadataImage
+from node.client.quorum_silence import cut_off_sentence
 from node.runtime.broker_lifecycle import BrokerState
 
 
@@ -18,7 +19,7 @@ class NodeState(NamedTuple):
     node_id: int
     state: BrokerState | None
     is_serving: bool
-    is_cut_off: bool
+    cut_off_since_ms: int | None
     image: MetadataImage | None
     waits_for: str | None = None  # voters without which there is no majority, in a sentence
 
@@ -27,6 +28,11 @@ def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
     """Why the node is not ready, in a sentence; None if it is."""
     if node.waits_for is not None and node.state in (None, BrokerState.STARTING, BrokerState.WAITING):
         return node.waits_for
+    if node.cut_off_since_ms is not None and node.state not in (
+        BrokerState.SHUTTING_DOWN,
+        BrokerState.STOPPED,
+    ):
+        return cut_off_sentence(node.cut_off_since_ms)
     match node.state:
         case None:
             return "The node looks for the metadata quorum, or reads the metadata log."
@@ -40,8 +46,6 @@ def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
             pass
     if not node.is_serving:
         return "The node does not let clients in yet."
-    if node.is_cut_off:
-        return "The node has not heard the controller for a whole session, so others may lead by now."
     if has_caught_up or node.image is None:
         return None
     behind = partitions_behind(node.image, node.node_id)

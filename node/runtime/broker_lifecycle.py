@@ -18,7 +18,9 @@ from logstore.topic_partition import ZERO_UUID
 from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from metadata_raft.image import Endpoint
 from metadata_raft.records import BrokerEndpoint, BrokerFeature
+from node.clock import Clock
 from node.runtime.metadata_runtime import MetadataRuntime
+from node.runtime.quorum_contact import QuorumContact
 
 # While something is about to change (unfencing, leaders that move), the controller is asked so often.
 IMPATIENT_S: Final = 0.05
@@ -99,18 +101,23 @@ class BrokerLifecycle:
         *,
         metadata: MetadataRuntime,
         registration: Registration,
+        contact: QuorumContact,
+        clock: Clock,
         heartbeat_interval_ms: int,
-        session_timeout_ms: int,
         registration_timeout_ms: int,
         on_cut_off: Callable[[bool], None] = lambda _: None,
         is_quorum_gone: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`is_quorum_gone`: whether so many voters have ended that nobody can lead the metadata any more."""
+        """`contact` has the time after which a silent controller has fenced this broker.
+
+        `is_quorum_gone`: whether so many voters have ended that nobody can lead the metadata any more.
+        """
         self.state = BrokerState.STARTING
         self._metadata = metadata
         self._registration = registration
         self._heartbeat_interval_s = heartbeat_interval_ms / 1000
-        self._session_timeout_s = session_timeout_ms / 1000
+        self._contact = contact
+        self._clock = clock
         self._registration_timeout_s = registration_timeout_ms / 1000
         self._wakes = asyncio.Event()
         self._unfenced = asyncio.Event()
@@ -157,14 +164,15 @@ class BrokerLifecycle:
             self._session_end.cancel()
         loop = asyncio.get_running_loop()
         self._heard_at = loop.time()
-        self._session_end = loop.call_at(sent_at + self._session_timeout_s, self._set_cut_off, True)
+        self._contact.heard(sent_at, loop.time(), self._clock.now_ms())
+        self._session_end = loop.call_at(self._contact.ends_at_s, self._set_cut_off, True)
         self._set_cut_off(False)
 
     def _set_cut_off(self, is_cut_off: bool) -> None:
         if is_cut_off is not self.is_cut_off:
             self.is_cut_off = is_cut_off
             if is_cut_off:
-                log.warning("The controller was silent for %g s: nothing is taken.", self._session_timeout_s)
+                log.warning("The controller was silent for %g s: nothing is taken.", self._contact.limit_s)
             self._on_cut_off(is_cut_off)
 
     def logs_are_open(self) -> None:
@@ -249,7 +257,7 @@ class BrokerLifecycle:
             want_shut_down=state is BrokerState.SHUTTING_DOWN,
         )
         try:
-            reply = await self._metadata.submit(command, int(self._session_timeout_s * 1000))
+            reply = await self._metadata.submit(command, int(self._contact.limit_s * 1000))
         except KafkaError as error:
             await self._refused(error)
             return

@@ -75,6 +75,7 @@ class MetadataObserver:
     def go_on_from(self, image: MetadataImage, voters: Mapping[int, Endpoint]) -> None:
         """Fetch from here on when `run` is called next; `voters` where they are known better than before."""
         self._image = image
+        self.leader_id = -1  # whoever led when this node fetched last
         if voters:
             self._voters = dict(voters)
 

@@ -1,6 +1,7 @@
 """DescribeCluster (key 60): the brokers or controllers of a cluster (KIP-700).
 
-Tags from 10000 on are Ottla's own: who asks by one is told what the node that answers has counted.
+Tags from 10000 on are Ottla's own: who asks by one is told what the node that answers has counted, or what it
+knows of the leader of the metadata quorum.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ class DescribeClusterRequest:
     endpoint_type: int = schema.int8(since=1, default=1)
     include_fenced_brokers: bool = schema.boolean(since=2)
     include_counts: bool = schema.boolean(tag=10_000)
+    include_contact: bool = schema.boolean(tag=10_001)
 
 
 @struct
@@ -51,3 +53,7 @@ class DescribeClusterResponse:
     cluster_authorized_operations: int = schema.int32(default=-(2**31))
     meters: Sequence[CountedMeter] = schema.array(CountedMeter, tag=10_000)
     requests: Sequence[CountedRequests] = schema.array(CountedRequests, tag=10_001)
+    # Who leads the quorum, -1 if that is unknown (`controller_id` only says whom to ask); -2 is not told.
+    quorum_leader_id: int = schema.int32(tag=10_002, default=-2)
+    # Since when the node that answers has no contact to a leader; -1 if it has, or it was not told.
+    cut_off_since_ms: int = schema.int64(tag=10_003, default=-1)

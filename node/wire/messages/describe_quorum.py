@@ -1,4 +1,6 @@
-"""DescribeQuorum (key 55): leader, voters and observers of the metadata quorum (KIP-595, KIP-836)."""
+"""DescribeQuorum (key 55): leader, voters and observers of the metadata quorum (KIP-595, KIP-836).
+
+Tags from 10000 on are Ottla's own: who asks by one takes what a node knows that is cut off from the quorum."""
 
 from collections.abc import Sequence
 
@@ -20,6 +22,7 @@ class TopicDataRequest:
 @message(api_key=55, versions=(0, 2), flexible_since=0)
 class DescribeQuorumRequest:
     topics: Sequence[TopicDataRequest] = schema.array(TopicDataRequest)
+    accepts_old: bool = schema.boolean(tag=10_000)
 
 
 @struct
@@ -68,3 +71,4 @@ class DescribeQuorumResponse:
     error_message: str | None = schema.string(since=2, nullable_since=2)
     topics: Sequence[TopicDataResponse] = schema.array(TopicDataResponse)
     nodes: Sequence[Node] = schema.array(Node, since=2)
+    cut_off_since_ms: int = schema.int64(tag=10_000, default=-1)  # of the node that answers

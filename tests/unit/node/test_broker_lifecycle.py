@@ -9,9 +9,11 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker, RegisterBrokerReply
+from node.clock import SystemClock
 from node.runtime import broker_lifecycle
 from node.runtime.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
 from node.runtime.metadata_runtime import MetadataRuntime
+from node.runtime.quorum_contact import QuorumContact
 
 ME = b"this process ..."
 Answer = Callable[[Any], Any]
@@ -50,7 +52,8 @@ def lifecycle(
             broker_id=3, incarnation_id=ME, listeners={}, rack=None, log_dirs=[b"d" * 16], features={}
         ),
         heartbeat_interval_ms=heartbeat_interval_ms,
-        session_timeout_ms=session_timeout_ms,
+        contact=QuorumContact(session_timeout_ms / 1000),
+        clock=SystemClock(),
         registration_timeout_ms=500,
         on_cut_off=on_cut_off,
         is_quorum_gone=is_quorum_gone,

@@ -1,6 +1,6 @@
 // Requests to the node that served this page, and its errors as sentences.
 
-import { report } from "./connection.js";
+import { report, reportCutOff } from "./connection.js";
 
 const TIME_LIMIT_MS = 20_000; // longer than the node gives itself for an answer
 
@@ -65,6 +65,7 @@ export async function reach(where, options, signal) {
       ...options,
     });
     report(true);
+    reportCutOff(answer.headers.get("Ottla-Cut-Off-Since"));
     return answer;
   } catch (error) {
     if (signal?.aborted) throw error; // the page was left

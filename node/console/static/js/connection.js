@@ -1,12 +1,19 @@
 // Whether the node answers; one place knows, the page tells it in one sentence.
 
 const RETRY_MS = 2_000;
-const state = { isUp: true, since: Date.now(), watchers: [] };
+const state = { isUp: true, cutOff: null, since: Date.now(), watchers: [] };
 
 export function report(isUp) {
   if (isUp) state.since = Date.now();
   if (isUp === state.isUp) return;
   state.isUp = isUp;
+  for (const watcher of state.watchers) watcher();
+}
+
+/** Tell since when the node is cut off from the metadata quorum, or that it is not (null). */
+export function reportCutOff(since) {
+  if (since === state.cutOff) return;
+  state.cutOff = since;
   for (const watcher of state.watchers) watcher();
 }
 
@@ -20,6 +27,9 @@ export function tellIn(place) {
   state.watchers.push(() => {
     const time = new Date(state.since).toLocaleTimeString();
     const sentence = `The node at ${location.host} does not answer since ${time}. What stands here is from then; it is asked again every two seconds.`;
-    place.textContent = state.isUp ? "" : sentence;
+    const old = state.cutOff
+      ? `This node is cut off from the metadata quorum since ${new Date(state.cutOff).toLocaleTimeString()}. What stands here is as old as that; the controller is unknown.`
+      : "";
+    place.textContent = state.isUp ? old : sentence;
   });
 }

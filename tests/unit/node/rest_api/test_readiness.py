@@ -15,7 +15,7 @@ def image_of(partition: PartitionImage) -> MetadataImage:
 
 
 def node(partition: PartitionImage = IN_SYNC) -> NodeState:
-    return NodeState(1, BrokerState.RUNNING, True, False, image_of(partition))
+    return NodeState(1, BrokerState.RUNNING, True, None, image_of(partition))
 
 
 def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
@@ -31,7 +31,7 @@ def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
         (node()._replace(state=BrokerState.SHUTTING_DOWN), "shuts down"),
         (node()._replace(state=BrokerState.STOPPED), "shuts down"),
         (node()._replace(is_serving=False), "does not let clients in"),
-        (node()._replace(is_cut_off=True), "has not heard the controller"),
+        (node()._replace(cut_off_since_ms=0), "cut off from the metadata quorum since 1970"),
         (node(BEHIND), "not in sync yet with 1 of its partitions"),
     ],
 )
@@ -43,7 +43,7 @@ def test_who_is_not_ready_says_why_in_a_sentence(state: NodeState, words: str) -
 
 def test_a_replica_that_lags_later_takes_nobody_out_of_service() -> None:
     assert problem_of(node(BEHIND), has_caught_up=True) is None
-    assert problem_of(node(BEHIND)._replace(is_cut_off=True), has_caught_up=True) is not None
+    assert problem_of(node(BEHIND)._replace(cut_off_since_ms=0), has_caught_up=True) is not None
 
 
 @pytest.mark.parametrize(

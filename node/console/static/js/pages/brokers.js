@@ -13,8 +13,14 @@ import { table } from "../table.js";
 const bytesPerSecond = perSecond(bytes);
 
 export function brokersPage(view) {
-  // Who is there is told whatever becomes of the rates.
-  const ask = async (signal) => (await Promise.all([health(signal), watchRates(signal).catch(() => null)]))[0];
+  // Who is there is told at once, whatever becomes of the rates; those are drawn when they come.
+  const ask = async (signal) => {
+    watchRates(signal).then(
+      () => list.draw(),
+      () => {},
+    );
+    return health(signal);
+  };
   const list = view.live({ every: 3_000, ask, draw: brokerTable });
   const rebalance = async () => {
     await tellMoves(rebalanceLeaders);

@@ -33,41 +33,49 @@ const TROUBLES = [
 ];
 
 export function overviewPage(view) {
-  const both = async (signal) => {
-    const [told, voters] = await Promise.all([health(signal), quorum(signal).catch(() => null)]);
-    return { told, voters };
-  };
+  // Two questions, each shown as it is answered: a quorum without a leader answers late, or not at all.
+  const voters = view.live({ every: 3_000, ask: quorum, draw: drawQuorum });
   const { choose, charts } = liveCharts(view);
   view.show(
     "Overview",
     h("h1", {}, "Overview"),
-    view.live({ every: 3_000, ask: both, draw }),
+    view.live({ every: 3_000, ask: health, draw }),
+    voters,
     h("section", {}, h("div", { class: "head" }, h("h2", {}, "Live"), choose), charts),
   );
 }
 
-function draw({ told, voters }) {
+function drawQuorum(voters) {
+  return facts([["Quorum", quorumState(voters)]]);
+}
+
+function draw(told) {
   const troubles = TROUBLES.filter(([name]) => (told[name]?.count ?? 0) > 0);
   const running = told.brokers.filter((one) => one.state === "active").length;
   return [
     h(
       "div",
       {
-        class: `verdict ${told.is_healthy ? "good" : troubles.some(([, , kind]) => kind === "bad") ? "bad" : "warn"}`,
+        class: `verdict ${told.is_healthy ? "good" : told.cut_off_since || troubles.some(([, , kind]) => kind === "bad") ? "bad" : "warn"}`,
         role: "status",
       },
-      h("strong", {}, told.is_healthy ? "All is well." : sentence(told, troubles, running)),
-      h("span", {}, `${count(running)} of ${many(told.brokers.length, "broker")} running`),
+      h("strong", {}, told.is_healthy ? "All is well." : (told.reason ?? sentence(told, troubles, running))),
+      h(
+        "span",
+        {},
+        told.cut_off_since
+          ? "Which brokers run is unknown."
+          : `${count(running)} of ${many(told.brokers.length, "broker")} running`,
+      ),
     ),
     facts([
-      ["Brokers", `${count(running)} of ${count(told.brokers.length)}`],
+      ["Brokers", told.cut_off_since ? badge("bad", "unknown") : `${count(running)} of ${count(told.brokers.length)}`],
       [
         "Controller",
         told.controller_id === null || told.controller_id < 0
-          ? badge("bad", "none")
+          ? badge("bad", "unknown")
           : link("#/quorum", `node ${told.controller_id}`),
       ],
-      ["Quorum", quorumState(voters)],
       ["Partitions", count(told.partitions)],
     ]),
     facts([
@@ -93,7 +101,7 @@ function sentence(told, troubles, running) {
 
 /** How many voters follow the one that leads; a majority has to. */
 function quorumState(told) {
-  if (told === null) return badge("bad", "does not answer");
+  if (told.leader === null) return badge("bad", "no leader");
   const follow = told.voters.filter((one) => isVoterThere(one, told)).length;
   const words = `${count(follow)} of ${many(told.voters.length, "voter")}`;
   if (follow === told.voters.length) return link("#/quorum", words);

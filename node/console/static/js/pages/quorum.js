@@ -14,7 +14,7 @@ export function quorumPage(view) {
 function draw(told) {
   return [
     facts([
-      ["Controller", told.leader === null ? badge("bad", "none") : `node ${told.leader}`],
+      ["Controller", told.leader === null ? badge("bad", "unknown") : `node ${told.leader}`],
       ["Epoch", count(told.leader_epoch)],
       ["High watermark", count(told.high_watermark)],
       ["Voters", count(told.voters.length)],

@@ -1,0 +1,23 @@
+"""Since when a node has no contact to a leader of the metadata quorum."""
+
+from node.runtime.quorum_contact import QuorumContact
+
+
+def test_a_node_is_cut_off_after_the_limit_and_no_longer_when_a_leader_is_heard_again() -> None:
+    contact = QuorumContact(9.0)
+    contact.begin(100.0, 1_000_000)
+
+    contact.heard(101.0, 101.5, 1_001_500)
+
+    assert contact.cut_off_since_ms(109.9) is None
+    assert contact.cut_off_since_ms(110.0) == 1_001_000
+    contact.heard(120.0, 120.0, 1_020_000)
+    assert contact.cut_off_since_ms(120.0) is None
+
+
+def test_a_node_that_never_had_contact_is_cut_off_since_it_started() -> None:
+    contact = QuorumContact(9.0)
+    contact.begin(5.0, 77)
+
+    assert contact.cut_off_since_ms(13.9) is None
+    assert contact.cut_off_since_ms(14.0) == 77
