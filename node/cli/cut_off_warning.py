@@ -1,4 +1,4 @@
-"""The warning of commands that show what a node knows of its cluster: that node may be cut off from the quorum."""
+"""The warning of commands that show what a node knows: it may be cut off from the metadata quorum."""
 
 import sys
 from contextlib import suppress

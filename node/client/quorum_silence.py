@@ -1,4 +1,4 @@
-"""Words for a node without contact to a leader of the metadata quorum: the same in health, REST and commands."""
+"""Words for a node without contact to a leader of the metadata quorum, in health, REST and commands."""
 
 from datetime import UTC, datetime
 

@@ -1,7 +1,7 @@
 """DescribeQuorum: who votes about the metadata, who leads, and how far everybody is (KIP-595, KIP-853).
 
-Only the leader knows how far the others are, so another node asks it. One that is cut off from the quorum says
-who voted when it was not, to a client that takes that for an answer.
+Only the leader knows how far the others are, so another node asks it. One that is cut off from the quorum
+says who voted when it was not, to a client that takes that for an answer.
 """
 
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ async def handle(
 def _known_voters(broker: "Broker") -> list[ReplicaStatus]:
     voters = broker.metadata.image.voters
     if voters:
-        return [ReplicaStatus(one.voter_id, one.voter_directory_id, -1, -1, -1) for one in voters]
+        return [ReplicaStatus(one.voter_id, one.directory_id, -1, -1, -1) for one in voters]
     configured = broker.config.controller_quorum_voters
     return [ReplicaStatus(one.node_id, ZERO_UUID, -1, -1, -1) for one in configured]
 

@@ -1,6 +1,6 @@
 """DescribeQuorum (key 55): leader, voters and observers of the metadata quorum (KIP-595, KIP-836).
 
-Tags from 10000 on are Ottla's own: who asks by one takes what a node knows that is cut off from the quorum."""
+Tags from 10000 on are Ottla's own: who asks by one takes what a node knows that is cut off."""
 
 from collections.abc import Sequence
 

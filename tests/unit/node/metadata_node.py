@@ -51,6 +51,7 @@ class MetadataNode:
     def __init__(self, settings: Mapping[str, str] | None = None, *, by_hand: bool = False) -> None:
         self.config: BrokerConfig = parse_config(settings or {})
         self.unique = random.Random(0).randbytes
+        self.cut_off_since_ms: int | None = None
         self.quorum = MemoryQuorum(by_hand=by_hand)
         self.metadata = MetadataRuntime(
             quorum=self.quorum,
@@ -68,6 +69,10 @@ class MetadataNode:
     def _set_config(self, config: BrokerConfig) -> None:
         self.config = config
         self.metadata.reconfigure(controller_config(config))
+
+    @property
+    def quorum_leader_id(self) -> int:
+        return self.metadata.controller_id
 
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
         broker = self.metadata.image.brokers.get(broker_id)
