@@ -218,8 +218,8 @@ ROUTES: Final = (
         " not in sync; one that a move just adds is not missed. under_min_isr: fewer are in sync than"
         " min.insync.replicas, so acks=all is refused. offline: a replica is on a broker or a disk that is"
         " down. unclean: only an unclean election could give it a leader now. A node that has heard no leader"
-        " of the metadata quorum for broker.session.timeout.ms is not healthy: `reason` and `cut_off_since` say"
-        " so, the controller is null, and all else is as old as that.",
+        " of the metadata quorum for broker.session.timeout.ms is not healthy: `reason` and `cut_off_since`"
+        " say so, the controller is null, and all else is as old as that.",
         tag=TAG,
         query=(_LIMIT,),
         responses={200: Response(description="How it is.", schema=_HEALTH)},
@@ -230,8 +230,8 @@ ROUTES: Final = (
         handler=get_quorum,
         operation_id="getQuorum",
         summary="The metadata quorum: who leads, who votes, who follows, and how far each is.",
-        description="A node that is cut off from the quorum tells at once which voters it knew: the leader and"
-        " the progress of all are null then, and `cut_off_since` says how old that is.",
+        description="A node that is cut off from the quorum tells at once which voters it knew: the leader"
+        " and the progress of all are null then, and `cut_off_since` says how old that is.",
         tag=TAG,
         responses={200: Response(description="As its leader sees it.", schema=_QUORUM)},
     ),
