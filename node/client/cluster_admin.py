@@ -1,7 +1,6 @@
 """Brokers, and where the replicas of partitions lie: what `ottla broker` and `ottla topic reassign` ask."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
@@ -60,8 +59,9 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
         connection = await client.any_node()
         response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)
         check(response.error_code, response.error_message, "the cluster")
-        is_told = response.quorum_leader_id != NOT_TOLD
-        return replace(response, controller_id=response.quorum_leader_id) if is_told else response
+        if response.quorum_leader_id != NOT_TOLD:
+            response.controller_id = response.quorum_leader_id
+        return response
 
     return await client.retry(attempt)
 
