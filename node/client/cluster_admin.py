@@ -59,9 +59,15 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
         connection = await client.any_node()
         response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)
         check(response.error_code, response.error_message, "the cluster")
-        if response.quorum_leader_id != NOT_TOLD:
-            response.controller_id = response.quorum_leader_id
-        return response
+        if response.quorum_leader_id == NOT_TOLD:
+            return response
+        return DescribeClusterResponse(
+            cluster_id=response.cluster_id,
+            controller_id=response.quorum_leader_id,
+            brokers=response.brokers,
+            quorum_leader_id=response.quorum_leader_id,
+            cut_off_since_ms=response.cut_off_since_ms,
+        )
 
     return await client.retry(attempt)
 
