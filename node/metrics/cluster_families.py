@@ -139,6 +139,11 @@ def raft_families(
     return [
         *(gauge(f"{prefix}_{name}", words, value) for name, words, value in values),
         gauge(
+            "ottla_quorum_cut_off_seconds",
+            "For how long this node has heard no leader of the metadata quorum; 0 while it hears one.",
+            0.0 if quorum.cut_off_since_ms is None else max(0, now_ms - quorum.cut_off_since_ms) / 1000,
+        ),
+        gauge(
             f"{prefix}_current_state",
             "1 with what this node is in the metadata quorum.",
             [(labels(current_state=quorum.state), 1)],

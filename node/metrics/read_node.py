@@ -163,4 +163,5 @@ def _read_quorum(broker: "Broker") -> QuorumReading:
         ),
         applied_offset=image.version,
         applied_timestamp_ms=image.timestamp_ms,
+        cut_off_since_ms=broker.cut_off_since_ms,
     )

@@ -62,6 +62,7 @@ class QuorumReading:
     observer_count: int
     applied_offset: int
     applied_timestamp_ms: int
+    cut_off_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
