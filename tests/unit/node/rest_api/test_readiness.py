@@ -61,7 +61,7 @@ def test_what_a_node_has_to_catch_up_with(partition: PartitionImage, behind: int
 
 
 def test_a_node_that_waits_for_voters_names_them() -> None:
-    node = NodeState(1, BrokerState.STARTING, False, False, None, "Waiting for voter 2 at host2:9093.")
+    node = NodeState(1, BrokerState.STARTING, False, None, None, "Waiting for voter 2 at host2:9093.")
 
     assert problem_of(node, has_caught_up=False) == "Waiting for voter 2 at host2:9093."
     serving = node._replace(state=BrokerState.RUNNING, is_serving=True)
