@@ -42,6 +42,7 @@ raft_journal           the replicated log: in memory, and on disk in Kafka's for
 raft_snapshots         snapshots on disk, served and received (door)
 raft_messages          what voters say to each other
 raft_node              the engine, pysyncobj, and the only file that knows its seams (door)
+raft_promises          a voter whose disk went back: what it must not vote against, how it is whole again
 raft_replication       the leader's side: what each peer is sent, what its answers prove
 raft_follower          the follower's side: entries and snapshots from the leader
 raft_election          PreVote, and whose vote counts

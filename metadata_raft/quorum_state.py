@@ -17,6 +17,15 @@ MAX_QUORUM_STATE_BYTES: Final = 4096
 NOBODY: Final = -1
 MAX_TERM: Final = 2**31 - 1  # it is an epoch to Kafka's clients, an int32
 _DATA_VERSION: Final = 1
+_LOST: Final = "lostPromise"  # ours: [term, index, end offset]
+
+
+class LostPromise(NamedTuple):
+    """The end of the log up to which a voter may have acknowledged entries that its disk does not have."""
+
+    term: int
+    raft_index: int
+    end_offset: int
 
 
 class QuorumState(NamedTuple):
@@ -24,6 +33,7 @@ class QuorumState(NamedTuple):
 
     term: int
     voted_id: int
+    lost: LostPromise | None = None  # while this voter has no vote because its disk went back
 
 
 def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
@@ -44,20 +54,27 @@ def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
             or values["data_version"] != _DATA_VERSION
         ):
             raise ValueError
+        lost = values.get(_LOST)
+        if lost is not None:
+            lost = LostPromise(*lost)
+            if not all(type(number) is int and number >= 0 for number in lost):
+                raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"{path} is damaged: without it nobody knows for whom this node has voted. Remove this node from"
             " the voters of the quorum and add it again with an empty directory.",
         ) from None
-    return QuorumState(term, voted_id)
+    return QuorumState(term, voted_id, lost)
 
 
 def write_quorum_state(disk: Disk, directory: Path, state: QuorumState) -> None:
     """Replace the file; durable when this returns."""
-    values = {
+    values: dict[str, object] = {
         "leaderEpoch": state.term,
         "votedId": state.voted_id,
         "data_version": _DATA_VERSION,
     }
+    if state.lost is not None:
+        values[_LOST] = list(state.lost)
     disk.write_file(directory / QUORUM_STATE, json.dumps(values).encode(), sync=True)

@@ -21,6 +21,7 @@ from metadata_raft.raft_messages import (
     VoteGranted,
 )
 from metadata_raft.raft_node import MIN_ELECTION_SECONDS, RaftEngine
+from metadata_raft.raft_promises import Promises
 from metadata_raft.voters import Voter, VoterSet
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Election:
         follower: Follower,
         *,
         voters: Callable[[], VoterSet],
+        promises: Promises,
         post: Callable[[int, RaftMessage], None],
     ) -> None:
         self._own = own
@@ -52,6 +54,7 @@ class Election:
         self._journal = journal
         self._follower = follower
         self._voters = voters
+        self._promises = promises
         self._post = post
         self._round: _Round | None = None
         self._votes = _Round(0, set())
@@ -70,6 +73,11 @@ class Election:
         engine = self._engine
         if not voters.has(self._own.node_id, self._own.directory_id):
             # A disk that came after the one which the log names does not know what that one promised.
+            engine.postpone_election()
+            return False
+        if not self._promises.is_kept:
+            # Others may lack what this voter acknowledged, and it cannot give it to them.
+            engine.is_handed_leadership = False
             engine.postpone_election()
             return False
         if engine.term >= MAX_TERM:
@@ -117,12 +125,12 @@ class Election:
 
     def handle_pre_vote(self, node_id: int, request: PreVote) -> None:
         """Say whether this voter would vote for the peer."""
-        engine, last = self._engine, self._journal.last
+        engine = self._engine
         if request.term < engine.term:
             self._post(node_id, TermHint(term=engine.term))
             return
         has_leader = engine.is_leading or engine.now() - self._follower.heard_at < MIN_ELECTION_SECONDS
-        is_up_to_date = (request.last_term, request.last_index) >= (last.term, last.raft_index)
+        is_up_to_date = (request.last_term, request.last_index) >= self._promises.end
         if is_up_to_date and not has_leader:
             self._post(node_id, PreVoteGranted(term=request.term))
             # Two that stand at once may split the votes and lose a whole timeout.
@@ -138,7 +146,9 @@ class Election:
             self._engine.stand_for_election()
 
     def handle_request_vote(self, node_id: int, request: RequestVote) -> None:
-        """Vote, or be silent; the engine decides."""
+        """Vote, or be silent; the engine decides, unless the disk went back and the peer lacks what is lost."""
+        if (request.last_term, request.last_index) < self._promises.end and not self._promises.is_kept:
+            return
         self._engine.receive(
             node_id,
             {

@@ -18,6 +18,8 @@ from metadata_raft.raft_messages import (
     AppendReply,
     PreVote,
     PreVoteGranted,
+    PromiseForgotten,
+    PromiseReminder,
     RaftMessage,
     RequestVote,
     SnapshotChunk,
@@ -29,6 +31,7 @@ from metadata_raft.raft_messages import (
     encode_message,
 )
 from metadata_raft.raft_node import RaftEngine
+from metadata_raft.raft_promises import Promises
 from metadata_raft.raft_replication import Replication
 
 log = logging.getLogger(__name__)
@@ -107,6 +110,7 @@ class Guard:
         self.election: Election
         self.follower: Follower
         self.replication: Replication
+        self.promises: Promises
 
     # ---- outbound --------------------------------------------------------------------------------------
 
@@ -185,7 +189,9 @@ class Guard:
                 self.follower.handle_chunk(peer.node_id, message)
             case TimeoutNow():
                 self._hear_timeout_now(peer, message)
-            case PreVoteGranted() | VoteGranted() | AppendReply() | SnapshotReply():
+            case PromiseReminder():
+                self.promises.handle_reminder(peer.node_id, message)
+            case PreVoteGranted() | VoteGranted() | AppendReply() | SnapshotReply() | PromiseForgotten():
                 self._hear_reply(peer, message)
 
     def _note_leader(self, peer: Peer, term: int) -> None:
@@ -205,7 +211,9 @@ class Guard:
             self.refused["not the leader"] += 1
 
     def _hear_reply(
-        self, peer: Peer, message: PreVoteGranted | VoteGranted | AppendReply | SnapshotReply
+        self,
+        peer: Peer,
+        message: PreVoteGranted | VoteGranted | AppendReply | SnapshotReply | PromiseForgotten,
     ) -> None:
         if not self._membership.counts(peer):
             self.refused["not a voter"] += 1
@@ -217,7 +225,7 @@ class Guard:
             case VoteGranted():
                 self.election.handle_vote(peer.node_id, message)
                 return
-            case AppendReply() | SnapshotReply():
+            case AppendReply() | SnapshotReply() | PromiseForgotten():
                 pass
         if message.term > self.engine.term:
             self.engine.adopt_term(message.term)
@@ -225,5 +233,7 @@ class Guard:
             self.refused["another term"] += 1
         elif isinstance(message, AppendReply):
             self.replication.handle_reply(peer.node_id, message)
+        elif isinstance(message, PromiseForgotten):
+            self.replication.handle_forgotten(peer.node_id, message)
         else:
             self.replication.handle_snapshot_reply(peer.node_id, message)

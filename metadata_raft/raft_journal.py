@@ -19,7 +19,7 @@ from logstore.disk import Disk, DiskFile
 from logstore.errors import ErrorCode, KafkaError
 from logstore.latency import LatencyHistogram
 from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
-from metadata_raft.quorum_state import NOBODY, QuorumState, read_quorum_state, write_quorum_state
+from metadata_raft.quorum_state import NOBODY, LostPromise, QuorumState, read_quorum_state, write_quorum_state
 from metadata_raft.raft_entry import (
     MAX_GROUP,
     EntryHeader,
@@ -103,6 +103,11 @@ class RaftJournal:
     @property
     def state(self) -> QuorumState:
         return self._state
+
+    @property
+    def lost_promise(self) -> LostPromise | None:
+        """What this voter may have acknowledged and lost; None as long as its disk kept everything."""
+        return self._state.lost
 
     @property
     def is_dirty(self) -> bool:
@@ -315,8 +320,15 @@ class RaftJournal:
         self._file.sync()
 
     def set_state(self, state: QuorumState) -> None:
-        """Take a term and a vote, durable after `sync`."""
+        """Take a term and a vote, durable after `sync`; what is lost stays so."""
         assert state.term >= self._state.term, "a term goes back"
+        self._put_state(state._replace(lost=self._state.lost))
+
+    def lose_promise(self, lost: LostPromise | None) -> None:
+        """Take down what this voter acknowledged and lost, or that it has all of it; durable after `sync`."""
+        self._put_state(self._state._replace(lost=lost))
+
+    def _put_state(self, state: QuorumState) -> None:
         if state != self._state:
             self._state, self._is_state_dirty = state, True
 

@@ -22,6 +22,7 @@ from metadata_raft.raft_guard import Guard, Links, Peer
 from metadata_raft.raft_journal import JournalEntry, RaftJournal
 from metadata_raft.raft_messages import SnapshotChunk
 from metadata_raft.raft_node import RaftEngine
+from metadata_raft.raft_promises import Promises
 from metadata_raft.raft_replication import Replication, ReplicationLimits
 from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 from metadata_raft.record_codec import MetadataBatch
@@ -105,14 +106,28 @@ class RaftMember:
         start = store.start.raft_index
         self.engine = RaftEngine(voter.node_id, journal, self, applied_index=start, chance=chance)
         self.replication = Replication(
-            self.engine, journal, store, post=self.guard.post, has_room=links.has_room, limits=limits
+            self.engine,
+            journal,
+            store,
+            post=self.guard.post,
+            has_room=links.has_room,
+            directory_of=self.directory_of,
+            limits=limits,
         )
         self.follower = Follower(self.engine, journal, self, post=self.guard.post)
+        self.promises = Promises(voter, self.engine, journal, post=self.guard.post)
         self.election = Election(
-            voter, self.engine, journal, self.follower, voters=lambda: self.voters, post=self.guard.post
+            voter,
+            self.engine,
+            journal,
+            self.follower,
+            voters=lambda: self.voters,
+            promises=self.promises,
+            post=self.guard.post,
         )
         self.guard.engine, self.guard.election = self.engine, self.election
         self.guard.follower, self.guard.replication = self.follower, self.replication
+        self.guard.promises = self.promises
         self._known_voters = self.voters
         self._set_peers()
         if [one.node_id for one in self.voters] == [voter.node_id]:
@@ -428,6 +443,7 @@ class RaftMember:
             self._sync()
         self.guard.flush_early()
         self._sync()
+        self.promises.look()
         self.guard.flush()
         self._tell()
         self._plan_notice(has_sent=engine.sends != sends, has_moved=engine.commit_index != commit_index)

@@ -117,6 +117,33 @@ class SnapshotReply:
     is_installed: bool = schema.boolean()
 
 
+@message(versions=(0, 0), flexible_since=0)
+class PromiseReminder:
+    """The leader to a voter: with this disk you acknowledged the entry `raft_index` of `entry_term` in this
+    term; my log ends at `end_index`, so you acknowledged no more than that.
+    """
+
+    term: int = schema.int32()
+    directory_id: bytes = schema.uuid()
+    raft_index: int = schema.int64()
+    entry_term: int = schema.int32()
+    end_index: int = schema.int64()
+    end_offset: int = schema.int64()
+
+
+@message(versions=(0, 0), flexible_since=0)
+class PromiseForgotten:
+    """My disk went back: send me everything from `next_index` on. I vote for nobody who lacks the entry
+    `promised_index` of `promised_term`, and do not stand myself until I have it.
+    """
+
+    term: int = schema.int32()
+    directory_id: bytes = schema.uuid()
+    next_index: int = schema.int64()
+    promised_term: int = schema.int32()
+    promised_index: int = schema.int64()
+
+
 RaftMessage: TypeAlias = (
     PreVote
     | PreVoteGranted
@@ -128,6 +155,8 @@ RaftMessage: TypeAlias = (
     | AppendReply
     | SnapshotChunk
     | SnapshotReply
+    | PromiseReminder
+    | PromiseForgotten
 )
 _KINDS: Final[dict[int, type[RaftMessage]]] = {
     1: PreVote,
@@ -140,6 +169,8 @@ _KINDS: Final[dict[int, type[RaftMessage]]] = {
     8: AppendReply,
     9: SnapshotChunk,
     10: SnapshotReply,
+    11: PromiseReminder,
+    12: PromiseForgotten,
 }
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 

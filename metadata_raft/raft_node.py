@@ -276,6 +276,10 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftLeader = None
         self._SyncObj__setState(_FOLLOWER)
 
+    def vote_for_leader(self, node_id: int) -> None:
+        """Give the vote of this term to the node that leads it."""
+        self._SyncObj__setCurrentTerm(self.term, node_id)
+
     def follow(self) -> None:
         """Be a follower of whoever leads this term."""
         self._SyncObj__setState(_FOLLOWER)

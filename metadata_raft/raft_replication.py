@@ -5,6 +5,7 @@ up to a limit. Progress only ever grows within a reign, so an answer that comes 
 A peer that needs entries which only a snapshot has is sent that, one chunk per answer.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -14,6 +15,8 @@ from metadata_raft.raft_messages import (
     AppendedEntry,
     AppendEntries,
     AppendReply,
+    PromiseForgotten,
+    PromiseReminder,
     RaftMessage,
     SnapshotChunk,
     SnapshotReply,
@@ -22,6 +25,8 @@ from metadata_raft.raft_node import RaftEngine
 from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 
 CHUNK_RETRY_SECONDS: Final = 1.0
+
+log = logging.getLogger(__name__)
 
 
 class ReplicationLimits(NamedTuple):
@@ -50,6 +55,7 @@ class _Progress:
     is_probing: bool = True
     transfer: _Transfer | None = None
     caught_up_at: float | None = None
+    regains_at: int = 0  # the index at which a voter whose disk went back has its vote again; 0 for others
 
 
 class Replication:
@@ -63,6 +69,7 @@ class Replication:
         *,
         post: Callable[[int, RaftMessage], None],
         has_room: Callable[[int], bool],
+        directory_of: Callable[[int], bytes],
         limits: ReplicationLimits,
     ) -> None:
         self._limits = limits
@@ -71,6 +78,7 @@ class Replication:
         self._store = store
         self._post = post
         self._has_room = has_room
+        self._directory_of = directory_of
         self._progress: dict[int, _Progress] = {}
 
     def begin_reign(self) -> None:
@@ -187,6 +195,9 @@ class Replication:
             self._note_caught_up(node_id, progress)
             if engine.next_of(node_id) <= last_index:
                 engine.send_soon()
+        elif reply.next_index <= match:
+            # Either the answer is late, or the disk of the peer went back: the peer can tell.
+            self._remind(node_id, match)
         elif progress.transfer is not None:
             self._leave_transfer(node_id, progress, reply)
         elif not progress.is_probing or reply.previous_index == next_index - 1:
@@ -194,6 +205,49 @@ class Replication:
             progress.is_probing = True
             engine.set_next(node_id, max(match + 1, min(reply.next_index, next_index - 1), 1))
             engine.send_soon()
+
+    def _remind(self, node_id: int, match: int) -> None:
+        matched, last = self._journal.at(match), self._journal.last
+        if matched is not None:
+            self._post(
+                node_id,
+                PromiseReminder(
+                    term=self._engine.term,
+                    directory_id=self._directory_of(node_id),
+                    raft_index=match,
+                    entry_term=matched.term,
+                    end_index=last.raft_index,
+                    end_offset=last.end_offset,
+                ),
+            )
+
+    def handle_forgotten(self, node_id: int, reply: PromiseForgotten) -> None:
+        """A voter's disk went back: send again from where its log ends."""
+        engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
+        engine.note_response(node_id)
+        if reply.directory_id != self._directory_of(node_id):
+            return
+        if not progress.regains_at:
+            log.warning(
+                "The disk of voter %d went back to an earlier copy: its metadata log ends before what it had"
+                " acknowledged. It has no vote until it has all of that again.",
+                node_id,
+            )
+        last_index = self._journal.last.raft_index
+        progress.regains_at = max(1, min(reply.promised_index, last_index))
+        progress.transfer, progress.is_probing = None, True
+        engine.set_match(node_id, 0)
+        engine.set_next(node_id, max(1, min(reply.next_index, engine.next_of(node_id), last_index + 1)))
+        engine.send_soon()
+
+    def has_forgotten(self, node_id: int) -> bool:
+        """Whether the disk of a peer went back, and it has not got all of it again."""
+        progress = self._progress.get(node_id)
+        if progress is None or not progress.regains_at:
+            return False
+        if self._engine.match_of(node_id) >= progress.regains_at:
+            progress.regains_at = 0
+        return progress.regains_at > 0
 
     def _leave_transfer(self, node_id: int, progress: _Progress, reply: AppendReply) -> None:
         """The peer has more than its answers to the snapshot said: another leader gave it entries."""
