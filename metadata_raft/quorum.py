@@ -21,6 +21,8 @@ class ReplicaStatus(NamedTuple):
     log_end_offset: int
     last_fetch_ms: int  # when it was last heard of, by the wall clock
     last_caught_up_ms: int  # when it last had all that the leader had
+    # Its disk went back to an earlier copy: it has no vote until it has all that it had acknowledged.
+    is_disk_old: bool = False
 
 
 class QuorumStatus(NamedTuple):

@@ -404,6 +404,7 @@ class RaftCore:
                     -1 if matched is None else matched.end_offset,
                     self._wall_ms(one.last_response),
                     self._wall_ms(one.caught_up_at),
+                    member.replication.has_forgotten(one.node_id),
                 )
         voters = [
             found.get(voter.node_id, ReplicaStatus(voter.node_id, voter.directory_id, -1, -1, -1))
@@ -422,7 +423,12 @@ class RaftCore:
     def _own_replica(self) -> ReplicaStatus:
         own, now_ms = self._settings.voter, self._settings.now_ms()
         return ReplicaStatus(
-            own.node_id, own.directory_id, self.member.journal.last.end_offset, now_ms, now_ms
+            own.node_id,
+            own.directory_id,
+            self.member.journal.last.end_offset,
+            now_ms,
+            now_ms,
+            self.member.journal.lost_promise is not None,
         )
 
     def _wall_ms(self, at: float | None) -> int:

@@ -146,7 +146,7 @@ class Election:
             self._engine.stand_for_election()
 
     def handle_request_vote(self, node_id: int, request: RequestVote) -> None:
-        """Vote, or be silent; the engine decides, unless the disk went back and the peer lacks what is lost."""
+        """Vote, or be silent; the engine decides, but for a peer that lacks what this disk has lost."""
         if (request.last_term, request.last_index) < self._promises.end and not self._promises.is_kept:
             return
         self._engine.receive(

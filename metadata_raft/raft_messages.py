@@ -119,8 +119,8 @@ class SnapshotReply:
 
 @message(versions=(0, 0), flexible_since=0)
 class PromiseReminder:
-    """The leader to a voter: with this disk you acknowledged the entry `raft_index` of `entry_term` in this
-    term; my log ends at `end_index`, so you acknowledged no more than that.
+    """The leader to a voter: with this disk you acknowledged the entry `raft_index` of `entry_term` (-1: no
+    longer known) in this term; my log ends at `end_index`, so you acknowledged no more than that.
     """
 
     term: int = schema.int32()

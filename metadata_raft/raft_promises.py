@@ -1,8 +1,8 @@
 """A voter whose disk went back to an earlier copy, and how it gets its vote back.
 
 Such a disk has lost entries that the voter had acknowledged, and counted votes rest on them. The leader
-remembers the last entry that each voter acknowledged in its reign. It reminds a voter whose log does not reach
-that far; the voter looks at its own log, writes down what it may have acknowledged at most (the end of the
+remembers the last entry that each voter acknowledged in its reign. It reminds a voter whose log does not
+reach that far; the voter looks at its own log, writes down what it may have acknowledged at most (the end of the
 leader's log), and from then on judges every candidate as if its log still ended there. It stands for no
 election itself until its log reaches that end again. So it is like a voter that acknowledged and then was
 silent, which Raft allows at any time; the acknowledgements that were counted stay true.
@@ -24,7 +24,12 @@ class Promises:
     """`own` is this voter; `post(node_id, message)` queues a message that leaves after the next sync."""
 
     def __init__(
-        self, own: Voter, engine: RaftEngine, journal: RaftJournal, *, post: Callable[[int, RaftMessage], None]
+        self,
+        own: Voter,
+        engine: RaftEngine,
+        journal: RaftJournal,
+        *,
+        post: Callable[[int, RaftMessage], None],
     ) -> None:
         self._own = own
         self._engine = engine
@@ -55,13 +60,15 @@ class Promises:
         is_asked = reminder.directory_id == self._own.directory_id and not engine.is_leading
         if not is_asked or reminder.term != engine.term or node_id != engine.leader_id:
             return
+        known_term = journal.term_at(reminder.raft_index)
         is_in_snapshot = reminder.raft_index <= journal.first.raft_index
-        if is_in_snapshot or journal.term_at(reminder.raft_index) == reminder.entry_term:
+        is_known = known_term == reminder.entry_term or (known_term is not None and reminder.entry_term < 0)
+        if is_in_snapshot or is_known:
             return  # The reminder is late: the entry has come meanwhile.
         if journal.lost_promise is None:
             log.warning(
                 "The disk of this voter went back to an earlier copy: its metadata log ends at offset %d, and"
-                " it had acknowledged more to node %d. It has no vote until it has all up to offset %d again.",
+                " it had acknowledged more to node %d. It has no vote until it has all up to offset %d.",
                 journal.last.end_offset,
                 node_id,
                 reminder.end_offset,

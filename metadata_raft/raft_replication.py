@@ -207,19 +207,18 @@ class Replication:
             engine.send_soon()
 
     def _remind(self, node_id: int, match: int) -> None:
-        matched, last = self._journal.at(match), self._journal.last
-        if matched is not None:
-            self._post(
-                node_id,
-                PromiseReminder(
-                    term=self._engine.term,
-                    directory_id=self._directory_of(node_id),
-                    raft_index=match,
-                    entry_term=matched.term,
-                    end_index=last.raft_index,
-                    end_offset=last.end_offset,
-                ),
-            )
+        last, entry_term = self._journal.last, self._journal.term_at(match)
+        self._post(
+            node_id,
+            PromiseReminder(
+                term=self._engine.term,
+                directory_id=self._directory_of(node_id),
+                raft_index=match,
+                entry_term=-1 if entry_term is None else entry_term,
+                end_index=last.raft_index,
+                end_offset=last.end_offset,
+            ),
+        )
 
     def handle_forgotten(self, node_id: int, reply: PromiseForgotten) -> None:
         """A voter's disk went back: send again from where its log ends."""

@@ -56,6 +56,8 @@ async def status(client: Client, as_json: bool) -> int:
 def _role(view: QuorumView, member: QuorumMember) -> str:
     if member.node_id == view.leader_id:
         return "leader"
+    if member.is_disk_old:
+        return "voter, no vote: old disk"
     return "voter" if member.is_voter else "observer"
 
 

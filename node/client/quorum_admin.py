@@ -28,6 +28,7 @@ class QuorumMember(NamedTuple):
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
+    is_disk_old: bool = False  # it has no vote until it has all that it had acknowledged
 
 
 class QuorumView(NamedTuple):
@@ -92,6 +93,7 @@ def _member(state: ReplicaState, *, is_voter: bool) -> QuorumMember:
         state.log_end_offset,
         state.last_fetch_timestamp,
         state.last_caught_up_timestamp,
+        state.is_disk_old,
     )
 
 
@@ -105,6 +107,7 @@ def quorum_as_json(view: QuorumView) -> dict[str, Any]:
             "log_end_offset": known(one.log_end_offset),
             "last_fetch_ms": known(one.last_fetch_ms),
             "last_caught_up_ms": known(one.last_caught_up_ms),
+            "is_disk_old": one.is_disk_old,
             "listeners": [at._asdict() for at in view.listeners.get(one.node_id, ())],
         }
 

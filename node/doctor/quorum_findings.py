@@ -76,6 +76,13 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
             yield problem(
                 "quorum", f"Voter {one.node_id} is {end - one.log_end_offset} entries of metadata behind."
             )
+    for one in voters:
+        if one.is_disk_old:
+            yield problem(
+                "quorum",
+                f"The disk of voter {one.node_id} went back to an earlier copy: it has no vote until it has all"
+                " the metadata that it had acknowledged, and gets it back by itself.",
+            )
     alive = len(voters) - len(silent)
     if voters and alive <= len(voters) // 2:
         yield problem(

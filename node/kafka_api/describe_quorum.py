@@ -105,6 +105,7 @@ def _replica(status: ReplicaStatus) -> ReplicaState:
         log_end_offset=status.log_end_offset,
         last_fetch_timestamp=status.last_fetch_ms,
         last_caught_up_timestamp=status.last_caught_up_ms,
+        is_disk_old=status.is_disk_old,
     )
 
 

@@ -32,6 +32,7 @@ class ReplicaState:
     log_end_offset: int = schema.int64()
     last_fetch_timestamp: int = schema.int64(since=1, default=-1)
     last_caught_up_timestamp: int = schema.int64(since=1, default=-1)
+    is_disk_old: bool = schema.boolean(tag=10_000)  # it has no vote until it has all that it acknowledged
 
 
 @struct

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from random import Random
 
+from logstore.disk import MemoryDisk
 from logstore.errors import KafkaError
 from metadata_raft.raft_member import RaftMember
 from metadata_raft.raft_replication import ReplicationLimits
@@ -42,6 +43,7 @@ class Outcome:
     installed: int  # snapshots that a leader sent
     changes: int  # of the voters
     wiped: int  # disks
+    put_back: int  # disks of which a leader knew that they had been ahead
 
 
 class Storm:
@@ -53,6 +55,7 @@ class Storm:
         *,
         voters: int = 3,
         members: bool = False,
+        backups: bool = False,
         seconds: float = STORM_SECONDS,
         make_member: Callable[..., RaftMember] = RaftMember,
     ) -> None:
@@ -68,9 +71,11 @@ class Storm:
         self.world.network.strays = 0.03 if seed % 2 else 0.0
         self.chance = Random(seed + 1)
         self.members = members
+        self.backups = backups
         self.down: dict[int, float] = {}
         self.count = 0
-        self.crashes = self.snapshots = self.changes = self.wiped = 0
+        self.crashes = self.snapshots = self.changes = self.wiped = self.put_back = 0
+        self.copies: dict[tuple[int, bytes], MemoryDisk] = {}  # by node and directory
 
     def run(self) -> Outcome:
         """Storm, calm, and judge; AssertionError says what broke."""
@@ -93,6 +98,7 @@ class Storm:
             sum(node.installed for node in world.nodes.values()),
             self.changes,
             self.wiped,
+            self.put_back,
         )
 
     # ---- faults ----------------------------------------------------------------------------------------
@@ -121,6 +127,11 @@ class Storm:
             self._change_voters()
         elif lot < 0.492 and self.members:
             self._lose_disk()
+        elif lot < 0.51 and self.backups:
+            node = chance.choice(self._up() or [world.nodes[1]])
+            self.copies[node.node_id, node.directory_id] = node.copy_disk()
+        elif lot < 0.53 and self.backups:
+            self._put_disk_back()
 
     def _propose(self) -> None:
         for node in self.world.leaders:
@@ -178,6 +189,46 @@ class Storm:
             # begin another quorum.
             node.configured = VoterSet.of(one._replace(directory_id=bytes(16)) for one in voters)
             self.wiped += 1
+
+    def _put_disk_back(self) -> None:
+        """Put an earlier copy of one voter's disk back, and let the leader that remembers reach it.
+
+        One voter at a time, while nothing is known elsewhere that it may have promised; what follows once it
+        has been reminded is up to the storm.
+        """
+        world = self.world
+        terms = {node.member.engine.term for node in world.nodes.values()}
+        if len(world.leaders) != 1 or len(self._up()) != len(world.nodes) or len(terms) != 1:
+            return
+        leader = world.leaders[0]
+        node = self.chance.choice(self._up())
+        copy = self.copies.pop((node.node_id, node.directory_id), None)
+        is_whole = all(one.journal.lost_promise is None for one in world.nodes.values())
+        if node is leader or copy is None or not leader.leading_term or not is_whole:
+            return
+        if not leader.member.has_committed_all or not leader.member.has_caught_up(node.node_id):
+            return  # The leader does not remember what the voter acknowledged in earlier reigns.
+        for one in world.nodes.values():
+            one.crash_chance = 0.0
+        acknowledged = leader.member.engine.match_of(node.node_id)
+        world.crash(node)
+        node.put_back(copy)
+        assert world.start(node)
+        world.network.delay.clear()
+        for node_id in (leader.node_id, node.node_id):
+            world.network.rejoin(node_id)
+        is_behind = node.journal.last.raft_index < acknowledged
+        if is_behind:
+            self.put_back += 1
+            reign = leader.leading_term
+            world.run(
+                1.0,
+                until=lambda: (
+                    node.journal.lost_promise is not None
+                    or node.journal.last.raft_index >= acknowledged
+                    or leader.leading_term != reign
+                ),
+            )
 
     def _repair(self) -> None:
         """What an operator does in the end: a voter whose disk is gone has to leave."""
@@ -251,6 +302,8 @@ class Storm:
             (node.node_id, node.member.engine.term, node.image.version) for node in world.nodes.values()
         ]
         leader = world.leaders[0]
+        for node in world.nodes.values():
+            assert node.journal.lost_promise is None, f"{node.node_id} has not got its vote back"
         for voter in leader.member.voters:
             node = world.nodes[voter.node_id]
             lost = world.history.acked - world.settings(node)
@@ -263,11 +316,15 @@ def run(
     *,
     voters: int = 3,
     members: bool = False,
+    backups: bool = False,
     seconds: float = STORM_SECONDS,
     make_member: Callable[..., RaftMember] = RaftMember,
 ) -> Outcome:
     """One seed."""
-    return Storm(seed, voters=voters, members=members, seconds=seconds, make_member=make_member).run()
+    storm = Storm(
+        seed, voters=voters, members=members, backups=backups, seconds=seconds, make_member=make_member
+    )
+    return storm.run()
 
 
 def main() -> int:
@@ -277,11 +334,14 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("voters", type=int, nargs="?", default=3)
     parser.add_argument("--members", action="store_true", help="voters come and go too")
+    parser.add_argument("--backups", action="store_true", help="disks go back to earlier copies, too")
     arguments = parser.parse_args()
     failed, outcomes, start = [], [], time.monotonic()
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.count):
         try:
-            outcomes.append(run(seed, voters=arguments.voters, members=arguments.members))
+            outcomes.append(
+                run(seed, voters=arguments.voters, members=arguments.members, backups=arguments.backups)
+            )
         except Exception:
             failed.append(seed)
             print(f"seed {seed}:")

@@ -110,3 +110,22 @@ def commits_old_terms_by_count(*args: Any, **kwargs: Any) -> RaftMember:
 
     engine.tick = count_and_tick  # type: ignore[method-assign]
     return member
+
+
+def votes_with_a_disk_that_went_back(*args: Any, **kwargs: Any) -> RaftMember:
+    """A voter that is sent again what it had acknowledged goes on to vote meanwhile."""
+    member = RaftMember(*args, **kwargs)
+    member.journal.lose_promise(None)
+    member.election._promises = _KeptPromises(member)  # type: ignore[assignment]
+    return member
+
+
+class _KeptPromises:
+    is_kept = True
+
+    def __init__(self, member: RaftMember) -> None:
+        self._journal = member.journal
+
+    @property
+    def end(self) -> tuple[int, int]:
+        return self._journal.last.term, self._journal.last.raft_index

@@ -88,6 +88,19 @@ class Node:
         self.disk.make_directory(DIRECTORY)
         self.disk.watch = self._watch
 
+    def copy_disk(self) -> MemoryDisk:
+        """A backup of what is on the disk."""
+        copy = MemoryDisk()
+        copy.make_directory(DIRECTORY)
+        for path, inode in self.disk.files.items():
+            copy.write_file(path, inode.synced, sync=True)
+        return copy
+
+    def put_back(self, copy: MemoryDisk) -> None:
+        """Replace the disk of a node that is down by a backup of it."""
+        self.disk = copy
+        self.disk.watch = self._watch
+
     # ---- what the member tells -------------------------------------------------------------------------
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
