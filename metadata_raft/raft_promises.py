@@ -2,8 +2,8 @@
 
 Such a disk has lost entries that the voter had acknowledged, and counted votes rest on them. The leader
 remembers the last entry that each voter acknowledged in its reign. It reminds a voter whose log does not
-reach that far; the voter looks at its own log, writes down what it may have acknowledged at most (the end of the
-leader's log), and from then on judges every candidate as if its log still ended there. It stands for no
+reach that far; the voter looks at its own log, writes down what it may have acknowledged at most (the end of
+the leader's log), and from then on judges every candidate as if its log still ended there. It stands for no
 election itself until its log reaches that end again. So it is like a voter that acknowledged and then was
 silent, which Raft allows at any time; the acknowledgements that were counted stay true.
 """

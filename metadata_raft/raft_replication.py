@@ -195,10 +195,12 @@ class Replication:
             self._note_caught_up(node_id, progress)
             if engine.next_of(node_id) <= last_index:
                 engine.send_soon()
-        elif reply.next_index <= match:
-            # Either the answer is late, or the disk of the peer went back: the peer can tell.
+            return
+        if reply.next_index <= match:
+            # The answer is late, or it names the first entry of a term that does not agree, or the peer's
+            # disk went back: only the peer can tell.
             self._remind(node_id, match)
-        elif progress.transfer is not None:
+        if progress.transfer is not None:
             self._leave_transfer(node_id, progress, reply)
         elif not progress.is_probing or reply.previous_index == next_index - 1:
             # The second answer to the same mistake finds the peer probed elsewhere already.

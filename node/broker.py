@@ -49,6 +49,8 @@ from node.net.peer_network import PeerNetwork
 from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
 from node.replica.replica_manager import ReplicaManager
 from node.replica.replication import Replication
+from node.rest_api.probes import state_of
+from node.rest_api.readiness import STILL_STARTING, problem_of
 from node.rest_api.server_thread import RestServer
 from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
@@ -76,6 +78,7 @@ GONE_PROBES: Final = 4
 GONE_PROBE_PAUSE_S: Final = 0.05
 # A node that waits for a quorum, or reads its logs again, tells so by its REST API meanwhile.
 REST_PATIENCE_S: Final = 2.0
+STILL_STARTING_S: Final = 10.0  # how often a node that starts says what it waits for
 STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
 
 T = TypeVar("T")
@@ -173,6 +176,7 @@ class Broker:
         self.maintenance: LogMaintenance
         self.tasks: asyncio.TaskGroup | None = None
         self.metadata_task: asyncio.Task[None] | None = None
+        self._reminder: asyncio.TimerHandle
         self._running: dict[asyncio.Task[Any], None] = {}
 
     # ---- start -----------------------------------------------------------------------------------
@@ -190,7 +194,9 @@ class Broker:
         for warning in self.config.warnings:
             log.warning("%s", warning)
         await broker_start.open_listeners(self)
-        patience = asyncio.get_running_loop().call_later(REST_PATIENCE_S, self.rest.start)
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(REST_PATIENCE_S, self.rest.start)
+        self._reminder = loop.call_later(STILL_STARTING_S, self._say_what_it_waits_for)
         try:
             await broker_start.start_parts(self, when_loaded)
         except BaseException as error:
@@ -198,8 +204,15 @@ class Broker:
             raise
         finally:
             patience.cancel()
+            self._reminder.cancel()
         self.is_serving = self.has_started = True
         self.rest.start()
+
+    def _say_what_it_waits_for(self) -> None:
+        """Log why the node does not serve yet, again and again."""
+        self._reminder = asyncio.get_running_loop().call_later(STILL_STARTING_S, self._say_what_it_waits_for)
+        problem = problem_of(state_of(self), has_caught_up=False)
+        log.warning("%s%s", STILL_STARTING, problem or "Its listeners open.")
 
     async def _abandon_start(self, error: BaseException) -> None:
         """Raises what a part failed with, where that is why the start was given up."""

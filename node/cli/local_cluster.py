@@ -26,6 +26,7 @@ from node.cli.cluster_overrides import check_overrides, override_lines
 from node.cli.failure import EXIT_INTERRUPTED, CommandError
 from node.cli.free_ports import refuse_taken_ports
 from node.properties_file import parse_properties
+from node.rest_api.readiness import STILL_STARTING
 from node.rest_settings import REST_LISTENERS
 from node.runtime.stop_signals import stop_signals
 
@@ -55,6 +56,14 @@ class NodeHome:
     @property
     def log(self) -> Path:
         return self.directory / LOG_FILE
+
+    def what_it_waits_for(self) -> str:
+        """What the node said last in its log of why it does not serve yet."""
+        for line in reversed(self.log.read_text(errors="replace").splitlines()):
+            _, found, reason = line.partition(STILL_STARTING)
+            if found:
+                return reason
+        return "it has not said why."
 
     def running_pid(self) -> int | None:
         """The process of this node, None unless it runs."""
@@ -294,7 +303,8 @@ def wait_until_ready(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> 
             if time.monotonic() > deadline_s:
                 home: NodeHome = next(iter(selector.get_map().values())).data.home
                 raise CommandError(
-                    f"Node {home.node_id} does not serve after {START_TIMEOUT_S:.0f} s; see {home.log}."
+                    f"Node {home.node_id} does not serve after {START_TIMEOUT_S:.0f} s:"
+                    f" {home.what_it_waits_for()} ({home.log})"
                 )
             for key, _ in selector.select(WATCH_INTERVAL_S):
                 line = key.data.process.stdout.readline().decode(errors="replace")

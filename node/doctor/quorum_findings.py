@@ -80,8 +80,8 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
         if one.is_disk_old:
             yield problem(
                 "quorum",
-                f"The disk of voter {one.node_id} went back to an earlier copy: it has no vote until it has all"
-                " the metadata that it had acknowledged, and gets it back by itself.",
+                f"The disk of voter {one.node_id} went back to an earlier copy: it has no vote until"
+                " it has all the metadata that it had acknowledged, and gets it back by itself.",
             )
     alive = len(voters) - len(silent)
     if voters and alive <= len(voters) // 2:

@@ -71,6 +71,10 @@ _MEMBER: Final = record(
         "log_end_offset": NULL_INT64,
         "last_fetch_ms": NULL_INT64,
         "last_caught_up_ms": NULL_INT64,
+        "is_disk_old": {
+            **BOOLEAN,
+            "description": "Its disk went back: it has no vote until it has all that it had acknowledged.",
+        },
         "listeners": listed(record({"name": STRING, "host": STRING, "port": INT32}, title="Endpoint")),
     },
     title="QuorumMember",

@@ -33,7 +33,7 @@ async def get_healthz(context: RestContext, request: RestRequest) -> Answer:
 
 async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
     try:
-        node = await context.facts.ask(_state_of)
+        node = await context.facts.ask(state_of)
     except KafkaError as error:
         return _status(503, "not ready", error.detail)
     problem = problem_of(node, has_caught_up=context.facts.has_caught_up)
@@ -43,7 +43,8 @@ async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
     return _status(200, "ready", "The node serves clients and is in sync.")
 
 
-def _state_of(broker: "Broker") -> NodeState:
+def state_of(broker: "Broker") -> NodeState:
+    """What decides whether a node is ready."""
     # Both are made while the node starts.
     lifecycle, metadata = getattr(broker, "lifecycle", None), getattr(broker, "metadata", None)
     quorum = getattr(broker, "quorum", None)
@@ -55,6 +56,11 @@ def _state_of(broker: "Broker") -> NodeState:
         broker.cut_off_since_ms,
         None if metadata is None else metadata.image,
         None if voter is None else voter.waits_for(),
+        metadata is not None
+        and any(
+            one.node_id == broker.config.node_id and one.is_disk_old
+            for one in metadata.quorum_status().voters
+        ),
     )
 
 

@@ -6,11 +6,13 @@ unready no more, or a busy disk would take a node away from those who use it. Re
 making do not count: they may take hours.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from metadata_raft.image import MetadataImage
 from node.client.quorum_silence import cut_off_sentence
 from node.runtime.broker_lifecycle import BrokerState
+
+STILL_STARTING: Final = "This node does not serve yet: "  # what its log says while it starts, and why
 
 
 class NodeState(NamedTuple):
@@ -22,16 +24,20 @@ class NodeState(NamedTuple):
     cut_off_since_ms: int | None
     image: MetadataImage | None
     waits_for: str | None = None  # voters without which there is no majority, in a sentence
+    is_disk_old: bool = False  # whether its voter has no vote, because its disk went back
 
 
 def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
     """Why the node is not ready, in a sentence; None if it is."""
+    is_stopping = node.state in (BrokerState.SHUTTING_DOWN, BrokerState.STOPPED)
+    if node.is_disk_old and not is_stopping:
+        return (
+            "The disk of this voter went back to an earlier copy: it has no vote until it has all the"
+            " metadata that it had acknowledged."
+        )
     if node.waits_for is not None and node.state in (None, BrokerState.STARTING, BrokerState.WAITING):
         return node.waits_for
-    if node.cut_off_since_ms is not None and node.state not in (
-        BrokerState.SHUTTING_DOWN,
-        BrokerState.STOPPED,
-    ):
+    if node.cut_off_since_ms is not None and not is_stopping:
         return cut_off_sentence(node.cut_off_since_ms)
     match node.state:
         case None:

@@ -130,7 +130,7 @@ class Storm:
         elif lot < 0.51 and self.backups:
             node = chance.choice(self._up() or [world.nodes[1]])
             self.copies[node.node_id, node.directory_id] = node.copy_disk()
-        elif lot < 0.53 and self.backups:
+        elif lot < 0.60 and self.backups:
             self._put_disk_back()
 
     def _propose(self) -> None:

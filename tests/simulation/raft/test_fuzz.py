@@ -26,6 +26,14 @@ def test_voters_that_come_and_go_in_a_storm(seed: int) -> None:
     assert fuzz.run(seed, members=True).acked
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [4000, 4002, 4003, 4005, 4008, 4012])
+def test_voters_whose_disks_go_back_in_a_storm(seed: int) -> None:
+    outcome = fuzz.run(seed, backups=True)
+
+    assert outcome.acked and outcome.put_back
+
+
 def test_the_same_seed_goes_the_same_way() -> None:
     assert fuzz.run(7, seconds=5) == fuzz.run(7, seconds=5)
 

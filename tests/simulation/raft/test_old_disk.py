@@ -6,7 +6,7 @@ import pytest
 
 from metadata_raft.quorum_state import LostPromise, read_quorum_state
 from metadata_raft.raft_member import RaftMember
-from tests.simulation.raft import fuzz, mutants
+from tests.simulation.raft import mutants
 from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
@@ -167,9 +167,3 @@ def test_two_of_three_voters_that_are_put_back_start() -> None:
     assert world.run(20, until=lambda: world.leaders and world.has_settled())
     assert world.run(2, until=lambda: all(one.journal.lost_promise is None for one in world.nodes.values()))
     assert "kept by one" in world.settings(world.leaders[0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4000, 4006))
-def test_voters_whose_disks_go_back_in_a_storm(seed: int) -> None:
-    assert fuzz.run(seed, backups=True).acked

@@ -6,7 +6,7 @@ import pytest
 
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.quorum_state import QUORUM_STATE, QuorumState
+from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, QuorumState
 from metadata_raft.raft_entry import check_entry, encode_entry, voters_of
 from metadata_raft.raft_journal import EMPTY_START, LogStart, RaftJournal
 from metadata_raft.record_codec import MetadataBatch, encode_batch
@@ -262,3 +262,16 @@ def test_a_log_that_went_another_way_than_the_snapshot_is_dropped_at_start() -> 
 
     assert content(same) == [(4, 1, 8)]
     assert content(other) == content(opened(disk, LogStart(3, 2, 6, VOTERS))) == [(4, 3, 8)]
+
+
+def test_what_a_voter_lost_outlives_terms_votes_and_restarts() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    journal.set_state(QuorumState(5, 2))
+    journal.lose_promise(LostPromise(5, 20, 30))
+    journal.set_state(QuorumState(6, 1))
+    journal.sync()
+
+    again = opened(disk)
+
+    assert again.state == QuorumState(6, 1, LostPromise(5, 20, 30))

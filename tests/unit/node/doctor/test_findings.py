@@ -387,3 +387,11 @@ def test_a_node_that_runs_and_waits_says_for_what() -> None:
 
     assert found.sentence == "Node 1 runs and is not ready: Waiting for voter 2 at host2:9093."
     assert list(readiness_findings.of_readiness(1, None)) == []
+
+
+def test_a_voter_whose_disk_went_back_is_named() -> None:
+    old = member(2)._replace(is_disk_old=True)
+
+    found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), old)))
+
+    assert len(found) == 1 and "The disk of voter 2 went back to an earlier copy" in found[0]

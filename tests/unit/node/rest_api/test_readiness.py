@@ -30,6 +30,8 @@ def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
         (node()._replace(state=BrokerState.WAITING), "fenced"),
         (node()._replace(state=BrokerState.SHUTTING_DOWN), "shuts down"),
         (node()._replace(state=BrokerState.STOPPED), "shuts down"),
+        (node()._replace(is_disk_old=True), "has no vote until it has all the metadata"),
+        (node()._replace(state=BrokerState.STARTING, is_disk_old=True), "went back to an earlier copy"),
         (node()._replace(is_serving=False), "does not let clients in"),
         (node()._replace(cut_off_since_ms=0), "cut off from the metadata quorum since 1970"),
         (node(BEHIND), "not in sync yet with 1 of its partitions"),
