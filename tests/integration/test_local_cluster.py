@@ -6,6 +6,7 @@ The nodes begin as they do for a user: each starts a Python, and loads what it n
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -164,6 +165,37 @@ def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(clust
     assert refusal == f"ottla: Node {leader} runs already, as process {renewed}.\n"
     assert cluster.run("consume", "t", "--until-end") == "before\nmeanwhile\n"
     eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "it has caught up")
+
+
+def test_a_voter_whose_disk_went_back_serves_again_and_says_so(cluster: LocalCluster) -> None:
+    status = json.loads(cluster.run("quorum", "status", "--output", "json"))
+    voter = next(one["node"] for one in status["voters"] if one["node"] != status["leader"])
+    home, copy = cluster.data / f"node-{voter}", cluster.data / "copy"
+
+    def put_down() -> None:
+        pid = pid_of(cluster.data, voter)
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not is_running(pid), "it has ended")
+
+    def start() -> None:
+        again = ottla("cluster", "start-node", str(cluster.data), str(voter))
+        _, errors = again.communicate(timeout=2 * TIMEOUT_S)
+        assert again.returncode == 0, errors
+
+    put_down()
+    shutil.copytree(home / "data", copy)
+    start()
+    cluster.run("topic", "create", "later", "--partitions", "1")
+    put_down()
+    shutil.rmtree(home / "data")
+    copy.rename(home / "data")
+    start()
+
+    said = (home / "node.log").read_text()
+    assert "The disk of this voter went back to an earlier copy" in said
+    assert "This voter has its vote back" in said
+    status = json.loads(cluster.run("quorum", "status", "--output", "json"))
+    assert [one["is_disk_old"] for one in status["voters"]] == [False] * NODES
 
 
 def test_another_number_of_nodes_is_another_cluster(cluster: LocalCluster) -> None:
