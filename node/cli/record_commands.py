@@ -29,6 +29,7 @@ from node.client.cluster_client import Client
 from node.client.consumer import Consumer
 from node.client.group_member import GroupMember
 from node.client.moments import parse_moment
+from node.client.newest_records import Span, newest_offsets
 from node.client.producer import Producer, ProducerRecord
 
 READ_BYTES: Final = 256 * 1024  # of standard input at a time
@@ -263,9 +264,9 @@ async def _consume_alone(
             )
         numbers = options.partitions or sorted(topic.leaders)
         partitions += [TopicPartition(name, number) for number in numbers]
-    placed = await _place(briefly(client), partitions, begin)
+    placed = await _place(briefly(client), partitions, begin, read_committed=options.read_committed)
     if not placed.found:  # nothing can be read meanwhile, so the whole time is theirs
-        placed = await _place(client, partitions, begin)
+        placed = await _place(client, partitions, begin, read_committed=options.read_committed)
         if not placed.found:
             raise error_of(placed.problems)
     consumer.positions, waiting = dict(placed.found), dict(placed.problems)
@@ -277,7 +278,12 @@ async def _consume_alone(
         if waiting and not ends:
             if client.deadline.is_over:
                 break
-            again = await _place(client.until(client.deadline.within(PLACE_S)), list(waiting), begin)
+            again = await _place(
+                client.until(client.deadline.within(PLACE_S)),
+                list(waiting),
+                begin,
+                read_committed=options.read_committed,
+            )
             consumer.positions |= again.found
             waiting = dict(again.problems)
     if waiting and not output.is_full:  # what the others have was printed
@@ -297,7 +303,9 @@ async def _consume_in_group(
         while not output.is_full:
             if member.must_rejoin:
                 partitions = await member.join()
-                consumer.positions = await _resume(client, member, partitions, begin)
+                consumer.positions = await _resume(
+                    client, member, partitions, begin, read_committed=options.read_committed
+                )
                 ends = await _ends(client, partitions, options)
                 output.next_offsets.clear()
             if options.until_end and (not consumer.positions or _reached(consumer.positions, ends)):
@@ -334,13 +342,21 @@ async def _say_goodbye(member: GroupMember, output: _Output) -> None:
 
 
 async def _resume(
-    client: Client, member: GroupMember, partitions: Sequence[TopicPartition], begin: "Place"
+    client: Client,
+    member: GroupMember,
+    partitions: Sequence[TopicPartition],
+    begin: "Place",
+    *,
+    read_committed: bool,
 ) -> dict[TopicPartition, int]:
     """Where the group goes on; where it never was, at the place of --from."""
     committed = await member.committed(partitions) if partitions else {}
     known = {partition: one.offset for partition, one in committed.items() if one.offset >= 0}
     fresh = [partition for partition in partitions if partition not in known]
-    return {**known, **((await _place(client.renewed(), fresh, begin)).all() if fresh else {})}
+    if not fresh:
+        return known
+    placed = await _place(client.renewed(), fresh, begin, read_committed=read_committed)
+    return {**known, **placed.all()}
 
 
 async def _ends(
@@ -381,7 +397,7 @@ def _printer(options: ConsumeOptions) -> Printer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a log: an offset, so many before the end, or a time (LATEST and EARLIEST are times)."""
+    """A place in a log: an offset, so many records before the end, or a time (also LATEST and EARLIEST)."""
 
     offset: int | None = None
     before_end: int | None = None
@@ -406,7 +422,9 @@ def parse_place(text: str) -> Place:
     raise ValueError(f"--from {text!r} is not beginning, end, an offset, -N, @MILLISECONDS or @DATE")
 
 
-async def _place(client: Client, partitions: Sequence[TopicPartition], place: Place) -> Answers[int]:
+async def _place(
+    client: Client, partitions: Sequence[TopicPartition], place: Place, *, read_committed: bool
+) -> Answers[int]:
     """The offsets of a place in these partitions; a time after the last record is the end."""
     if place.timestamp is not None:
         told = await topic_admin.find_offsets(client, dict.fromkeys(partitions, place.timestamp))
@@ -416,18 +434,19 @@ async def _place(client: Client, partitions: Sequence[TopicPartition], place: Pl
         found |= {one: each.offset for one, each in ends.found.items()}
         return Answers(found, {**told.problems, **ends.problems})
     first = await topic_admin.find_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
-    last = await topic_admin.find_offsets(client, dict.fromkeys(first.found, topic_admin.LATEST))
-    offsets: dict[TopicPartition, int] = {}
-    for partition, end in last.found.items():
-        low, high = first.found[partition].offset, end.offset
-        if place.before_end is not None:
-            offsets[partition] = max(low, high - place.before_end)
-        else:
-            assert place.offset is not None
-            if not low <= place.offset <= high:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{partition} has offsets {low} to {high}, not {place.offset}",
-                )
-            offsets[partition] = place.offset
-    return Answers(offsets, {**first.problems, **last.problems})
+    last = await topic_admin.find_offsets(
+        client, dict.fromkeys(first.found, topic_admin.LATEST), isolation_level=int(read_committed)
+    )
+    problems = {**first.problems, **last.problems}
+    spans = {one: Span(first.found[one].offset, end.offset) for one, end in last.found.items()}
+    if place.before_end is not None:
+        newest = await newest_offsets(client, spans, place.before_end, read_committed=read_committed)
+        return Answers(newest, problems)
+    assert place.offset is not None
+    for partition, span in spans.items():
+        if not span.first <= place.offset <= span.end:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition} has offsets {span.first} to {span.end}, not {place.offset}",
+            )
+    return Answers(dict.fromkeys(spans, place.offset), problems)

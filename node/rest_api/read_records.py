@@ -19,6 +19,7 @@ from logstore.topic_partition import TopicPartition
 from node.client.ask_leaders import Answers
 from node.client.cluster_client import Client
 from node.client.deadline import Deadline
+from node.client.newest_records import Span
 from node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
 from node.rest_api.record_json import AUTO, FORMATS, shown_record
 from node.rest_api.record_place import (
@@ -28,7 +29,6 @@ from node.rest_api.record_place import (
     OFFSET_PATTERN,
     TIMESTAMP_PATTERN,
     Place,
-    Span,
     cursor_text,
     parse_cursor,
     parse_place,
@@ -88,7 +88,9 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
         return Answer(body=await _page(context, request, wish))
     context.records.check_tails()
     known = (await _spans(context.client, wish)).found
-    places = await positions(context.client, known, wish.place, keeps_gaps=True)
+    places = await positions(
+        context.client, known, wish.place, read_committed=wish.read_committed, keeps_gaps=True
+    )
     return Answer(stream=_tail(context, wish, places), content_type=EVENT_STREAM)
 
 
@@ -148,7 +150,7 @@ def _cursor(reader: RecordReader) -> str:
 async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data:
     query = request.query
     known = await _spans(context.client, wish)
-    places = await positions(context.client, known.found, wish.place)
+    places = await positions(context.client, known.found, wish.place, read_committed=wish.read_committed)
     if not places:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {wish.topic} answered in time")
     reader = RecordReader(context.client, places, read_committed=wish.read_committed)
@@ -339,7 +341,9 @@ async def _take_in_new_partitions(client: Client, wish: _Wish, reader: RecordRea
         known = await spans(client, new, isolation_level=int(wish.read_committed))
         late = {one: span for one, span in known.found.items() if one in wish.partitions}
         reader.places |= {one: span.first for one, span in known.found.items() if one not in late}
-        reader.places |= await positions(client, late, wish.place, keeps_gaps=True)
+        reader.places |= await positions(
+            client, late, wish.place, read_committed=wish.read_committed, keeps_gaps=True
+        )
 
 
 async def _gap(client: Client, wish: _Wish, reader: RecordReader) -> bytes:
@@ -437,7 +441,8 @@ _QUERY: Final = (
     QueryParameter(
         name="offset",
         schema={"type": "string", "pattern": OFFSET_PATTERN},
-        description="earliest, latest, an offset, -N for so many before the end, or the cursor of an answer.",
+        description="earliest, latest, an offset, -N for the newest N records of each partition, or the"
+        " cursor of an answer.",
     ),
     QueryParameter(
         name="timestamp",

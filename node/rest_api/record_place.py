@@ -1,6 +1,6 @@
 """Where reading begins and ends: places in a topic's partitions as a request names them.
 
-An `offset` is `earliest`, `latest`, `42`, `-10` (so many before the end of each partition), or a cursor as an
+An `offset` is `earliest`, `latest`, `42`, `-10` (the newest ten records of each partition), or a cursor as an
 answer gives it: `0:42,1:17`, a place in each of some partitions, which are then the ones that are read. A
 `timestamp` is a date and time or milliseconds since 1970.
 """
@@ -13,6 +13,7 @@ from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
 from node.client.ask_leaders import Answers, briefly, error_of, may_pass
 from node.client.cluster_client import Client
+from node.client.newest_records import Span, newest_offsets
 from node.rest_api.record_json import MAX_PARTITION, parse_timestamp
 from node.rest_api.rest_error import bad_request
 
@@ -33,13 +34,6 @@ class Place(NamedTuple):
     before_end: int | None = None
     timestamp: int | None = None  # EARLIEST and LATEST too
     cursor: Cursor | None = None
-
-
-class Span(NamedTuple):
-    """What a partition has: from its first offset to the one behind its last."""
-
-    first: int
-    end: int
 
 
 EARLIEST: Final = Place(timestamp=topic_admin.EARLIEST)
@@ -104,13 +98,20 @@ async def spans(
 
 
 async def positions(
-    client: Client, known: Mapping[TopicPartition, Span], place: Place, *, keeps_gaps: bool = False
+    client: Client,
+    known: Mapping[TopicPartition, Span],
+    place: Place,
+    *,
+    read_committed: bool,
+    keeps_gaps: bool = False,
 ) -> dict[TopicPartition, int]:
     """The offset in each partition; what is before its first or behind its last is moved there.
 
     Where a place is a time, partitions whose leaders do not answer are left out.
     With `keeps_gaps` a cursor to what was deleted stays where it is, so that its reader can be told.
     """
+    if place.before_end is not None:
+        return await newest_offsets(client, known, place.before_end, read_committed=read_committed)
     by_time: Mapping[TopicPartition, topic_admin.OffsetAndTimestamp] = {}
     if place.timestamp is not None and place.timestamp >= 0:
         asked = dict.fromkeys(known, place.timestamp)
@@ -122,8 +123,6 @@ async def positions(
             continue
         if place.cursor is not None:
             wanted = place.cursor.get(one.partition, span.first)
-        elif place.before_end is not None:
-            wanted = span.end - place.before_end
         elif place.offset is not None:
             wanted = place.offset
         elif one in by_time:

@@ -1,0 +1,70 @@
+"""The newest N records of a topic, over markers of transactions and what was aborted."""
+
+import random
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from node.embedded import Cluster
+from tests.compat.command_line import ottla
+from tests.integration.rest.conftest import Api, name_of
+
+pytestmark = pytest.mark.slow
+
+PARTITIONS = 2
+TRANSACTIONS = 40
+
+
+@pytest.fixture(scope="module")
+def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
+    """A topic, and the records of each partition that readers of either isolation see, oldest first."""
+    topic, chance = name_of("newest"), random.Random(14)
+    settings = {"bootstrap.servers": rest_cluster.bootstrap}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+    seen: dict[str, list[list[str]]] = {
+        "read_uncommitted": [[] for _ in range(PARTITIONS)],
+        "read_committed": [[] for _ in range(PARTITIONS)],
+    }
+    producer = Producer({**settings, "transactional.id": f"newest-{uuid.uuid4()}", "linger.ms": 0})
+    producer.init_transactions()
+    for number in range(TRANSACTIONS):
+        # Now and then a run of aborted ones, longer than the first windows.
+        is_aborted = chance.random() < 0.3 or 20 <= number < 30
+        producer.begin_transaction()
+        for index in range(chance.randrange(1, 4)):
+            value, partition = f"{number}.{index}", chance.randrange(PARTITIONS)
+            producer.produce(topic, value, partition=partition)
+            seen["read_uncommitted"][partition].append(value)
+            if not is_aborted:
+                seen["read_committed"][partition].append(value)
+        producer.flush()
+        (producer.abort_transaction if is_aborted else producer.commit_transaction)()
+    return topic, seen
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_the_newest_records_are_counted_over_what_is_not_seen(
+    api: Api, written: tuple[str, dict[str, list[list[str]]]], isolation: str
+) -> None:
+    topic, seen = written
+
+    for partition, values in enumerate(seen[isolation]):
+        for count in (1, 2, 5, 13, len(values), len(values) + 7, 20_000):
+            query = f"offset=-{count}&isolation_level={isolation}&count=1000&format=STRING"
+            page = api.get(f"{api.v3}/topics/{topic}/partitions/{partition}/records?{query}")
+            assert [one["value"]["data"] for one in page["data"]] == values[-count:]
+            assert page["is_end"]
+
+
+def test_the_command_prints_the_newest_records_and_ends(
+    rest_cluster: Cluster, written: tuple[str, dict[str, list[list[str]]]]
+) -> None:
+    topic, seen = written
+    options = ("--partition", "0", "--isolation", "read_committed", "--from", "-5", "-n", "5")
+
+    said = ottla(rest_cluster.bootstrap, "consume", topic, *options)
+
+    assert [line.split("\t")[-1] for line in said.splitlines()] == seen["read_committed"][0][-5:]
