@@ -1,9 +1,10 @@
 """Records out of a topic: a page of them, or a live tail as server-sent events.
 
 A page ends when it has `count` records or `max_bytes`, at what was the end when it was asked for, or after
-`timeout_ms`; its `cursor` is where the next one begins. A tail goes on as long as somebody reads it, with the
-partitions that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the
-connection sends it back, and misses nothing.
+`timeout_ms`. Its `cursor` is where the next one begins. Its `begin` is where it began itself: a search back from
+the end gives that as `before` of its next page. A tail goes on as long as somebody reads it, with the partitions
+that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the connection sends it
+back, and misses nothing.
 """
 
 import time
@@ -25,6 +26,8 @@ from node.rest_api.record_json import AUTO, FORMATS, shown_record
 from node.rest_api.record_place import (
     EARLIEST,
     LATEST,
+    CURSOR_PATTERN,
+    MAX_INT64,
     MAX_PARTITIONS,
     OFFSET_PATTERN,
     TIMESTAMP_PATTERN,
@@ -154,7 +157,9 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
     if not places:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {wish.topic} answered in time")
     reader = RecordReader(context.client, places, read_committed=wish.read_committed)
-    ends = {one: known.found[one].end for one in places}
+    before = parse_cursor(query["before"]) if "before" in query else {}
+    ends = {one: min(known.found[one].end, before.get(one.partition, MAX_INT64)) for one in places}
+    is_start = not known.problems and all(at <= known.found[one].first for one, at in places.items())
     data = DataPieces(request.answer_part)
     await _read_page(
         reader,
@@ -175,7 +180,14 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
     given = {name: value for name, value in query.items() if name not in ("offset", "timestamp")}
     next_link = None if is_end else f"{here}?{urlencode({**given, 'offset': cursor})}"
     page = collection("KafkaRecordList", here, data.whole(), next_link=next_link)
-    return {**page, "cursor": cursor, "is_end": is_end, "unavailable": unavailable_as_json(unread)}
+    return {
+        **page,
+        "begin": cursor_text({one.partition: at for one, at in places.items()}),
+        "is_start": is_start,
+        "cursor": cursor,
+        "is_end": is_end,
+        "unavailable": unavailable_as_json(unread),
+    }
 
 
 async def _read_page(
@@ -423,6 +435,8 @@ _RECORDS: Final = {
     **_PAGE,
     "properties": {
         **_PAGE["properties"],
+        "begin": STRING,
+        "is_start": {"type": "boolean"},
         "cursor": STRING,
         "is_end": {"type": "boolean"},
         "unavailable": {
@@ -435,7 +449,7 @@ _RECORDS: Final = {
             },
         },
     },
-    "required": [*_PAGE["required"], "cursor", "is_end", "unavailable"],
+    "required": [*_PAGE["required"], "begin", "is_start", "cursor", "is_end", "unavailable"],
 }
 _QUERY: Final = (
     QueryParameter(
@@ -443,6 +457,12 @@ _QUERY: Final = (
         schema={"type": "string", "pattern": OFFSET_PATTERN},
         description="earliest, latest, an offset, -N for the newest N records of each partition, or the"
         " cursor of an answer.",
+    ),
+    QueryParameter(
+        name="before",
+        schema={"type": "string", "pattern": CURSOR_PATTERN},
+        description="A cursor: the page ends before these places. With the `begin` of a page it reads what stands"
+        " before that page.",
     ),
     QueryParameter(
         name="timestamp",

@@ -19,9 +19,9 @@ from node.rest_api.rest_error import bad_request
 
 MAX_PARTITIONS: Final = 100  # read at a time: each event of a live tail names the place in all of them
 MAX_INT64: Final = 2**63 - 1
-OFFSET_PATTERN: Final = (
-    r"^(earliest|latest|-?[0-9]{1,18}|[0-9]{1,10}:[0-9]{1,18}(,[0-9]{1,10}:[0-9]{1,18})*)$"
-)
+_CURSOR: Final = r"[0-9]{1,10}:[0-9]{1,18}(,[0-9]{1,10}:[0-9]{1,18})*"
+CURSOR_PATTERN: Final = rf"^{_CURSOR}$"
+OFFSET_PATTERN: Final = rf"^(earliest|latest|-?[0-9]{{1,18}}|{_CURSOR})$"
 TIMESTAMP_PATTERN: Final = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].{5,30})$"
 
 Cursor = Mapping[int, int]  # partition -> the offset of the next record
@@ -59,7 +59,7 @@ def parse_place(offset: str | None, timestamp: str | None, default: Place) -> Pl
 
 def parse_cursor(text: str) -> Cursor:
     """What `cursor_text` wrote; RestError 400."""
-    if not re.fullmatch(OFFSET_PATTERN, text) or ":" not in text:
+    if not re.fullmatch(CURSOR_PATTERN, text):
         raise bad_request("A cursor is written as 0:42,1:17.")
     pairs = [
         (int(number), int(offset)) for number, _, offset in (one.partition(":") for one in text.split(","))

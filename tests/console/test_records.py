@@ -193,6 +193,24 @@ def test_the_newest_of_large_records_are_the_newest(
     console.sees("large-29.", "large-0.", "30 records, the newest first")
 
 
+def test_the_newest_that_a_filter_wants_are_searched_for_to_the_oldest(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "searched")
+    fill(producer, topic, b"needle-0", *[b"hay"] * 6_000, b"needle-1", *[b"hay"] * 1_500)
+    console.open(f"#/topics/{topic}/records")
+    console.sees("50 records, the newest first")
+
+    console.fill("Filter", "needle")
+    console.fill("How many", "1")
+    console.click("Read")
+    console.sees("needle-1", "1 record, the newest first; searched 3,000 offsets, from the newest back")
+    console.misses("needle-0")
+    console.click("Search on")
+
+    console.sees("needle-0", "needle-1", "2 records, the newest first; searched 7,502 offsets, all, back to")
+
+
 def test_a_live_tail_draws_what_comes_at_once_together(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:

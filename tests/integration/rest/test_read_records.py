@@ -46,6 +46,15 @@ def values(found: Any) -> list[Any]:
     return [one["value"]["data"] for one in found["data"]]
 
 
+def test_a_page_ends_before_the_one_that_a_search_back_read_last(api: Api, letters: str) -> None:
+    last = page(api, letters, "offset=-3")
+    before = page(api, letters, f"offset=0:2&before={last['begin']}")
+    first = page(api, letters, f"offset=0:0&before={before['begin']}&count=1")
+
+    assert values(before) == list("cdefg") and before["is_end"] and not before["is_start"]
+    assert values(first) == ["a"] and first["is_start"] and not first["is_end"]
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -3,10 +3,11 @@
 import { whole } from "./form.js";
 
 const MAX_COUNT = 10_000; // the node's
-// The newest are found from the end backwards; a filter looks through so many of each partition.
-const FILTERED = 2_000;
 
-/** {asked, newest}: what the node is asked, and how many of the newest are wanted, or null. An error names its field. */
+/**
+ * {asked, newest, isSearch}: what the node is asked, how many of the newest are wanted, or null, and whether they are
+ * to be searched for, as with a filter. An error names its field.
+ */
 export function wishOf(values) {
   const count = whole(values.count, "How many", { least: 1 });
   if (count > MAX_COUNT) throw new Error(`How many is to be at most ${MAX_COUNT}.`);
@@ -16,10 +17,8 @@ export function wishOf(values) {
     count,
   };
   if (values.from === "latest") {
-    return {
-      asked: { ...asked, offset: -(values.filter ? FILTERED : count), count: MAX_COUNT },
-      newest: count,
-    };
+    if (values.filter) return { asked: { ...asked, count: MAX_COUNT }, newest: count, isSearch: true };
+    return { asked: { ...asked, offset: -count, count: MAX_COUNT }, newest: count };
   }
   if (values.from === "offset") asked.offset = whole(values.place, "Offset");
   else if (values.from === "time") asked.timestamp = moment(values.at);

@@ -6,6 +6,9 @@ import { fromBase64 } from "../record_bytes.js";
 import { cluster } from "./cluster.js";
 
 const MAX_PAGES = 25; // some 4 MB each
+// Offsets of each partition that a search looks through before it says how far it is.
+const FIRST_WINDOW = 1_000;
+const LAST_WINDOW = 50_000;
 
 async function where(topic, partition) {
   const all = (await cluster()) + path`/topics/${topic}`;
@@ -19,7 +22,55 @@ async function where(topic, partition) {
 export async function records(topic, { partition, ...wish }, signal) {
   const told = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
   const unread = told.unavailable.map((one) => one.partition_id);
-  return { records: told.data.map(record), cursor: told.cursor, isEnd: told.is_end, unread };
+  return {
+    records: told.data.map(record),
+    begin: told.begin,
+    isStart: told.is_start,
+    cursor: told.cursor,
+    isEnd: told.is_end,
+    unread,
+  };
+}
+
+/**
+ * The newest records that a filter wants, searched for from the end back, in windows of offsets that grow. After each
+ * window `told({records, begin, looked, isStart, unread})`: what that window had, where it begins, how many offsets
+ * were looked through so far. It ends at the start of the log, or when `told` says that it is enough. To go on, give the
+ * `begin` and `looked` with which it ended.
+ */
+export async function searchBack(topic, { from, looked, ...wish }, told, signal) {
+  let before = from;
+  let window = FIRST_WINDOW;
+  for (;;) {
+    const begin = before === null ? -window : movedBack(before, window);
+    const first = await records(topic, { ...wish, offset: begin, before }, signal);
+    const found = [...first.records];
+    let page = first;
+    while (!page.isEnd && (page.records.length > 0 || page.unread.length === 0)) {
+      page = await records(topic, { ...wish, offset: page.cursor, before: before ?? undefined }, signal);
+      found.push(...page.records);
+    }
+    looked += distance(first.begin, before ?? page.cursor);
+    before = first.begin;
+    const { isStart } = first;
+    const isEnough = told({ records: found, begin: before, looked, isStart, unread: page.unread });
+    if (isEnough || isStart || before === "") return;
+    window = Math.min(window * 2, LAST_WINDOW);
+  }
+}
+
+const places = (cursor) => cursor.split(",").map((one) => one.split(":").map(Number));
+
+/** A cursor so many offsets before another one. */
+function movedBack(cursor, offsets) {
+  return places(cursor)
+    .map(([partition, offset]) => `${partition}:${Math.max(0, offset - offsets)}`)
+    .join(",");
+}
+
+function distance(begin, end) {
+  const ends = new Map(places(end));
+  return places(begin).reduce((sum, [one, offset]) => sum + Math.max(0, (ends.get(one) ?? offset) - offset), 0);
 }
 
 /** Page after page to the end, of which `keep(records)` says what is held. isEnd is false where there was too much. */

@@ -1,6 +1,6 @@
 // The records of a topic: from where one likes, filtered, and live as they come.
 
-import { records, recordsToTheEnd } from "../ask/records.js";
+import { records, recordsToTheEnd, searchBack } from "../ask/records.js";
 import { partitions } from "../ask/topics.js";
 import { h } from "../dom.js";
 import { choice, field, form, input } from "../form.js";
@@ -13,6 +13,7 @@ import { newestOf, pageOf, wishOf } from "../record_wish.js";
 import { topicHead } from "../topic_head.js";
 
 const MAX_KEPT = 500; // of a live tail; older ones leave the page
+const MAX_FOUND = 10_000; // of a search
 const FROM = [
   ["latest", "newest"],
   ["earliest", "oldest"],
@@ -24,6 +25,7 @@ export function recordsPage(view, { topic }) {
   const found = h("div", { class: "live" });
   const state = {};
   let following = null;
+  let searching = null;
 
   const partition = choice("partition", [["", "all"]], "");
   const from = choice("from", FROM, "latest");
@@ -42,7 +44,7 @@ export function recordsPage(view, { topic }) {
 
   const live = button("Live tail", () => (following ? stop() : start()), { "aria-pressed": "false" });
   const made = form(
-    { label: "Which records", action: "Read", others: [live], act: (values) => readPage(wishOf(values)) },
+    { label: "Which records", action: "Read", others: [live], act: (values) => read(wishOf(values)) },
     field("Partition", partition),
     field("From", from),
     place,
@@ -54,6 +56,42 @@ export function recordsPage(view, { topic }) {
     ),
     field("How many", input("count", { value: "50", inputmode: "numeric" })),
   );
+
+  const read = (wish) => (wish.isSearch ? search(wish) : readPage(wish));
+
+  /** From the newest back, until enough is found, the oldest is reached, or somebody stops it. */
+  async function search(wish, { all = [], begin = null, looked = 0, goal = wish.newest } = {}) {
+    stop();
+    state.all = false;
+    const mine = new AbortController();
+    searching = mine;
+    const signal = AbortSignal.any([mine.signal, view.signal]);
+    const known = { all, begin, looked, isStart: false, unread: [] };
+    const words = () => {
+      const { all: found, looked: offsets, isStart, unread } = known;
+      const how = isStart ? "all, back to the oldest" : "from the newest back";
+      const without = unread.length === 0 ? "" : `; partition ${unread.join(", ")} cannot be read now`;
+      return `${many(found.length, "record")}, the newest first; searched ${many(offsets, "offset")}, ${how}${without}.`;
+    };
+    const on = () => search(wish, { ...known, goal: known.all.length + wish.newest });
+    draw(all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
+    try {
+      await searchBack(
+        topic,
+        { ...wish.asked, from: begin, looked },
+        ({ records: found, ...told }) => {
+          Object.assign(known, told, { all: newestOf([...known.all, ...found], MAX_FOUND) });
+          const isEnough = known.all.length >= goal;
+          draw(known.all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
+          return isEnough;
+        },
+        signal,
+      );
+    } catch (problem) {
+      if (!mine.signal.aborted || view.signal.aborted) throw problem;
+    }
+    if (searching === mine) draw(known.all, words(), known.isStart ? null : button("Search on", on));
+  }
 
   async function readPage(wish) {
     stop();
@@ -119,6 +157,9 @@ export function recordsPage(view, { topic }) {
   }
 
   function stop() {
+    const ended = searching;
+    searching = null;
+    ended?.abort();
     following?.abort();
     following = null;
     live.setAttribute("aria-pressed", "false");
