@@ -20,6 +20,7 @@ group_admin         which groups there are, and whether they have members
 broker_settings     settings of nodes that a client has to keep to
 group_settings      offsets of a group that never expire
 producer_ids        a producer id for one who writes without transactions
+batch_limits        how large a batch a topic takes
 batch_sender        batches to their leaders, in order and once, through changes of leaders
 offset_syncs        records that tell where copied rows were placed
 transactions        many at once by id: begun, ended, described, with a group's offsets

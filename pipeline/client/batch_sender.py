@@ -1,7 +1,8 @@
 """Sending record batches: several in flight to each leader, each partition's in order, through any failure.
 
 A batch goes out again as it was, byte for byte: its producer id, epoch and sequence tell the next leader
-whether it has it already. So with idempotence nothing is there twice, and nothing is out of order.
+whether it has it already. So with idempotence nothing is there twice, and nothing is out of order. A batch
+that is refused as too large goes in halves, whose records keep their sequence numbers.
 """
 
 from collections import deque
@@ -24,15 +25,19 @@ from pipeline.client.connection import Connection, Ticket
 from pipeline.client.connections import Purpose
 from pipeline.client.metadata import Cluster
 from pipeline.client.retries import is_retriable, monotonic_ms
+from pipeline.columns.batch_halves import split_in_halves
 
 # From 12 on a batch may make its partition part of the transaction, and a pair lives for one (KIP-890).
 # A pair that may be ended again and again, by whoever does it, is that of the protocol before.
 FIRST_TRANSACTIONS: Final = 11
 UNKNOWN_OFFSET: Final = -1
+# The second one is for a batch that is larger than a segment.
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
 class Placed(NamedTuple):
-    """Where a batch is; UNKNOWN_OFFSET when the leader only knows that it has had it."""
+    """Where a batch is; UNKNOWN_OFFSET when the leader only knows that it has had it, or when
+    it was split and the parts do not lie one behind the other."""
 
     partition: TopicPartition
     base_offset: int
@@ -151,7 +156,7 @@ class BatchSender:
 
     def _note_failure(self, batch: _Batch, error: KafkaError) -> None:
         """Raises what no other attempt would mend."""
-        if not is_retriable(error):
+        if not is_retriable(error) and not _can_be_split(batch, error):
             raise error
         batch.error = error
         self._failed.append(batch)
@@ -183,6 +188,9 @@ class BatchSender:
     def _error_of(self, batch: _Batch, answer: PartitionProduceResponse) -> KafkaError:
         if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE:
             return _too_large(batch.partition, len(batch.data), "the topic's max.message.bytes")
+        if answer.error_code == ErrorCode.RECORD_LIST_TOO_LARGE:
+            limit = "the topic's segment.bytes"
+            return _too_large(batch.partition, len(batch.data), limit, ErrorCode.RECORD_LIST_TOO_LARGE)
         error = to_error(answer.error_code, f"writing to {batch.partition}", answer.error_message)
         if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._has_failed(batch.partition):
             # The one before it was refused, so this one, which was on its way, comes too early.
@@ -206,8 +214,10 @@ class BatchSender:
 
     def _send_alone(self, batch: _Batch) -> None:
         error = batch.error
-        assert error is not None, batch
         self._cluster.forget_topic(batch.partition.topic)
+        if error is not None and _can_be_split(batch, error):
+            self._send_halves(batch)
+            return
 
         def attempt() -> None:
             connection = self._cluster.connections.to(
@@ -220,12 +230,34 @@ class BatchSender:
 
         budget_ms = batch.deadline_ms - monotonic_ms()
         if budget_ms <= 0:
-            raise error
-        self._cluster.retry(
-            attempt,
-            between=between,
-            budget_ms=budget_ms,
+            raise error or KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"writing to {batch.partition}")
+        try:
+            self._cluster.retry(
+                attempt,
+                between=between,
+                budget_ms=budget_ms,
+            )
+        except KafkaError as refused:
+            if not _can_be_split(batch, refused):
+                raise
+            self._send_halves(batch)
+
+    def _send_halves(self, batch: _Batch) -> None:
+        # If an attempt whose answer was lost has reached the log after all, the sequence numbers of a half
+        # do not fit: the task fails, and nothing is there twice.
+        count = batch.records_count
+        first, second = split_in_halves(batch.data, self._settings.compression_level)
+        halves = (
+            _Batch(batch.number, batch.partition, first, count // 2, batch.deadline_ms),
+            _Batch(batch.number, batch.partition, second, count - count // 2, batch.deadline_ms),
         )
+        batch.data = b""
+        for half in halves:
+            self._send_alone(half)
+        begun, then = (half.base_offset for half in halves)
+        assert begun is not None and then is not None, "each half is placed"
+        # Another producer's batch may lie between them.
+        batch.base_offset = begun if then == begun + count // 2 else UNKNOWN_OFFSET
 
 
 def _placed(batch: _Batch) -> Placed:
@@ -233,6 +265,11 @@ def _placed(batch: _Batch) -> Placed:
     return Placed(batch.partition, batch.base_offset, batch.records_count)
 
 
-def _too_large(partition: TopicPartition, size: int, limit: str) -> KafkaError:
-    detail = f"a batch of {size} bytes for {partition} is more than {limit}"
-    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+def _can_be_split(batch: _Batch, error: KafkaError) -> bool:
+    return error.code in _TOO_LARGE and batch.records_count > 1
+
+
+def _too_large(
+    partition: TopicPartition, size: int, limit: str, code: ErrorCode = ErrorCode.MESSAGE_TOO_LARGE
+) -> KafkaError:
+    return KafkaError(code, f"a batch of {size} bytes for {partition} is more than {limit}")

@@ -67,7 +67,7 @@ class ClientSettings:
     enable_idempotence: bool = True
     max_in_flight: int = MAX_IN_FLIGHT
     # Rows come by the thousand, so Java's 16 KiB, made for one at a time, would only make headers. Below the
-    # default of max.message.bytes, for a batch is not cut in two once it is encoded.
+    # default of max.message.bytes, as cutting a batch in two costs; less where a topic takes less.
     batch_size: int = 900_000
     max_request_size: int = 1_048_576
     delivery_timeout_ms: int = 120_000

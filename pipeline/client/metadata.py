@@ -104,6 +104,7 @@ class Cluster:
         self._told: dict[str, Topic] = {}
         self._coordinators: dict[tuple[Kind, str], int] = {}
         self.row_bytes: dict[str, float] = {}  # of topics, as last fetched: how much to ask for
+        self.batch_bytes: dict[str, int] = {}  # of topics: the largest batch that they take
 
     def close(self) -> None:
         """All connections; it can be used again."""
@@ -184,6 +185,7 @@ class Cluster:
         """What is known of it is stale."""
         self._topics.pop(name, None)
         self.row_bytes.pop(name, None)
+        self.batch_bytes.pop(name, None)
 
     def _ask_topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
         """Those that there are; None asks for all."""

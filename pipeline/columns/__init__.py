@@ -17,4 +17,5 @@ row_columns         which columns a sink takes, and its rows by partition
 offset_runs         where copied rows lie, as few numbers
 producer_pair       who made a batch
 batch_encoder       columns into record batches
+batch_halves        one record batch as two
 """

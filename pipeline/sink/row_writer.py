@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from logstore.record_batch import increment_sequence
 from logstore.topic_partition import TopicPartition
+from pipeline.client.batch_limits import max_batch_bytes
 from pipeline.client.batch_sender import BatchSender
 from pipeline.client.metadata import Cluster, TopicGone
 from pipeline.client.offset_syncs import OffsetNotes, slot_of
@@ -92,7 +93,7 @@ class RowWriter:
                 producer=producer.pair,
                 base_sequence=sequence,
                 is_transactional=producer.transactional_id is not None,
-                max_batch_bytes=settings.batch_size,
+                max_batch_bytes=min(settings.batch_size, max_batch_bytes(self._cluster, partition.topic)),
                 max_row_bytes=settings.max_request_size,
                 now_ms=now_ms,
             )

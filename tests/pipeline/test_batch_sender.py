@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +17,7 @@ from pipeline.client.connection import Connection, Ticket
 from pipeline.client.metadata import Cluster, TopicGone
 from pipeline.client.offset_range import OffsetRange
 from pipeline.client.partition_fetcher import PartitionFetcher
+from pipeline.client.topic_admin import NewTopic, create_topics
 from tests.compat.batches import batch
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import make_topic, settings_for
@@ -224,3 +226,31 @@ def test_batches_behind_one_that_was_refused_come_too_early_and_go_again(
     assert [one.base_offset for one in producer.sender.flush()] == [0, 3, 6, 9]
     expected = [value for number in range(4) for value in values_of(number)]
     assert rows_of(client(), partition, 4 * ROWS) == expected
+
+
+@pytest.mark.parametrize("limit", ["max.message.bytes", "segment.bytes"])
+def test_batches_that_a_log_refuses_as_too_large_go_in_halves_and_in_order(
+    client: MakeClient, limit: str
+) -> None:
+    cluster = client(Role.SINK)
+    partition = TopicPartition(f"t-{uuid4().hex}", 0)
+    configs = {limit: "2000000" if limit == "segment.bytes" else "1000", "max.message.bytes": "9000000"}
+    size = 600_000
+    if limit == "max.message.bytes":
+        configs, size = {limit: "1000"}, 300
+    made = create_topics(
+        cluster, [NewTopic(name=partition.topic, partitions_count=1, replication_factor=1, configs=configs)]
+    )
+    assert made == {partition.topic: None}
+    producer = Producer(client(Role.SINK, max_request_size="9000000"), partition)
+    values = [[b"%d" % row * size for row in range(count)] for count in (7, 1, 4)]
+    sequence = 0
+    for one in values:
+        data = batch(one, base_sequence=sequence, **producer.pair)
+        producer.sender.send(partition, data, records_count=len(one))
+        sequence += len(one)
+
+    placed = producer.sender.flush()
+
+    assert [(one.base_offset, one.records_count) for one in placed] == [(0, 7), (7, 1), (8, 4)]
+    assert rows_of(client(), partition, 12) == [value for one in values for value in one]

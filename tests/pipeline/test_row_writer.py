@@ -1,5 +1,6 @@
 """Rows of a task on their way out: what is told of copied rows, and topics that grow meanwhile."""
 
+from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -8,7 +9,9 @@ import pytest
 from logstore.topic_partition import TopicPartition
 from pipeline.client.client_settings import Role
 from pipeline.client.metadata import Cluster
-from pipeline.client.topic_admin import create_partitions
+from pipeline.client.offset_range import OffsetRange
+from pipeline.client.partition_fetcher import PartitionFetcher
+from pipeline.client.topic_admin import alter_configs, create_partitions
 from pipeline.client.transactions import Transactions
 from pipeline.columns.producer_pair import ProducerPair
 from pipeline.mirror.sync_reader import SyncReader
@@ -96,3 +99,29 @@ def test_a_topic_that_grew_is_looked_at_again(bootstrap: str, client: MakeClient
     copying.copy([2], partition=2)
 
     assert len(copying.cluster.topic(copying.topic).leaders) == 3
+
+
+def test_rows_go_into_a_topic_that_takes_less_than_a_batch_even_if_it_is_told_so_meanwhile(
+    bootstrap: str, client: MakeClient
+) -> None:
+    copying = Copying(bootstrap, client(Role.SINK))
+    copying.options = replace(copying.options, client=replace(copying.options.client, batch_size=900_000))
+    admin = client(Role.SINK)
+    rows = [*range(20_000)]
+
+    alter_configs(admin, {copying.topic: {"max.message.bytes": "100000"}})
+    copying.copy(rows, batch_id=1)
+    asked = copying.cluster.batch_bytes[copying.topic]
+    alter_configs(admin, {copying.topic: {"max.message.bytes": "5000"}})
+    copying.copy(rows, batch_id=2)
+
+    assert asked == 100_000
+    read = client(isolation_level="read_committed")
+    partition = TopicPartition(copying.topic, 0)
+    values: list[bytes] = []
+    # Each transaction has a marker behind its rows.
+    wanted = OffsetRange(partition=partition, start=0, end=40_002)
+    for fetched in PartitionFetcher(read, with_headers=False).batches(wanted):
+        if fetched.columns is not None and fetched.columns.values is not None:
+            values += fetched.columns.values.to_pylist()
+    assert values == [b"%d" % row for row in rows] * 2

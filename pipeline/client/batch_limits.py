@@ -1,0 +1,49 @@
+"""How large a batch the log of a topic takes: asked before rows are encoded, so that none has to be split."""
+
+from typing import Final
+
+from logstore.errors import KafkaError
+from node.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from pipeline.client.answers import check
+from pipeline.client.metadata import Cluster
+
+_TOPIC: Final = 2  # the type of a resource that has settings
+# A batch larger than a segment is refused as well.
+_LIMITS: Final = ("max.message.bytes", "segment.bytes")
+NO_LIMIT_BYTES: Final = 2**31 - 1
+
+
+def max_batch_bytes(cluster: Cluster, topic: str) -> int:
+    """Return the most bytes of a batch in `topic`, known as long as the topic's metadata are.
+
+    NO_LIMIT_BYTES where nobody tells (a client may lack the right to ask): a refused batch is split anyway.
+    """
+    known = cluster.batch_bytes.get(topic)
+    if known is None:
+        try:
+            known = cluster.retry(lambda: _ask(cluster, topic))
+        except KafkaError:
+            known = NO_LIMIT_BYTES
+        cluster.batch_bytes[topic] = known
+    return known
+
+
+def _ask(cluster: Cluster, topic: str) -> int:
+    resource = DescribeConfigsResource(
+        resource_type=_TOPIC, resource_name=topic, configuration_keys=list(_LIMITS)
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    response: DescribeConfigsResponse = cluster.connections.to_any().request(request)
+    limits = [NO_LIMIT_BYTES]
+    for result in response.results:
+        check(result.error_code, f"settings of topic {topic}", result.error_message)
+        limits += [
+            int(one.value)
+            for one in result.configs
+            if one.name in _LIMITS and one.value is not None and one.value.isdigit()
+        ]
+    return min(limits)
