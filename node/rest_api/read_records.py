@@ -1,10 +1,10 @@
 """Records out of a topic: a page of them, or a live tail as server-sent events.
 
 A page ends when it has `count` records or `max_bytes`, at what was the end when it was asked for, or after
-`timeout_ms`. Its `cursor` is where the next one begins. Its `begin` is where it began itself: a search back from
-the end gives that as `before` of its next page. A tail goes on as long as somebody reads it, with the partitions
-that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the connection sends it
-back, and misses nothing.
+`timeout_ms`. Its `cursor` is where the next one begins. Its `begin` is where it began itself: a search back
+from the end gives that as `before` of its next page. A tail goes on as long as somebody reads it, with the
+partitions that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the
+connection sends it back, and misses nothing.
 """
 
 import time
@@ -24,9 +24,9 @@ from node.client.newest_records import Span
 from node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
 from node.rest_api.record_json import AUTO, FORMATS, shown_record
 from node.rest_api.record_place import (
+    CURSOR_PATTERN,
     EARLIEST,
     LATEST,
-    CURSOR_PATTERN,
     MAX_INT64,
     MAX_PARTITIONS,
     OFFSET_PATTERN,
@@ -461,8 +461,8 @@ _QUERY: Final = (
     QueryParameter(
         name="before",
         schema={"type": "string", "pattern": CURSOR_PATTERN},
-        description="A cursor: the page ends before these places. With the `begin` of a page it reads what stands"
-        " before that page.",
+        description="A cursor: the page ends before these places. With the `begin` of a page it reads what"
+        " stands before that page.",
     ),
     QueryParameter(
         name="timestamp",

@@ -156,7 +156,8 @@ def _check_refused(values: OptionValues) -> None:
 def _patterns(values: OptionValues, option: str) -> tuple[str, ...]:
     """An empty list is one, too: nothing."""
     given = values.optional(option)
-    return read_patterns(option, _PATTERNS[option] if given is None else given)
+    text = _PATTERNS[option] if given is None else given
+    return read_patterns(option, text, of_topics=option.startswith("topics"))
 
 
 def _names(values: OptionValues, included: str, excluded: str) -> NameFilter:

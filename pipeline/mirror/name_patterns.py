@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pipeline.source.java_regex import PatternError, translated
 from pipeline.words import OptionError
 
 
@@ -33,15 +34,24 @@ class NameFilter:
         return NameFilter(included=self.included, excluded=(*self.excluded, *more))
 
 
-def read_patterns(option: str, text: str) -> tuple[str, ...]:
-    """The expressions of a list; OptionError for one that is none."""
+def read_patterns(option: str, text: str, *, of_topics: bool = False) -> tuple[str, ...]:
+    """Return the expressions of a list; OptionError for one that is none.
+
+    Those of topics are in Java's syntax, as MirrorMaker's, and are returned in words that Python and Java
+    read alike. Others may be met by names that are not ASCII, and are Python's.
+    """
     found = tuple(part for part in (part.strip() for part in text.split(",")) if part)
-    for one in found:
-        try:
-            re.compile(one)
-        except (re.error, RecursionError, OverflowError) as fault:
-            raise OptionError(option, f"{one[:80]!r} is no regular expression: {fault}") from None
-    return found
+    return tuple(_read(option, one, of_topics=of_topics) for one in found)
+
+
+def _read(option: str, one: str, *, of_topics: bool) -> str:
+    try:
+        if of_topics:
+            return translated(one)
+        re.compile(one)
+    except (PatternError, re.error, RecursionError, OverflowError) as fault:
+        raise OptionError(option, f"{one[:80]!r} is no regular expression: {fault}") from None
+    return one
 
 
 def _any_of(expressions: Iterable[str]) -> str:

@@ -5,7 +5,8 @@ in Java and some odd characters in Python. `translated(pattern)` parses a patter
 java.util.regex.Pattern documents them, and writes it anew; what `re` cannot do is refused by name.
 
 Names of topics are ASCII, so a character class is a set of these 128 characters and is written as the list of
-its members. Flags such as `(?i)` are worked into the sets, since `re` takes none in the middle of a pattern.
+its members. Flags such as `(?i)` are worked into the sets, since `re` takes none in the middle of a pattern. The
+result means to Java what it means to Python.
 """
 
 import re
@@ -150,7 +151,7 @@ class _Translation:
     depth: int = 0
     groups: int = 0
     flags: frozenset[str] = frozenset()
-    names: set[str] = field(default_factory=set)
+    names: dict[str, int] = field(default_factory=dict)  # of groups, with their numbers
     early_references: list[int] = field(default_factory=list)  # to groups that have not begun
 
     # ---- the walk --------------------------------------------------------------------------------------
@@ -265,9 +266,9 @@ class _Translation:
             name = self._group_name()
             if name in self.names:
                 self._refuse(f"two groups are named {name}")
-            self.names.add(name)
             self.groups += 1
-            return self._rest_of_group(f"(?P<{name}>")
+            self.names[name] = self.groups
+            return self._rest_of_group("(")
         return self._flags()
 
     def _rest_of_group(self, opening: str) -> str:
@@ -323,7 +324,7 @@ class _Translation:
             name = self._group_name()
             if name not in self.names:
                 self._refuse(f"there is no group {name} before \\k<{name}>")
-            return self._referring(f"(?P={name})")
+            return self._referring(f"(?:\\{self.names[name]})")
         if char == "R":
             self.at += 1
             return "(?:\r\n|[\n\x0b\f\r])"

@@ -32,6 +32,12 @@ def test_names_are_meant_that_are_included_and_not_excluded(
     assert (re.fullmatch(names.pattern(), name) is not None) is has
 
 
+def test_expressions_of_topics_are_javas() -> None:
+    names = NameFilter(included=read_patterns("topics", r"[a-z&&[^x]]+, \Qa.b\E", of_topics=True))
+
+    assert [name for name in ("abc", "axc", "a.b", "a-b") if names.has(name)] == ["abc", "a.b"]
+
+
 def test_more_can_be_excluded() -> None:
     names = NameFilter(included=("a.*",), excluded=("ab",)).without(["ac"])
 
