@@ -5,8 +5,8 @@ in Java and some odd characters in Python. `translated(pattern)` parses a patter
 java.util.regex.Pattern documents them, and writes it anew; what `re` cannot do is refused by name.
 
 Names of topics are ASCII, so a character class is a set of these 128 characters and is written as the list of
-its members. Flags such as `(?i)` are worked into the sets, since `re` takes none in the middle of a pattern. The
-result means to Java what it means to Python.
+its members. Flags such as `(?i)` are worked into the sets, since `re` takes none in the middle of a pattern.
+The result means to Java what it means to Python.
 """
 
 import re
