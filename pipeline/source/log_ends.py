@@ -56,7 +56,9 @@ def ends_after(
             break
     if gone is not None:
         raise gone
-    return ends, losses
+    # A pattern may find no topic for a while. A checkpoint without partitions would forget how far each was
+    # read, and the query would read all of them again (SPARK-41375).
+    return (ends if ends.offsets else read), losses
 
 
 def resolve(
@@ -75,10 +77,15 @@ def resolve(
     match limit:
         case Edge():
             return edge_offsets(cluster, subscribed, limit)
-        case AtOffsets(offsets=given):
-            _check_partitions(given.offsets, subscribed, name)
-            _check_ids(given, subscribed, name)
-            return _resolve_markers(cluster, given.offsets, subscribed)
+        case AtOffsets(offsets=given, edges=edges):
+            topics = {one.topic for one in subscribed.partitions}
+            if unread := sorted(edges.keys() - topics):
+                raise OptionError(name, f"names topic {unread[0]}, which is not among those that are read")
+            of_edges = {one: edges[one.topic] for one in subscribed.partitions if one.topic in edges}
+            offsets = {**given.offsets, **of_edges}
+            _check_partitions(offsets, subscribed, name)
+            _check_ids(options.as_known(given), subscribed, name)
+            return _resolve_markers(cluster, offsets, subscribed)
         case AtTimestamp(timestamp_ms=timestamp_ms):
             moments: Mapping[TopicPartition, int] = dict.fromkeys(subscribed.partitions, timestamp_ms)
         case AtTimestamps(timestamps_ms=moments):

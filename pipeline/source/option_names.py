@@ -10,7 +10,10 @@ SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix")
+# Not the connector's, which knows no ids of topics.
+ACCEPT_NEW_IDS: Final = "acceptNewTopicIds"
 HONOURED: Final = (
+    ACCEPT_NEW_IDS,
     *SUBSCRIPTIONS,
     *STARTS,
     *ENDS,

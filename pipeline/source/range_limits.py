@@ -5,13 +5,20 @@ Three options can say each, and one of them does.
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
 from logstore.topic_partition import TopicPartition
 from pipeline.source.option_names import one_of
-from pipeline.source.source_offsets import EARLIEST, LATEST, SourceOffsets, open_json, read_offsets
+from pipeline.source.source_offsets import (
+    EARLIEST,
+    LATEST,
+    SourceOffsets,
+    check_names,
+    open_json,
+    read_offsets,
+)
 from pipeline.words import OptionError
 
 
@@ -24,9 +31,10 @@ class Edge(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtOffsets:
-    """These offsets, EARLIEST and LATEST among them."""
+    """These offsets, EARLIEST and LATEST among them; `edges` has one of these two for all of a topic."""
 
     offsets: SourceOffsets
+    edges: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +75,31 @@ def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edg
     if not text.startswith("{"):
         edges = one_of([edge.value for edge in Edge])
         raise OptionError(by_offsets, f"is {text[:80]!r}; {edges}, or offsets by topic and partition in JSON")
-    offsets = read_offsets(open_json(text, by_offsets), by_offsets, least=EARLIEST)
-    return AtOffsets(offsets=offsets), by_offsets
+    value = open_json(text, by_offsets)
+    whole: dict[str, int] = {}
+    if isinstance(value, dict):  # {"topic": "earliest"} stands for all partitions of it (SPARK-58774)
+        whole = {topic: _MARKERS[said] for topic, said in value.items() if _is_edge(said)}
+        value = {topic: of_topic for topic, of_topic in value.items() if topic not in whole}
+        check_names(whole, by_offsets)
+    return AtOffsets(offsets=read_offsets(value, by_offsets, least=EARLIEST), edges=whole), by_offsets
+
+
+_MARKERS: Final = {Edge.EARLIEST.value: EARLIEST, Edge.LATEST.value: LATEST}
+
+
+def _is_edge(said: object) -> bool:
+    return isinstance(said, str) and said in _MARKERS
 
 
 def limit_of(limit: RangeLimit, partitions: Collection[TopicPartition]) -> RangeLimit:
     """Return what the limit says of these partitions, without those of which it says nothing."""
     match limit:
-        case AtOffsets(offsets=given):
+        case AtOffsets(offsets=given, edges=edges):
             kept = {one: offset for one, offset in given.offsets.items() if one in partitions}
             topics = {one.topic for one in partitions}
             ids = {topic: topic_id for topic, topic_id in given.topic_ids.items() if topic in topics}
-            return AtOffsets(offsets=replace(given, offsets=kept, topic_ids=ids))
+            said = {topic: edge for topic, edge in edges.items() if topic in topics}
+            return AtOffsets(offsets=replace(given, offsets=kept, topic_ids=ids), edges=said)
         case AtTimestamps(timestamps_ms=moments):
             return AtTimestamps(timestamps_ms={one: ms for one, ms in moments.items() if one in partitions})
         case Edge() | AtTimestamp():
@@ -102,8 +123,13 @@ def check_end(limit: RangeLimit, name: str) -> None:
 def check_order(start: RangeLimit, start_name: str, end: RangeLimit, end_name: str) -> None:
     """Of limits of one kind, the same partitions and none that ends before it begins; OptionError."""
     match start, end:
-        case AtOffsets(offsets=first), AtOffsets(offsets=last):
-            _compare(first.offsets, start_name, last.offsets, end_name)
+        case AtOffsets(offsets=first) as begin, AtOffsets(offsets=last) as until:
+            whole = {*begin.edges, *until.edges}
+            firsts, lasts = (
+                {one: offset for one, offset in each.offsets.items() if one.topic not in whole}
+                for each in (first, last)
+            )
+            _compare(firsts, start_name, lasts, end_name)
         case AtTimestamps(timestamps_ms=firsts), AtTimestamps(timestamps_ms=lasts):
             _compare(firsts, start_name, lasts, end_name)
         case AtTimestamp(timestamp_ms=one), AtTimestamp(timestamp_ms=other) if one > other:
@@ -134,6 +160,9 @@ def _refuse_marker(limit: RangeLimit, name: str, marker: int, problem: str) -> N
         for partition, offset in limit.offsets.offsets.items():
             if offset == marker:
                 raise OptionError(name, f"of {partition} {problem}")
+        for topic, edge in limit.edges.items():
+            if edge == marker:
+                raise OptionError(name, f"of {topic} {problem}")
 
 
 def _read_timestamp(text: str, name: str) -> AtTimestamp:

@@ -8,7 +8,7 @@ name; it is left out where the cluster has none, and may be: what the connector 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -117,6 +117,12 @@ def _members(value: object, where: str, example: str = _EXAMPLE) -> dict[str, ob
     if not isinstance(value, dict):
         raise OptionError(where, f"{str(value)[:80]!r} is not of the form {example}")
     return value
+
+
+def check_names(topics: Iterable[str], where: str) -> None:
+    """OptionError naming `where` they stand if one of them is no name of a topic."""
+    for topic in topics:
+        _check_name(topic, where)
 
 
 def _check_name(topic: str, where: str) -> None:

@@ -15,7 +15,16 @@ from pipeline.client.own_options import own_options
 from pipeline.client.setting_names import PREFIX, WITHOUT_EFFECT
 from pipeline.option_values import OptionValues, shown
 from pipeline.source.java_regex import PatternError, translated
-from pipeline.source.option_names import ENDS, HONOURED, OF_STREAMS, REFUSED, STARTS, SUBSCRIPTIONS, one_of
+from pipeline.source.option_names import (
+    ACCEPT_NEW_IDS,
+    ENDS,
+    HONOURED,
+    OF_STREAMS,
+    REFUSED,
+    STARTS,
+    SUBSCRIPTIONS,
+    one_of,
+)
 from pipeline.source.range_limits import (
     AtOffsets,
     AtTimestamp,
@@ -27,7 +36,7 @@ from pipeline.source.range_limits import (
     check_start,
     read_limit,
 )
-from pipeline.source.source_offsets import LATEST, read_partitions
+from pipeline.source.source_offsets import LATEST, SourceOffsets, read_partitions
 from pipeline.words import OptionError
 
 MAX_LONG: Final = 2**63 - 1
@@ -84,6 +93,7 @@ class SourceOptions:
     end_name: str
     latest_if_no_match: bool = False  # where no record is as late as a starting timestamp
     fail_on_data_loss: bool = True
+    accept_new_topic_ids: bool = False
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
@@ -116,6 +126,7 @@ class SourceOptions:
             end_name=end_name,
             latest_if_no_match=_strategy(values) == "latest",
             fail_on_data_loss=values.boolean("failOnDataLoss", True),
+            accept_new_topic_ids=values.boolean(ACCEPT_NEW_IDS, False),
             min_partitions=values.optional_integer("minPartitions", least=1, most=MAX_INT),
             max_records_per_partition=values.optional_integer(
                 "maxRecordsPerPartition", least=1, most=MAX_LONG
@@ -140,10 +151,17 @@ class SourceOptions:
         match self.start:
             case Edge():
                 return self.start is Edge.LATEST
-            case AtOffsets(offsets=given):
-                return LATEST in given.offsets.values()
+            case AtOffsets(offsets=given, edges=edges):
+                return LATEST in (*given.offsets.values(), *edges.values())
             case AtTimestamp() | AtTimestamps():
                 return self.latest_if_no_match
+
+    def as_known(self, offsets: SourceOffsets) -> SourceOffsets:
+        """Return offsets of a checkpoint, without the ids of topics where another id is no other topic.
+
+        A topic that was restored under its name, with its offsets, goes on where it was read to.
+        """
+        return replace(offsets, topic_ids={}) if self.accept_new_topic_ids else offsets
 
     def _check(self) -> None:
         least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger

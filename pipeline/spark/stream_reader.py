@@ -81,7 +81,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         self.commit(start)
-        begun = read_offsets(start, CHECKPOINT)
+        begun = self._options.as_known(read_offsets(start, CHECKPOINT))
         self._latest = latest = self._latest_after(begun)
         if self._begins_at_ends(start) and not self._is_pinned:
             # Spark keeps the end of a batch in its checkpoint, but asks anew for the start of the first one
@@ -106,7 +106,8 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         # Spark asks more than once for the plan of a batch.
         if self._planned is None or self._planned[:2] != (start, end):
-            begun, until = read_offsets(start, CHECKPOINT), read_offsets(end, CHECKPOINT)
+            begun = self._options.as_known(read_offsets(start, CHECKPOINT))
+            until = read_offsets(end, CHECKPOINT)
             if self._begins_at_ends(start) and is_before(until, begun):
                 return []  # the first batch runs again, and other ends are told than it had
             policy = loss_policy(self._options)

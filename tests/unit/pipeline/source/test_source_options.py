@@ -80,6 +80,7 @@ def test_a_pattern_has_javas_syntax() -> None:
     ("name", "value", "field", "read"),
     [
         ("failOnDataLoss", "FALSE", "fail_on_data_loss", False),
+        ("acceptNewTopicIds", "true", "accept_new_topic_ids", True),
         ("minPartitions", "4", "min_partitions", 4),
         ("maxRecordsPerPartition", "1000", "max_records_per_partition", 1000),
         ("maxOffsetsPerTrigger", " 10 ", "max_offsets_per_trigger", 10),
@@ -218,6 +219,8 @@ REFUSALS: list[tuple[dict[str, Any], str, str]] = [
     ({"subscribe": "a b"}, "subscribe", "not allowed"),
     ({"subscribe": None, "subscribePattern": "("}, "subscribePattern", "no regular expression"),
     ({"subscribe": None, "subscribePattern": " "}, "subscribePattern", "is empty"),
+    ({"startingOffsets": '{"a": "newest"}'}, "startingOffsets", "'newest' is not of the form"),
+    ({"startingOffsets": '{"a/b": "latest"}'}, "startingOffsets", "a/b"),
     ({"subscribe": None, "assign": "t:0"}, "assign", "is not read as JSON"),
     ({"subscribe": None, "assign": "{}"}, "assign", "names no partition"),
     ({"subscribe": None, "assign": '{"t": 0}'}, "assign", "no list of partitions"),
