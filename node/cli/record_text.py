@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from logstore.record import Headers, Record
 from logstore.topic_partition import TopicPartition
+from node.client.exact_json import dump_json, load_json
 from node.client.producer import ProducerRecord
 
 MAX_INT64: Final = 2**63 - 1
@@ -45,9 +46,9 @@ def parse_line(line: bytes, *, key_separator: bytes | None, empty_as_null: bool)
 def parse_json(line: bytes) -> ProducerRecord:
     """A line that is a JSON object; ValueError with what is wrong with it."""
     try:
-        fields = json.loads(line)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not JSON: {error}") from None
+        fields = load_json(line)
+    except ValueError as error:
+        raise ValueError(f"not JSON that can be stored as it is: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
     _check_names(fields, _RECORD_NAMES)
@@ -81,8 +82,8 @@ def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
     if content is None:
         return None
     if isinstance(content, str):
-        return content.encode("utf-8", "surrogatepass")
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        return content.encode()
+    return dump_json(content)
 
 
 def _headers_of(content: Any) -> Headers:

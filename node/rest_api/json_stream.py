@@ -5,59 +5,16 @@ on one connection. A document that is whole is given at once, also when nothing 
 or too long, ends the stream: where the next document would begin cannot be known.
 """
 
-import json
 import re
 from typing import Any, Final
 
-import orjson
+from node.client.exact_json import load_json
 
 # Between two documents; within one it can stand in a text alone, since a comma parts the items of an array.
 _BOUNDARY: Final = re.compile(rb"\}[ \t\r\n]*\{")
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _OUTSIDE_TEXT: Final = re.compile(rb'["{}\[\]]')
 _WITHIN_TEXT: Final = re.compile(rb'["\\]')
-# orjson makes a float of a whole number beyond 64 bits, and so would store another number than was sent.
-_LONG_NUMBER: Final = b"0" * 19
-# orjson writes 254 levels, and json as many as the interpreter has room for, which anyone may set: so many,
-# then, whatever is set and wherever the caller stands.
-MAX_NESTING: Final = 500
-_DIGITS: Final = bytes(ord("0") if ord("0") <= code <= ord("9") else ord(" ") for code in range(256))
-
-
-def load_json(document: bytes | bytearray) -> Any:
-    """What a JSON document says, whole numbers of any length as they are; ValueError if it is none."""
-    loaded = orjson.loads(document)
-    if _LONG_NUMBER not in document.translate(_DIGITS):
-        return loaded
-    try:
-        return json.loads(document, parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def dump_json(content: Any) -> bytes:
-    """Compact JSON of what `load_json` gave; ValueError if it is nested deeper than `MAX_NESTING`."""
-    try:
-        return orjson.dumps(content)
-    except TypeError:  # a whole number beyond 64 bits, or many levels
-        if _is_nested_deeper(content, MAX_NESTING):
-            raise ValueError("nested too deeply") from None
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _is_nested_deeper(content: Any, levels: int) -> bool:
-    """Whether arrays and objects stand within one another more than `levels` times."""
-    within = [content]
-    for _ in range(levels + 1):
-        within = [each for each in within if isinstance(each, (dict, list))]
-        if not within:
-            return False
-        within = [part for each in within for part in (each.values() if isinstance(each, dict) else each)]
-    return True
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 class JsonStream:

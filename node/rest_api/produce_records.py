@@ -10,8 +10,8 @@ from typing import Any, Final
 import orjson
 
 from logstore.errors import KafkaError
+from node.client.exact_json import load_json
 from node.client.record_sender import TopicInfo
-from node.rest_api.json_stream import load_json
 from node.rest_api.record_json import report_place
 from node.rest_api.record_stream import Accepted, RecordStream, accept
 from node.rest_api.resource import Data

@@ -2,16 +2,15 @@
 
 `TEXT` is looked for in key and value, as bytes, in this very case. `$.PATH=VALUE` compares a field of the
 value, `$key.PATH=VALUE` one of the key: a path is names and places as `.user.tags[0]`, a value is JSON, or
-else a text.
+else a text. Numbers are compared as decimals, with all their digits.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
-import orjson
-
 from logstore.record import Record
+from node.client.exact_json import load_for_comparison
 from node.rest_api.rest_error import bad_request
 
 Filter = Callable[[Record], bool]
@@ -39,8 +38,8 @@ def _with_text(wanted: bytes) -> Filter:
 
 def _value(text: str) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return load_for_comparison(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
         return text
 
 
@@ -48,8 +47,8 @@ def _with_field(path: list[str | int], wanted: Any, *, of_key: bool) -> Filter:
     def has_field(record: Record) -> bool:
         content = record.key if of_key else record.value
         try:
-            found = _field(orjson.loads(content or b""), path)
-        except orjson.JSONDecodeError:
+            found = _field(load_for_comparison(content or b""), path)
+        except ValueError:
             return False
         # In Python True equals 1.
         return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)

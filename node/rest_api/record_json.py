@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from logstore.record import Headers, Record
+from node.client.exact_json import dump_json
 from node.client.producer import ProducerRecord
-from node.rest_api.json_stream import dump_json
 from node.rest_api.rest_error import RestError, invalid_payload
 
 BINARY, STRING, JSON = "BINARY", "STRING", "JSON"

@@ -35,6 +35,23 @@ def test_a_filter_tells_the_records_that_are_wanted(text: str, is_wanted: bool) 
     assert parse_filter(text)(LOGIN) is is_wanted
 
 
+@pytest.mark.parametrize(
+    ("wanted", "value", "is_wanted"),
+    [
+        ("23958446825181076828", b"23958446825181076828", True),
+        ("23958446825181076828", b"23958446825181076829", False),
+        ("0.1", b"0.1", True),
+        ("0.1", b"0.10", True),
+        ("0.1", b"0.10000000000000000001", False),
+        ("5", b"5.0", True),
+        ("1e2", b"100", True),
+        ("1e-400", b"0", False),
+    ],
+)
+def test_numbers_are_compared_with_all_their_digits(wanted: str, value: bytes, is_wanted: bool) -> None:
+    assert parse_filter(f"$.a={wanted}")(Record(0, 0, None, b'{"a":%b}' % value)) is is_wanted
+
+
 def test_what_has_no_json_has_no_field() -> None:
     for value in (b"text", b"", b"\xff", None, b"[1]", b"1"):
         assert parse_filter("$.a=1")(Record(0, 0, None, value)) is False

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from logstore.record import Record
+from node.client.exact_json import load_json
 from node.client.producer import ProducerRecord
-from node.rest_api.json_stream import load_json
 from node.rest_api.record_json import (
     delivery_report,
     instant,
