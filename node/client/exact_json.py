@@ -15,9 +15,7 @@ import orjson
 # orjson writes 254 levels, and json as many as the interpreter has room for, which anyone may set: so many,
 # then, whatever is set and wherever the caller stands.
 MAX_NESTING: Final = 500
-MAX_INTEGER_DIGITS: Final = (
-    4_000  # Python makes no int of more by default, as that takes time quadratic in them
-)
+MAX_INTEGER_DIGITS: Final = 4_000  # by default Python makes no int of more: its time is quadratic in them
 # A figure or a point, and the sign and letter of an exponent, each by one byte.
 _KINDS: Final = bytes(
     ord("0") if chr(code) in "0123456789." else ord("e") if chr(code) in "eE" else ord(" ")
@@ -37,8 +35,8 @@ def needs_care(document: bytes | bytearray) -> bool:
 def load_json(document: bytes | bytearray) -> Any:
     """Return what a JSON document says, for `dump_json` to write; ValueError if it is none.
 
-    Numbers that would change are an `orjson.Fragment`, whole numbers beyond 64 bits an int. Numbers beyond the
-    largest float, NaN and texts that have no UTF-8 are refused, since no reader agrees with another on them.
+    Numbers that would change are an `orjson.Fragment`, whole numbers beyond 64 bits an int. Numbers beyond
+    the largest float, NaN and texts that have no UTF-8 are refused: readers do not agree on them.
     """
     loaded = orjson.loads(document)
     return loaded if not needs_care(document) else _load(document, _kept_float, _kept_integer)
@@ -95,8 +93,12 @@ def _kept_integer(text: str) -> Any:
     return orjson.Fragment(text) if len(text) > MAX_INTEGER_DIGITS else int(text)
 
 
+def _compared_integer(text: str) -> Any:
+    return Decimal(text) if len(text) > MAX_INTEGER_DIGITS else int(text)
+
+
 def _with_fragments(content: Any) -> bytes:
-    """Write it with whole numbers beyond 64 bits as Fragments; ValueError if it is nested too deeply for that."""
+    """Write it with whole numbers beyond 64 bits as Fragments; ValueError if it is nested too deeply."""
 
     def prepared(part: Any) -> Any:
         if isinstance(part, dict):

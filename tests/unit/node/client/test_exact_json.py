@@ -4,6 +4,7 @@ import json
 import time
 from decimal import Decimal
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +46,7 @@ def test_numbers_are_equal_when_their_values_are(one: str, other: str) -> None:
     [b"1e400", b'{"a":-1e999}', b"NaN", b"[Infinity]", b'"\\ud800"', b'{"\\udc00":1}', b'"\xff"', b"[1"],
 )
 def test_what_readers_do_not_agree_on_is_refused(document: bytes) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(orjson.JSONDecodeError):
         load_json(document)
 
 
