@@ -1,7 +1,8 @@
 """The record of a decided batch: committed as an offset of group T, whose metadata say who took part.
 
-A coordinator keeps 4,096 characters of metadata, so participants are written as differences from the one
-before, in numbers of as many bytes as they need: three or four bytes each where producer ids lie together.
+A coordinator keeps 4,096 characters of metadata for a partition, so participants are written as differences
+from the one before, in numbers of as many bytes as they need: three or four bytes each where producer ids lie
+together. `record_parts` divides what is longer.
 
     version  |  query id  run id  |  batch id  |  producer id  epoch of T-c    |  flags   | count participants
     1 byte   |  16        16      |  varint    |  varint       varint          |  1 byte  |  varint
@@ -18,11 +19,11 @@ from uuid import UUID
 
 from logstore.errors import ErrorCode, KafkaError
 from pipeline.columns.producer_pair import ProducerPair
+from pipeline.sink.record_parts import ROOM_CHARS
 from pipeline.sink.slots import Participant, Slot
 from pipeline.words import OptionError
 
 VERSION: Final = 1
-MAX_METADATA_CHARS: Final = 4_096  # the default of offset.metadata.max.bytes, which are characters
 MAX_PARTICIPANTS: Final = 100_000  # of a record that is read; far beyond what fits
 _TWO_PHASE: Final = 1
 _MAX_VARINT_BYTES: Final = 10
@@ -56,10 +57,10 @@ def encode_record(record: CommitRecord) -> str:
             written += _varint(number - last)
         before = numbers
     metadata = b64encode(written).decode()
-    if len(metadata) > MAX_METADATA_CHARS:
+    if len(metadata) > ROOM_CHARS:
         raise OptionError(
             "delivery.guarantee",
-            f"exactly_once holds for batches of about 700 tasks with rows; this one has "
+            f"exactly_once holds for batches of about 35,000 tasks with rows; this one has "
             f"{len(record.participants)}: say coalesce, or less spark.sql.shuffle.partitions",
         )
     return metadata

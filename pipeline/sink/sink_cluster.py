@@ -13,13 +13,18 @@ from pipeline.client.process_clusters import cluster_of
 from pipeline.client.retries import is_retriable
 from pipeline.client.transactions import Described, Transactions
 from pipeline.columns.producer_pair import ProducerPair
+from pipeline.sink.record_parts import count_parts, join, split
 from pipeline.sink.sink_options import SinkOptions
+from pipeline.words import OptionError
 
 # A record hangs on a partition, as an offset of it. This one is in every cluster that has groups, whatever
 # becomes of the topics that a query writes to.
 ANCHOR: Final = TopicPartition("__consumer_offsets", 0)
 # And this one is in every cluster that has transactions: on it hangs which batch was completed last.
 ANCHOR_OF_COMPLETED: Final = TopicPartition("__transaction_state", 0)
+READS_OF_A_RECORD: Final = (
+    3  # a newer one may have more parts than the one before; who reads twice is its driver
+)
 # Of transactions in which nothing is waited for, as that with the record; Java's default.
 COORDINATING_TIMEOUT_MS: Final = 60_000
 # A node that has gone is out of the metadata after some seconds; a batch waits no longer for a list.
@@ -68,6 +73,10 @@ class SinkCluster(Protocol):
         """The longest `transaction.timeout.ms` that it grants."""
 
 
+def _anchors(count: int) -> list[TopicPartition]:
+    return [TopicPartition(ANCHOR.topic, number) for number in range(count)]
+
+
 Connect = Callable[[SinkOptions], SinkCluster]
 
 
@@ -108,10 +117,33 @@ class KafkaSinkCluster:
     def write_record(
         self, transactional_id: str, pair: ProducerPair, group_id: str, record: CommittedOffset
     ) -> None:
-        self._transactions.add_offsets(transactional_id, pair, group_id, {ANCHOR: record})
+        parts = split(record.metadata)
+        if len(parts) > 1 and len(parts) > (most := len(self._cluster.topic(ANCHOR.topic).leaders)):
+            raise OptionError(
+                "delivery.guarantee",
+                f"exactly_once writes who took part in this batch to {len(parts)} partitions of"
+                f" {ANCHOR.topic}, which has {most}: say coalesce, or less spark.sql.shuffle.partitions",
+            )
+        offsets = {
+            anchor: CommittedOffset(offset=record.offset, metadata=part)
+            for anchor, part in zip(_anchors(len(parts)), parts, strict=True)
+        }
+        self._transactions.add_offsets(transactional_id, pair, group_id, offsets)
 
     def read_record(self, group_id: str) -> CommittedOffset | None:
-        return committed_offsets(self._cluster, group_id, [ANCHOR]).get(ANCHOR)
+        count = 1
+        for _ in range(READS_OF_A_RECORD):
+            anchors = _anchors(count)
+            found = committed_offsets(self._cluster, group_id, anchors)
+            first = found.get(ANCHOR)
+            if first is None:
+                return None
+            # One question for all parts: they are what one transaction has committed.
+            if count_parts(first.metadata) == count:
+                parts = [found[one].metadata for one in anchors if one in found]
+                return CommittedOffset(offset=first.offset, metadata=join(parts))
+            count = count_parts(first.metadata)
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the record of group {group_id} changes all the time")
 
     def settle_record(self, group_id: str) -> None:
         self._cluster.settle_coordinator(Kind.GROUP, group_id)

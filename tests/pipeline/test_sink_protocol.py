@@ -20,6 +20,7 @@ from node.wire.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from pipeline.client.client_settings import Role
+from pipeline.client.group_offsets import CommittedOffset
 from pipeline.client.group_settings import FOR_EVER, RETENTION, keep_offsets
 from pipeline.client.list_offsets import LATEST, list_offsets
 from pipeline.client.metadata import Cluster, Kind
@@ -226,6 +227,27 @@ def test_more_attempts_than_slots_get_ids_of_their_own(sink: Sink) -> None:
     assert committed(sink) == {b"%d" % number: 1 for number in range(1, len(tasks))}
     assert sink.open_ids() == set()
     assert len(following.slots) > len(tasks)
+
+
+def test_a_record_of_many_tasks_is_committed_whole_or_not_at_all(sink: Sink) -> None:
+    cluster, name, group = KafkaSinkCluster(sink.cluster), sink.names.coordinating, sink.names.group_id
+
+    def write(batch_id: int, characters: int, *, commit: bool = True) -> CommittedOffset:
+        pair = cluster.init([name], timeout_ms=60_000, two_phase=False)[name]
+        record = CommittedOffset(offset=batch_id, metadata=f"{batch_id}" * characters)
+        cluster.write_record(name, pair, group, record)
+        assert cluster.end({name: pair}, commit=commit)[name] is None
+        return record
+
+    for batch_id, characters in ((1, 9_000), (2, 16_000), (3, 100), (4, 5_000)):
+        committed = write(batch_id, characters)
+        write(batch_id + 4, 12_000, commit=False)
+
+        assert cluster.read_record(group) == committed
+    with pytest.raises(
+        OptionError, match=r"to 6 partitions of __consumer_offsets, which has 4: say coalesce"
+    ):
+        write(9, 24_000)
 
 
 def test_an_older_driver_cannot_decide(sink: Sink) -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from logstore.errors import ErrorCode, KafkaError
 from pipeline.columns.producer_pair import ProducerPair
 from pipeline.sink.commit_record import (
-    MAX_METADATA_CHARS,
     CommitRecord,
     decode_record,
     encode_record,
 )
+from pipeline.sink.record_parts import MAX_PART_CHARS, MAX_PARTS, count_parts, join, split
 from pipeline.sink.slots import Participant, Slot
 from pipeline.words import OptionError
 
@@ -51,11 +51,39 @@ def test_a_record_is_read_as_it_was_written(record: CommitRecord) -> None:
     assert decode_record(encode_record(record)) == record
 
 
-def test_seven_hundred_participants_fit_and_too_many_are_refused_by_name() -> None:
-    assert len(encode_record(record_of(700))) <= MAX_METADATA_CHARS
+def test_seven_hundred_participants_fit_into_one_part_and_too_many_are_refused_by_name() -> None:
+    assert len(encode_record(record_of(700))) <= MAX_PART_CHARS
 
-    with pytest.raises(OptionError, match=r"delivery.guarantee: exactly_once holds .* this one has 900: say"):
-        encode_record(record_of(900))
+    with pytest.raises(
+        OptionError, match=r"delivery.guarantee: exactly_once holds .* this one has 45000: say"
+    ):
+        encode_record(record_of(45_000))
+
+
+@pytest.mark.parametrize("participants", [0, 700, 900, 5_000, 30_000])
+def test_a_long_record_is_put_together_of_its_parts(participants: int) -> None:
+    record = encode_record(record_of(participants))
+
+    parts = split(record)
+
+    assert all(len(part) <= MAX_PART_CHARS for part in parts) and len(parts) <= MAX_PARTS
+    assert (len(parts) == 1) is (participants <= 700)
+    assert {count_parts(part) for part in parts} == {len(parts)}
+    assert join(parts) == record
+
+
+def test_parts_of_different_records_are_no_record() -> None:
+    one, other = (split(encode_record(record_of(2_000, first_id=number))) for number in (7_000, 900_000))
+    for parts in (
+        [one[0], *other[1:]],
+        one[:-1],
+        [*one[1:], one[0]],
+        [one[0]],
+        [*one, one[-1]],
+        ["", *one[1:]],
+    ):
+        with pytest.raises(KafkaError, match="its parts are not of one"):
+            join(parts)
 
 
 @given(st.binary(max_size=80), st.integers(0, 200))
