@@ -27,7 +27,7 @@ from logstore.disk import EMPTY_SLICE, Disk
 from logstore.duplicate_window import complete_window
 from logstore.errors import ErrorCode, KafkaError
 from logstore.flush_target import FlushTarget
-from logstore.leader_epoch_cache import EpochEndOffset
+from logstore.leader_epoch_cache import EpochEndOffset, EpochEntry
 from logstore.log_config import LogConfig
 from logstore.log_reader import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -253,6 +253,16 @@ class PartitionLog:
     def latest_epoch(self) -> int:
         """The newest leader epoch in the log; -1 without one."""
         return self._epochs.latest_epoch
+
+    @property
+    def epoch_entries(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs that the log knows, each with its first offset."""
+        return self._epochs.entries
+
+    @property
+    def cuts(self) -> int:
+        """How often its end was cut: what was read before may not be there any more."""
+        return self._cuts
 
     @property
     def producer_id_count(self) -> int:

@@ -284,6 +284,28 @@ class Segment:
         self._last_indexed_position = 0
         self._forget_recent(self.base_offset)
 
+    def indexed_again(self, index_interval_bytes: int) -> "Segment":
+        """A stand-in for a closed segment, with the offset and time index that its batches ask for, in
+        memory. Blocks; this segment stays as it is.
+        """
+        again = Segment(self._disk, self.directory, self.base_offset, suffix=self.suffix)
+        again.size_bytes = self.size_bytes
+        again.offset_index.reset()
+        again.time_index.reset()
+        again._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        for position, header in self.headers(scan_bytes=RECOVERY_SCAN_BYTES):
+            again.index_batch(header.last_offset, header.max_timestamp, position, index_interval_bytes)
+        again.time_index.append_if_later(again.largest.timestamp, again.largest.offset)
+        return again
+
+    def indexes_replaced(self) -> None:
+        """The index files of a closed segment are new: forget what was known of the old ones."""
+        assert self._file is None, "the indexes of the active segment are in memory"
+        self._largest = self._first_timestamp = None
+        self.offset_index = OffsetIndex(self._disk, self._path(INDEX_SUFFIX), self.base_offset)
+        self.time_index = TimeIndex(self._disk, self._path(TIME_INDEX_SUFFIX), self.base_offset)
+        self.transaction_index = TransactionIndex(self._disk, self._path(TRANSACTION_INDEX_SUFFIX))
+
     def cut_tail(self, position: int) -> int:
         """Cut what follows the last batch that was indexed, which ends at `position`; the bytes that went."""
         assert self._file is not None, "only the active segment is cut"

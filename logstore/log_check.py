@@ -1,0 +1,484 @@
+"""Reads a log whole and says which of its files are damaged: batches, and the indexes that point at them.
+
+The CRC of a batch does not cover its base offset and its leader epoch, so those are held against their
+neighbours and the epochs that the log knows. Indexes are held against the batches; one that is wrong can be
+built anew from them. A `LogCheck` is made on the loop, is run step by step in threads, and its findings count
+only while `is_current` says that the log still has the files that were read.
+
+Two things are not judged in full, as nothing on this disk tells how they should be: offsets that leave gaps
+in a compacted log, and the rows of aborted transactions that began below the first segment or were compacted.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from logstore.disk import Disk
+from logstore.errors import KafkaError
+from logstore.leader_epoch_cache import EpochEntry
+from logstore.log_reader import SegmentsChanged
+from logstore.offset_index import ROW as OFFSET_ROW
+from logstore.partition_log import PartitionLog
+from logstore.producer_state import ProducerState
+from logstore.record_batch import (
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    BatchHeader,
+)
+from logstore.recovery import apply_to_producers
+from logstore.segment import MAX_RELATIVE_OFFSET, Segment
+from logstore.time_index import NO_TIMESTAMP
+from logstore.time_index import ROW as TIME_ROW
+from logstore.transaction_index import ROW as TRANSACTION_ROW
+from logstore.transaction_index import VERSION, AbortedTransaction
+
+# Read at once, between two pauses. A larger batch is summed up in pieces of this size.
+PIECE_BYTES: Final = 256 * 1024
+MAX_FINDINGS: Final = 100  # of one log: whoever has more is refilled as a whole anyway
+MAX_CONTROL_BATCH_BYTES: Final = 4096  # a marker has some 80
+
+
+class FileKind(Enum):
+    """Which file of a segment is damaged."""
+
+    LOG = "log"
+    OFFSET_INDEX = "offset index"
+    TIME_INDEX = "time index"
+    TRANSACTION_INDEX = "transaction index"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """The first place in a file that is wrong; `offset` is that of the first record that may be affected."""
+
+    kind: FileKind
+    segment: Segment
+    path: Path
+    position: int
+    offset: int
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.path}, position {self.position}, offset {self.offset}: {self.detail}"
+
+
+class CheckedSegment(NamedTuple):
+    """A segment as it was when the check was made."""
+
+    segment: Segment
+    size_bytes: int
+    end_offset: int  # the next segment's base offset, or the end of the log
+    is_active: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class LogCheck:
+    """One reading of one log; `steps` finds, `findings` is complete when it has ended."""
+
+    log: PartitionLog
+    disk: Disk
+    segments: Sequence[CheckedSegment]
+    all_segments: Sequence[Segment]
+    cuts: int
+    epochs: Sequence[EpochEntry]
+    is_compacted: bool
+    findings: list[Damage] = field(default_factory=list)
+    # By base offset, what a wrong transaction index should hold, where that is known in full.
+    known_transactions: dict[int, Sequence[AbortedTransaction]] = field(default_factory=dict)
+    _producers: ProducerState = field(default_factory=ProducerState)
+    _known_from: int = 0  # transactions that began below are not known
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the log still has all that was read: nothing was cut, replaced or deleted."""
+        count = len(self.all_segments)
+        return self.log.cuts == self.cuts and tuple(self.log.segments[:count]) == tuple(self.all_segments)
+
+    def steps(self) -> Iterator[int]:
+        """Read the log; yields how many bytes each step has read. Blocks; OSError passes.
+
+        SegmentsChanged where a file has gone meanwhile.
+        """
+        if self.segments:
+            self._known_from = self.segments[0].segment.base_offset
+        for one in self.segments:
+            if len(self.findings) >= MAX_FINDINGS:
+                return
+            try:
+                yield from self._check_segment(one)
+            except FileNotFoundError as fault:
+                raise SegmentsChanged from fault
+
+    # ---- one segment -----------------------------------------------------------------------------
+
+    def _check_segment(self, one: CheckedSegment) -> Iterator[int]:
+        segment = one.segment
+        rows = _OffsetRows(self.disk, segment, is_active=one.is_active)
+        times = _TimeRows(self.disk, segment, is_active=one.is_active)
+        expected: list[AbortedTransaction] = []
+        damage: Damage | None = None
+        next_offset, end, gap = segment.base_offset, 0, None
+        for step in _batches(one):
+            if isinstance(step, int):
+                yield step
+                continue
+            position, header, batch, detail = step
+            if header is not None and detail is None:
+                detail = self._misplaced(one, header, next_offset)
+                if detail is not None and gap is not None and header.base_offset < next_offset:
+                    # The one before left a gap, and is ahead of this one: it was that one's offset.
+                    damage = _damage(
+                        segment, *gap, f"its offset is above that of the batch behind it: {detail}"
+                    )
+                    break
+            if detail is not None or header is None:
+                damage = _damage(segment, position, next_offset, detail or "there is no batch")
+                break
+            if header.has_producer_id:
+                try:
+                    aborted = apply_to_producers(self._producers, header, batch, 0)
+                except KafkaError as error:
+                    damage = _damage(
+                        segment, position, next_offset, error.detail or "its marker is no marker"
+                    )
+                    break
+                if aborted is not None:
+                    expected.append(aborted)
+            rows.take(position, header)
+            times.take(header)
+            gap = (position, next_offset) if header.base_offset > next_offset else None
+            next_offset, end = header.next_offset, position + header.size_bytes
+        if damage is None and not self.is_compacted and next_offset < one.end_offset:
+            damage = _damage(segment, end, next_offset, f"the records up to {one.end_offset} are missing")
+        if damage is not None:
+            self.findings.append(damage)
+            # What is open at its end is not known now.
+            self._producers, self._known_from = ProducerState(), one.end_offset
+            return
+        self._note(segment, FileKind.OFFSET_INDEX, segment.offset_index.path, rows.wrong())
+        self._note(segment, FileKind.TIME_INDEX, segment.time_index.path, times.wrong())
+        wrong = self._wrong_transactions(one, expected)
+        self._note(segment, FileKind.TRANSACTION_INDEX, segment.transaction_index.path, wrong)
+        if wrong is not None and not self.is_compacted and not self._known_from and not one.is_active:
+            self.known_transactions[segment.base_offset] = tuple(expected)
+
+    def _note(self, segment: Segment, kind: FileKind, path: Path, wrong: "_Wrong | None") -> None:
+        if wrong is not None:
+            self.findings.append(
+                Damage(
+                    kind=kind,
+                    segment=segment,
+                    path=path,
+                    position=wrong.position,
+                    offset=segment.base_offset,
+                    detail=wrong.detail,
+                )
+            )
+
+    def _misplaced(self, one: CheckedSegment, header: BatchHeader, next_offset: int) -> str | None:
+        """What is wrong with the two fields of a whole batch that its CRC does not cover."""
+        if header.base_offset < next_offset:
+            return f"its offset is {header.base_offset}, and {next_offset} was to come"
+        limit = min(one.end_offset - 1, one.segment.base_offset + MAX_RELATIVE_OFFSET)
+        if header.last_offset > limit:
+            return f"its last offset is {header.last_offset}, and its segment ends at {limit + 1}"
+        epoch = self._epoch_of(header.base_offset)
+        if epoch >= 0 and header.partition_leader_epoch != epoch:
+            return f"its leader epoch is {header.partition_leader_epoch}, and was {epoch} at that offset"
+        return None
+
+    def _epoch_of(self, offset: int) -> int:
+        number = bisect_right(self.epochs, offset, key=lambda entry: entry.start_offset) - 1
+        return self.epochs[number].epoch if number >= 0 else NO_LEADER_EPOCH
+
+    def _wrong_transactions(
+        self, one: CheckedSegment, expected: Sequence[AbortedTransaction]
+    ) -> "_Wrong | None":
+        path = one.segment.transaction_index.path
+        content = self.disk.read_file(path) if self.disk.exists(path) else b""
+        if len(content) % TRANSACTION_ROW.size and not one.is_active:
+            return _Wrong(len(content), f"its size is no multiple of {TRANSACTION_ROW.size}")
+        whole = len(content) - len(content) % TRANSACTION_ROW.size
+        missing = {row.last_offset: row for row in expected}
+        previous = one.segment.base_offset - 1
+        for number, (version, *fields) in enumerate(TRANSACTION_ROW.iter_unpack(content[:whole])):
+            row = AbortedTransaction(*fields)
+            at = number * TRANSACTION_ROW.size
+            if one.is_active and row.last_offset >= one.end_offset and row.last_offset > previous:
+                break  # It came after the check was made.
+            is_possible = (
+                version == VERSION
+                and previous < row.last_offset < one.end_offset
+                and 0 <= row.first_offset <= row.last_offset
+                and 0 <= row.last_stable_offset <= row.last_offset + 1
+            )
+            if not is_possible:
+                return _Wrong(at, f"{row} is no transaction of this segment")
+            previous = row.last_offset
+            real = missing.pop(row.last_offset, None)
+            if self.is_compacted:
+                continue
+            if real is None:
+                if row.first_offset >= self._known_from:
+                    return _Wrong(at, f"{row} was not aborted")
+            elif not self._is_same(row, real):
+                return _Wrong(at, f"{row} should be {real}")
+        if missing and not self.is_compacted:
+            return _Wrong(whole, f"{next(iter(missing.values()))} is missing")
+        return None
+
+    def _is_same(self, row: AbortedTransaction, real: AbortedTransaction) -> bool:
+        """Whether they agree, as far as is known what began below the first segment."""
+        return (
+            row.producer_id == real.producer_id
+            and (row.first_offset == real.first_offset or row.first_offset < self._known_from)
+            and (
+                row.last_stable_offset == real.last_stable_offset or row.last_stable_offset < self._known_from
+            )
+        )
+
+
+def check_of(log: PartitionLog, disk: Disk, *, compacted_to: int = 0) -> LogCheck:
+    """A check of what `log` has now. Only what was not deleted counts: older segments may be torn."""
+    bounds = [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
+    return LogCheck(
+        log=log,
+        disk=disk,
+        segments=[
+            CheckedSegment(segment, segment.size_bytes, end, segment.is_active)
+            for segment, end in zip(log.segments, bounds, strict=True)
+            if end > log.log_start_offset
+        ],
+        all_segments=tuple(log.segments),
+        cuts=log.cuts,
+        epochs=log.epoch_entries,
+        is_compacted=log.config.compact or compacted_to > 0,
+    )
+
+
+# ---- indexes -------------------------------------------------------------------------------------
+
+
+class _Wrong(NamedTuple):
+    """The first wrong place in an index file."""
+
+    position: int
+    detail: str
+
+
+class _OffsetRows:
+    """The rows of an offset index, held against the batches as they come."""
+
+    def __init__(self, disk: Disk, segment: Segment, *, is_active: bool) -> None:
+        self._base_offset = segment.base_offset
+        self._wrong: _Wrong | None = None
+        self._next = 0
+        content = b""
+        path = segment.offset_index.path
+        if is_active:
+            pass  # They are in memory; the file is older.
+        elif disk.exists(path):
+            content = disk.read_file(path)
+        elif segment.size_bytes:
+            self._wrong = _Wrong(0, "the file is missing")
+        if len(content) % OFFSET_ROW.size:
+            self._wrong = _Wrong(len(content), f"its size is no multiple of {OFFSET_ROW.size}")
+            content = b""
+        rows = array("I", content)
+        rows.byteswap()
+        self._offsets, self._positions = rows[0::2], rows[1::2]
+
+    def take(self, position: int, header: BatchHeader) -> None:
+        """There is a batch here."""
+        number = self._next
+        if number < len(self._positions) and self._positions[number] <= position and self._wrong is None:
+            is_right = (
+                self._positions[number] == position > 0
+                and self._offsets[number] == header.last_offset - self._base_offset
+            )
+            if is_right:
+                self._next += 1
+            else:
+                self._wrong = self._at_row(number)
+
+    def _at_row(self, number: int) -> _Wrong:
+        return _Wrong(
+            number * OFFSET_ROW.size,
+            f"its row {self._offsets[number]}:{self._positions[number]} is not that of a batch",
+        )
+
+    def wrong(self) -> _Wrong | None:
+        """What is wrong with it, now that all batches were there."""
+        if self._wrong is None and self._next < len(self._positions):
+            return self._at_row(self._next)
+        return self._wrong
+
+
+class _TimeRows:
+    """The rows of a time index, held against the batches as they come."""
+
+    def __init__(self, disk: Disk, segment: Segment, *, is_active: bool) -> None:
+        self._base_offset = segment.base_offset
+        self._is_active = is_active
+        self._wrong: _Wrong | None = None
+        self._next = 0
+        self._largest = (NO_TIMESTAMP, 0)
+        content = b""
+        path = segment.time_index.path
+        if is_active:
+            pass  # They are in memory; the file is older.
+        elif disk.exists(path):
+            content = disk.read_file(path)
+        elif segment.size_bytes:
+            self._wrong = _Wrong(0, "the file is missing")
+        if len(content) % TIME_ROW.size:
+            self._wrong = _Wrong(len(content), f"its size is no multiple of {TIME_ROW.size}")
+            content = b""
+        self._content = content
+        self._count = len(content) // TIME_ROW.size
+
+    def take(self, header: BatchHeader) -> None:
+        """There is a batch here."""
+        if header.max_timestamp > self._largest[0]:
+            self._largest = (header.max_timestamp, header.last_offset - self._base_offset)
+            if self._next < self._count and self._row(self._next) == self._largest:
+                self._next += 1
+
+    def _row(self, number: int) -> tuple[int, int]:
+        timestamp, offset = TIME_ROW.unpack_from(self._content, number * TIME_ROW.size)
+        return timestamp, offset
+
+    def wrong(self) -> _Wrong | None:
+        """What is wrong with it, now that all batches were there."""
+        if self._wrong is not None or self._is_active:
+            return self._wrong
+        if self._next < self._count:
+            timestamp, offset = self._row(self._next)
+            return _Wrong(self._next * TIME_ROW.size, f"its row {timestamp}:{offset} is not that of a batch")
+        last = self._row(self._count - 1) if self._count else (NO_TIMESTAMP, 0)
+        if last != self._largest:
+            return _Wrong(len(self._content), "it does not end with the largest timestamp")
+        return None
+
+
+# ---- batches -------------------------------------------------------------------------------------
+
+
+class _Batch(NamedTuple):
+    """A batch, or the place where there should be one. `content` is there for control batches."""
+
+    position: int
+    header: BatchHeader | None
+    content: bytes | None
+    detail: str | None  # what is wrong with it
+
+
+def _damage(segment: Segment, position: int, offset: int, detail: str) -> Damage:
+    return Damage(
+        kind=FileKind.LOG,
+        segment=segment,
+        path=segment.path,
+        position=position,
+        offset=offset,
+        detail=detail,
+    )
+
+
+def _batches(one: CheckedSegment) -> Iterator[int | _Batch]:
+    """Each batch of a segment up to the first that is not whole; numbers are bytes that were read."""
+    file, end = one.segment.file, one.size_bytes
+    piece, piece_start, position = memoryview(b""), 0, 0
+    while position < end:
+        if position + HEADER_SIZE > piece_start + len(piece):
+            piece, piece_start = (
+                memoryview(file.read_at(position, min(PIECE_BYTES, end - position))),
+                position,
+            )
+            yield len(piece)
+        at = position - piece_start
+        if len(piece) - at < HEADER_SIZE:
+            yield _Batch(position, None, None, f"{len(piece) - at} bytes are too few for a batch")
+            return
+        header = BatchHeader._make(HEADER.unpack_from(piece, at))
+        detail = _malformed(header, end - position)
+        if detail is not None:
+            yield _Batch(position, header, None, detail)
+            return
+        crc, content, done = 0, b"", position + CRC_START
+        batch_end = position + header.size_bytes
+        while done < batch_end:
+            if done >= piece_start + len(piece):
+                size = min(PIECE_BYTES, end - done)
+                piece, piece_start = memoryview(file.read_at(done, size)), done
+                yield len(piece)
+                if not piece:
+                    break
+            part = piece[done - piece_start : batch_end - piece_start]
+            crc = crc32c(part, crc)
+            if header.is_control and header.size_bytes <= MAX_CONTROL_BATCH_BYTES:
+                content += part
+            done += len(part)
+        if crc != header.crc or done < batch_end:
+            yield _Batch(position, header, None, "its CRC does not match")
+            return
+        head = HEADER.pack(*header)[:CRC_START]
+        yield _Batch(position, header, head + content if content else None, None)
+        position = batch_end
+
+
+def _malformed(header: BatchHeader, left_bytes: int) -> str | None:
+    if header.magic != MAGIC:
+        return f"batch format {header.magic} is not the supported {MAGIC}"
+    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= left_bytes - LOG_OVERHEAD:
+        return f"it says that it is {header.size_bytes} bytes long, {left_bytes} are there"
+    if header.last_offset_delta < 0 or not 0 <= header.records_count <= header.last_offset_delta + 1:
+        return f"it counts {header.records_count} records for {header.last_offset_delta + 1} offsets"
+    return None
+
+
+# ---- indexes built anew --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRepair:
+    """The indexes of a closed segment as its batches say they should be, ready to be written."""
+
+    segment: Segment
+    stand_in: Segment  # has the offset and the time index in memory
+    transactions: Sequence[AbortedTransaction] | None  # None: that index is right, or cannot be known
+
+
+def rebuilt_indexes(check: LogCheck, segment: Segment, index_interval_bytes: int) -> IndexRepair:
+    """What to write in the place of the indexes of a closed segment whose batches are whole. Blocks."""
+    return IndexRepair(
+        segment=segment,
+        stand_in=segment.indexed_again(index_interval_bytes),
+        transactions=check.known_transactions.get(segment.base_offset),
+    )
+
+
+def write_indexes(repair: IndexRepair, disk: Disk) -> None:
+    """Replace the index files of the segment, each at once. On the loop: nobody looks into them meanwhile.
+
+    They are not forced to the disk: an index that a crash takes is built anew by recovery.
+    """
+    segment = repair.segment
+    repair.stand_in.write_indexes()
+    if repair.transactions is not None:
+        path = segment.transaction_index.path
+        if repair.transactions:
+            rows = [TRANSACTION_ROW.pack(VERSION, *row) for row in repair.transactions]
+            disk.write_file(path, b"".join(rows), sync=False)
+        else:
+            disk.remove(path)
+    segment.indexes_replaced()

@@ -1,0 +1,164 @@
+"""Finding what is damaged in the files of a log: one bit anywhere is enough."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from logstore.disk import MemoryDisk
+from logstore.log_check import FileKind, LogCheck, check_of, rebuilt_indexes, write_indexes
+from logstore.log_config import LogConfig
+from logstore.partition_log import PartitionLog
+from logstore.record import ControlType
+from tests.unit.logstore.log_maker import (
+    NOW_MS,
+    append,
+    end_transaction,
+    files,
+    open_log,
+    records_of_log,
+    send,
+)
+
+CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80)
+JUDGED = (".log", ".index", ".timeindex", ".txnindex")
+
+
+def filled(disk: MemoryDisk, config: LogConfig = CONFIG) -> PartitionLog:
+    """Some thirty batches in several segments, of several epochs, with transactions that were aborted."""
+    log = open_log(disk, config=config)
+    for number in range(10):
+        append(log, 2, timestamp=NOW_MS + number * 10, epoch=number // 4)
+        send(log, 1, number, timestamp=NOW_MS + number * 7, epoch=number // 4)
+        send(log, 2, number, is_transactional=True, epoch=number // 4)
+        send(log, 3, number, is_transactional=True, epoch=number // 4)
+        if number % 2:
+            end_transaction(log, 2, ControlType.ABORT)
+        if number % 5 == 3:
+            end_transaction(log, 3, ControlType.ABORT)
+    log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def checked(log: PartitionLog, disk: MemoryDisk) -> LogCheck:
+    check = check_of(log, disk)
+    for _ in check.steps():
+        pass
+    return check
+
+
+def flip(disk: MemoryDisk, path: Path, bit: int) -> None:
+    content = disk.files[path].content
+    content[bit // 8] ^= 1 << bit % 8
+    disk.forget(path)
+
+
+def closed_files(log: PartitionLog, disk: MemoryDisk) -> list[Path]:
+    """The files that are judged: the active segment's offset and time index are in memory."""
+    active = log.active_segment
+    in_memory = (active.offset_index.path, active.time_index.path)
+    return sorted(path for path in disk.files if path.suffix in JUDGED and path not in in_memory)
+
+
+def test_a_healthy_log_has_no_findings() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    assert len(log.segments) > 3
+    assert any(path.suffix == ".txnindex" for path in closed_files(log, disk))
+
+    check = check_of(log, disk)
+    read = sum(check.steps())
+
+    assert check.findings == []
+    assert check.is_current
+    assert read >= log.size_bytes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_bit_that_is_flipped_in_any_file_is_found(seed: int) -> None:
+    chance = random.Random(seed)
+    disk = MemoryDisk()
+    log = filled(disk)
+    for path in closed_files(log, disk):
+        size_bits = 8 * len(disk.files[path].content)
+        for bit in chance.sample(range(size_bits), min(size_bits, 12)):
+            flip(disk, path, bit)
+
+            findings = checked(log, disk).findings
+
+            assert findings, (path, bit // 8, bit % 8)
+            found = findings[0]
+            if path.suffix == ".log":
+                assert (found.kind, found.path) == (FileKind.LOG, path)
+                assert found.position <= bit // 8, "the damage is not before the bit"
+            else:
+                assert [one.path for one in findings] == [path]
+            flip(disk, path, bit)
+    assert checked(log, disk).findings == []
+
+
+def test_every_bit_of_the_headers_is_judged() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    segment = log.segments[1]
+    for position, _ in list(segment.headers()):
+        for bit in range(position * 8, (position + 61) * 8):
+            flip(disk, segment.path, bit)
+            (found,) = [one for one in checked(log, disk).findings if one.kind is FileKind.LOG]
+            assert found.path == segment.path
+            assert found.position == position, (bit - position * 8, found)
+            flip(disk, segment.path, bit)
+
+
+def test_a_wrong_index_is_built_anew_as_it_was() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    good = files(disk)
+    records = records_of_log(log)
+    paths = [path for path in closed_files(log, disk) if path.suffix != ".log"]
+    paths = [path for path in paths if path != log.active_segment.transaction_index.path]
+    for path in paths:
+        flip(disk, path, 8 * (len(disk.files[path].content) - 1))
+        check = checked(log, disk)
+        (found,) = check.findings
+
+        write_indexes(rebuilt_indexes(check, found.segment, CONFIG.index_interval_bytes), disk)
+
+        assert checked(log, disk).findings == []
+        assert files(disk) == good
+    log.check_invariants()
+    assert records_of_log(log) == records
+
+
+def test_a_missing_index_and_a_file_that_is_short_are_found() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    disk.remove(log.segments[0].offset_index.path)
+    disk.open(log.segments[1].path).truncate(log.segments[1].size_bytes - 1)
+
+    index, short = checked(log, disk).findings
+
+    assert (index.kind, index.segment) == (FileKind.OFFSET_INDEX, log.segments[0])
+    assert (short.kind, short.segment) == (FileKind.LOG, log.segments[1])
+
+
+def test_a_log_that_was_cut_or_lost_segments_makes_the_check_void() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    check = checked(log, disk)
+    append(log, 2, epoch=9)
+    assert check.is_current, "what was added was not read, and changes nothing"
+
+    log.truncate_to(log.log_end_offset - 1, now_ms=NOW_MS)
+
+    later = checked(log, disk)
+    log.delete_segments(log.segments[:1], now_ms=NOW_MS)
+
+    assert (check.is_current, later.is_current) == (False, False)
+
+
+def test_a_log_that_lost_its_oldest_segments_is_healthy() -> None:
+    disk = MemoryDisk()
+    log = filled(disk)
+    log.delete_segments(log.segments[:2], now_ms=NOW_MS)
+    assert checked(log, disk).findings == []
