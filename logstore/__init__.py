@@ -37,6 +37,7 @@ log_reader          where a read begins and ends; offsets by time
 flush_target        what to fsync before the recovery point moves
 partition_log       one ordered log: append, read, look up, cut at both ends
 log_check           reading a log whole to find what is damaged; indexes built anew
+segment_copy        the batches of a damaged segment again, checked and put in its place
 meta_properties     which cluster and node a log directory belongs to
 schema              the notation of wire messages and records: field functions, @struct, @message
 schema_source       Python source under construction

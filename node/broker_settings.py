@@ -312,6 +312,23 @@ _STORAGE = (
         scope=_CLUSTER_WIDE,
     ),
     setting(
+        "ottla.log.scrub.interval.ms",
+        LONG,
+        604_800_000,
+        "How often all logs of a node are read whole to find damage: segments are then repaired from another"
+        " replica, indexes built anew. 0 for never; damage that a reader meets is looked at all the same.",
+        at_least(0),
+        scope=_CLUSTER_WIDE,
+    ),
+    setting(
+        "ottla.log.scrub.bytes.per.second",
+        LONG,
+        10_485_760,
+        "How much of the logs is read in a second to find damage, at most.",
+        at_least(1),
+        scope=_CLUSTER_WIDE,
+    ),
+    setting(
         "producer.id.expiration.ms",
         INT,
         86_400_000,

@@ -31,6 +31,7 @@ from node.net.listener import Listener, ListenerLimits
 from node.quorum_start import FoundQuorum, check_cluster, find_quorum, join_quorum, open_quorum
 from node.replica.follower_fetcher import FetcherSettings, FetcherWorld
 from node.replica.follower_state import FetchBounds
+from node.replica.partition import Partition
 from node.replica.replication import Replication
 from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
 from node.runtime.command_sender import CommandSender
@@ -49,6 +50,7 @@ from node.runtime.metadata_publisher import (
 )
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
+from node.runtime.segment_repair import SegmentRepair
 from node.runtime.txn_gate import TxnGate
 from node.runtime.txn_runtime import TxnRuntime
 from node.wire.messages.fetch_metadata import VoterAddress
@@ -312,7 +314,22 @@ def _make_runtimes(broker: "Broker") -> None:
         on_moved=broker.replica_manager.replace_log,
         on_flushed=broker.replica_manager.log_flushed,
         on_notes=broker.log_notes,
+        repair=SegmentRepair(
+            broker_id=config.node_id,
+            disk=broker.disk,
+            clock=broker.clock,
+            find=broker.replica_manager.find,
+            connect=broker.peers.client,
+        ).repair,
     )
+    role_changed = broker.replica_manager.on_role
+
+    def on_role(partition: Partition) -> None:
+        role_changed(partition)
+        if partition.is_leader:
+            broker.maintenance.scrub.leads(partition.topic_partition)
+
+    broker.replica_manager.on_role = on_role
     broker.replica_manager.context.flush_soon = broker.maintenance.flusher.flush_soon
 
 

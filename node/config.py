@@ -133,6 +133,8 @@ class BrokerConfig:
     log_cleaner_io_buffer_load_factor: float
     log_cleaner_io_max_bytes_per_second: float
     log_cleaner_backoff_ms: int
+    ottla_log_scrub_interval_ms: int
+    ottla_log_scrub_bytes_per_second: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
     group_min_session_timeout_ms: int

@@ -21,7 +21,7 @@ from node.doctor.clock_findings import ClockFacts
 from node.doctor.codec_findings import MissingCodec
 from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
 from node.doctor.limit_findings import LimitFacts
-from node.doctor.log_findings import UncleanableFacts
+from node.doctor.log_findings import DamagedFacts, UncleanableFacts
 from node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
 from node.doctor.try_endpoint import try_endpoint
 from node.doctor.version_findings import ClientFacts
@@ -55,6 +55,7 @@ class ClusterFacts(NamedTuple):
     limits: Sequence[LimitFacts]
     clients: Sequence[ClientFacts]
     uncleanable: Sequence[UncleanableFacts]
+    damaged: Sequence[DamagedFacts]
     unlinked: Sequence[UnlinkedFacts]
     missing_codecs: Sequence[MissingCodec]
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
@@ -66,7 +67,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
     tried = [await _with_cluster_id(one, timeout_s) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), ())
+        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), ())
     client = Client(speaking, timeout_s=timeout_s)
     try:
         brokers = await _brokers(client)
@@ -96,6 +97,7 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
         [limit for node_id, facts in nodes.items() if (limit := _limit(node_id, facts)) is not None],
         [client for node_id, facts in nodes.items() for client in _clients(node_id, facts)],
         [_uncleanable(node_id, facts) for node_id, facts in nodes.items()],
+        [_damaged(node_id, facts) for node_id, facts in nodes.items()],
         [_unlinked(node_id, facts) for node_id, facts in nodes.items()],
         [codec for node_id, facts in nodes.items() for codec in _missing_codecs(node_id, facts)],
         [one.node_id for one in advertised if one.node_id not in nodes],
@@ -294,6 +296,22 @@ def _uncleanable(node_id: int, told: _Told) -> UncleanableFacts:
         if isinstance(one, dict)
     ]
     return UncleanableFacts(node_id, named, count)
+
+
+def _damaged(node_id: int, told: _Told) -> DamagedFacts:
+    """Nothing where a node does not tell, as one of an earlier version."""
+    files, count = told.body.get("damaged_files"), told.body.get("damaged_file_count")
+    if not isinstance(files, list) or not isinstance(count, int):
+        return DamagedFacts(node_id, (), 0)
+    named = [
+        (
+            f"{one.get('path')} at position {one.get('position')}, offset {one.get('offset')}",
+            str(one.get("reason")),
+        )
+        for one in files
+        if isinstance(one, dict)
+    ]
+    return DamagedFacts(node_id, named, count)
 
 
 def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:

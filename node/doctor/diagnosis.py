@@ -59,6 +59,7 @@ async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: f
     found += clock_findings.of_clocks(facts.clocks)
     found += limit_findings.of_limits(facts.limits)
     found += log_findings.of_uncleanable(facts.uncleanable)
+    found += log_findings.of_damaged(facts.damaged)
     if facts.unasked:
         nodes = ", ".join(map(str, facts.unasked))
         found.append(

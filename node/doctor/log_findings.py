@@ -1,4 +1,4 @@
-"""Logs that a node cannot clean: they grow, and who reads them from their beginning takes ever longer."""
+"""Logs that a node cannot clean, which grow, and files of logs that are damaged."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,6 +12,28 @@ class UncleanableFacts(NamedTuple):
     node_id: int
     logs: Sequence[tuple[str, str]]  # orders-0, and why
     total: int
+
+
+class DamagedFacts(NamedTuple):
+    """The damaged files of a node's logs: the first of them with the reason, and how many."""
+
+    node_id: int
+    files: Sequence[tuple[str, str]]  # the path with position and offset, and why it is not repaired
+    total: int
+
+
+def of_damaged(facts: Iterable[DamagedFacts]) -> Iterator[Finding]:
+    """A finding for each node that has some."""
+    for one in facts:
+        if one.total:
+            files = [f"{file} ({reason.rstrip('.')})" for file, reason in one.files]
+            names = named(files, total=one.total, separator="; ")
+            what = "a damaged file of a log" if one.total == 1 else "damaged files of logs"
+            yield problem(
+                "log",
+                f"Node {one.node_id} has {what} that it could not repair: {names}; check the disk, and have"
+                " the replica made anew on another one.",
+            )
 
 
 def of_uncleanable(facts: Iterable[UncleanableFacts]) -> Iterator[Finding]:

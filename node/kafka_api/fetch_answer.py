@@ -14,6 +14,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import ColdRead
 from logstore.partition_log import FetchDataInfo, FetchIsolation
 from logstore.schema import Buffer
+from logstore.topic_partition import TopicPartition
 from node.cluster_settings import RACK_AWARE_SELECTOR
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
@@ -301,6 +302,8 @@ class FetchAnswer:
     def _failed(self, topic: TopicKey | None, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
         data = failure(wanted.partition, code)
         self._count_failure(topic, code)
+        if code is ErrorCode.CORRUPT_MESSAGE and isinstance(topic, str):
+            self._broker.maintenance.scrub.soon(TopicPartition(topic, wanted.partition))
         if code not in WRONG_LEADER or not isinstance(topic, str):
             return data
         hint = leader_hint(self._broker, self._context.connection, topic, wanted.partition)

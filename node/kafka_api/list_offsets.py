@@ -152,6 +152,8 @@ async def _search_all(
             )
         except KafkaError as error:
             code = _code_of(error, version)
+            if error.code is ErrorCode.CORRUPT_MESSAGE:
+                broker.maintenance.scrub.soon(one.partition.topic_partition)
         one.answers[one.place] = _answer(one.partition_index, code, found)
     return response
 

@@ -212,6 +212,8 @@ class ReplicaFetch:
                         minimum_one_batch=minimum_one_batch,
                     )
         except KafkaError as error:
+            if error.code is ErrorCode.CORRUPT_MESSAGE and fed.partition is not None:
+                self._broker.maintenance.scrub.soon(fed.partition.topic_partition)
             return Located(item, None, None, failure(wanted.partition, error.code), 0)
         size_bytes = 0 if found is None else found.readable_bytes
         if not size_bytes and diverging is None and not self._has_offset_news(fed, partition):

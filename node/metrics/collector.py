@@ -47,6 +47,7 @@ from node.metrics.node_families import (
 from node.metrics.pace import Pace
 from node.metrics.readings import GroupReading, NodeReading, PartitionReading
 from node.metrics.replica_families import (
+    damage_families,
     flush_families,
     log_dir_families,
     partition_families,
@@ -209,6 +210,7 @@ class NodeCollector:
         yield from replica_manager_families(node, partitions)
         yield from partition_families(shown)
         yield from log_dir_families(node.log_dirs, partitions, volumes)
+        yield from damage_families(broker.maintenance.scrub)
         yield from flush_families(broker.maintenance.flusher.times, recent[_FLUSHES])
         yield from controller_families(
             image, self._count(image), broker.elections, is_controller=is_controller

@@ -6,6 +6,7 @@ from logstore.latency import LatencyHistogram
 from logstore.volume import VolumeBytes
 from node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, labels, summary_ms
 from node.metrics.readings import LogDirReading, NodeReading, PartitionReading
+from node.runtime.log_scrub import LogScrub
 
 
 def replica_manager_families(reading: NodeReading, partitions: Sequence[PartitionReading]) -> list[Family]:
@@ -129,6 +130,24 @@ def log_dir_families(
             "What is free on the file system of a log directory.",
             [(labels(log_directory=path), one.usable) for path, one in known.items()],
         ),
+    ]
+
+
+def damage_families(scrub: LogScrub) -> list[Family]:
+    """ottla_log_damage_*: what reading the logs whole has found, and what became of it."""
+    return [
+        counter("ottla_log_damage_found_total", "Damaged files of logs that were found.", scrub.found),
+        counter(
+            "ottla_log_damage_repaired_total",
+            "Damaged segments that came again from another replica.",
+            scrub.repaired,
+        ),
+        counter(
+            "ottla_log_damage_indexes_rebuilt_total",
+            "Damaged indexes that were built anew.",
+            scrub.indexes_rebuilt,
+        ),
+        gauge("ottla_log_damage_unrepaired", "Files that are damaged now.", scrub.unrepaired_count),
     ]
 
 

@@ -22,6 +22,17 @@ _REFUSED: Final = record(
     title="RefusedRequest",
 )
 _UNCLEANABLE: Final = record({"topic": STRING, "partition": INT32, "reason": STRING}, title="UncleanableLog")
+_DAMAGED: Final = record(
+    {
+        "topic": STRING,
+        "partition": INT32,
+        "path": STRING,
+        "position": INT64,
+        "offset": INT64,
+        "reason": STRING,
+    },
+    title="DamagedFile",
+)
 _UNLINKED: Final = record({"node_id": INT32, "problem": STRING}, title="UnlinkedVoter")
 _CODEC: Final = record({"codec": STRING, "needed_by": listed(STRING)}, title="MissingCodec")
 MAX_LOGS: Final = 100  # that are named; who knows these knows what is wrong
@@ -37,6 +48,8 @@ _NODE: Final = record(
         "refused_requests": listed(_REFUSED),
         "uncleanable_logs": listed(_UNCLEANABLE),
         "uncleanable_log_count": INT64,
+        "damaged_files": listed(_DAMAGED),
+        "damaged_file_count": INT64,
         "unlinked_voters": listed(_UNLINKED),
         "missing_codecs": listed(_CODEC),
     },
@@ -52,6 +65,7 @@ def clock_offset_ms() -> int:
 async def get_node(context: RestContext, request: RestRequest) -> Answer:
     refused = await context.facts.ask(_refused)
     uncleanable, uncleanable_count = await context.facts.ask(_uncleanable)
+    damaged, damaged_count = await context.facts.ask(_damaged)
     return Answer(
         body={
             "node_id": context.node_id,
@@ -64,6 +78,8 @@ async def get_node(context: RestContext, request: RestRequest) -> Answer:
             "refused_requests": refused,
             "uncleanable_logs": uncleanable,
             "uncleanable_log_count": uncleanable_count,
+            "damaged_files": damaged,
+            "damaged_file_count": damaged_count,
             "missing_codecs": await _missing_codecs(context),
             "unlinked_voters": await context.facts.ask(_unlinked),
         }
@@ -89,6 +105,24 @@ def _uncleanable(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
     named = [
         {"topic": one.topic, "partition": one.partition, "reason": reason}
         for one, reason in islice(found.items(), MAX_LOGS)
+    ]
+    return named, len(found)
+
+
+def _damaged(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
+    """Damaged files of logs that are not repaired, the first of them, and how many there are."""
+    maintenance = getattr(broker, "maintenance", None)  # made while the node starts
+    found = [] if maintenance is None else maintenance.scrub.unrepaired
+    named = [
+        {
+            "topic": one.topic_partition.topic,
+            "partition": one.topic_partition.partition,
+            "path": one.path,
+            "position": one.position,
+            "offset": one.offset,
+            "reason": one.reason,
+        }
+        for one in found[:MAX_LOGS]
     ]
     return named, len(found)
 

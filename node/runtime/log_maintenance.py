@@ -30,6 +30,7 @@ from logstore.topic_partition import TopicPartition
 from node.clock import Clock
 from node.config import BrokerConfig
 from node.runtime.log_flusher import LogFlusher
+from node.runtime.log_scrub import LogScrub, Repair
 
 UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
 MAX_PACE_S: Final = 1.0
@@ -97,9 +98,10 @@ class LogMaintenance:
         on_moved: Callable[[TopicPartition, PartitionLog], None],
         on_flushed: Callable[[PartitionLog], None],
         on_notes: Callable[[], None],
+        repair: Repair,
     ) -> None:
         """`on_moved` is told of a log that takes another's place, `on_flushed` of one of which more is on the
-        disk, `on_notes` that there may be notes.
+        disk, `on_notes` that there may be notes. `repair` is what the scrub asks for.
         """
         self.cleaner = CleanerManager(log_manager)
         self._log_manager = log_manager
@@ -109,6 +111,7 @@ class LogMaintenance:
         self._on_notes = on_notes
         self.cleaners: set[int] = set()  # by number, those that run
         self.flusher = LogFlusher(is_current=self._is_current, clock=clock, on_flushed=on_flushed)
+        self.scrub = LogScrub(log_manager=log_manager, config=config, clock=clock, repair=repair)
         self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
 
     async def run(self) -> None:
@@ -126,6 +129,7 @@ class LogMaintenance:
                 )
                 tasks.create_task(self._every(_flush_interval_ms, self.flush_due_logs))
                 tasks.create_task(self.flusher.run())
+                tasks.create_task(self.scrub.run())
                 tasks.create_task(
                     self._every(
                         lambda config: config.replica_high_watermark_checkpoint_interval_ms,

@@ -46,7 +46,11 @@ class World:
             on_moved=lambda _name, log: self.moved.append(log),
             on_flushed=lambda _: None,
             on_notes=lambda: None,
+            repair=self.repair,
         )
+
+    async def repair(self, _check: object, _damage: object) -> str | None:
+        return "no other replica is in sync"
 
     def reopened(self) -> LogManager:
         """As after a crash, if there was another one before."""

@@ -359,6 +359,16 @@ def test_logs_that_cannot_be_cleaned() -> None:
     assert "t-4 (a batch is broken) and 195 more; " in told
 
 
+def test_damaged_files_are_named_with_their_place() -> None:
+    files = [("/data/t-0/1.log at position 5, offset 7", "no other replica is in sync")]
+    facts = [log_findings.DamagedFacts(2, files, 1), log_findings.DamagedFacts(1, (), 0)]
+
+    told = only(log_findings.of_damaged(facts))
+
+    assert "Node 2 has a damaged file of a log that it could not repair: /data/t-0/1.log at position" in told
+    assert "offset 7 (no other replica is in sync); check the disk" in told
+
+
 def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
     told = "voter 3 at host3:9093 (Node 3 does not know the cluster's secret)"
     facts = [quorum_findings.UnlinkedFacts(1, [told]), quorum_findings.UnlinkedFacts(2, ())]
