@@ -74,6 +74,8 @@ class SegmentRepair:
                 reasons.append("the log was cut or moved meanwhile")
             except KafkaError as error:
                 reasons.append(f"node {source}: {error}")
+            except OSError as error:  # the disk is full, perhaps: the log is as it was
+                return f"the copy cannot be written: {error}"
         return "; ".join(reasons)
 
     def _sources(self, partition: Partition) -> list[int]:

@@ -1,6 +1,7 @@
 """Damage in the logs of a node: found, counted, named, and repaired where another replica has the bytes."""
 
 import asyncio
+import errno
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -302,6 +303,22 @@ def test_a_crash_while_the_copy_is_put_in_place_leaves_a_whole_log() -> None:
         assert damaged in ([], [check_log.segments[1].path]), (step, damaged)
     else:
         pytest.fail("the repair needs more steps than were tried")
+
+
+def test_a_disk_that_has_no_room_for_the_copy_does_not_take_the_log_offline() -> None:
+    world = World()
+    world.own.flip(world.own.log.segments[1].path, 70)
+    before = world.own.files()
+    world.own.disk.error = errno.ENOSPC
+    world.own.disk.fail_at = world.own.disk.steps + 3
+
+    world.run()
+
+    assert "the copy cannot be written" in world.scrub.unrepaired[0].reason
+    assert world.own.log.failure is None
+    assert world.own.files() == before
+    world.run()
+    assert world.counts() == (1, 1, 0, 0), "there was room the next time"
 
 
 def test_who_leads_reads_its_log_once_after_a_start_and_readers_bring_it_forward(
