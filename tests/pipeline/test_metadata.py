@@ -49,7 +49,7 @@ def test_what_is_not_there_is_gone_after_some_questions(bootstrap: str, client: 
         client().leader(TopicPartition("nowhere", 0))
     with pytest.raises(TopicGone, match=f"topic {name} has no partition 7"):
         client().leader(TopicPartition(name, 7))
-    with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION: topic a b"):
+    with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION: topic 'a b'"):
         client().topic("a b")
 
 

@@ -171,7 +171,7 @@ def the_journal_is_never_synced(patch: Patch) -> None:
     patch.setattr(VirtualFile, "sync", skip)
 
 
-@quorum_mutant(6)
+@quorum_mutant(83)
 def acknowledgements_leave_before_the_sync(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.acks_before_it_syncs)
 

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow]
 TOPIC, GROUP = "half-dead", "half-dead-group"
 DEAD_NODE: Final = 2
 DEAD, LED = 0, 1  # partitions
-LIMIT_S: Final = 1.5  # of a request that gives no time
+LIMIT_S: Final = 3.0  # of each request; four at once share the machine with other tests
 MARGIN_S: Final = 8.0  # for a machine that has other work; a retry within a retry takes more than this
 PLACES: Final = {
     "topic_name": TOPIC,
@@ -184,7 +184,7 @@ def walk(api: Api, route: Route) -> Walked:
 def test_what_can_be_read_is_given_and_the_other_partition_is_named(
     half_dead: Api, short_limits: None
 ) -> None:
-    page = half_dead.get(f"{half_dead.v3}/topics/{TOPIC}/records?timeout_ms=1000")
+    page = half_dead.get(f"{half_dead.v3}/topics/{TOPIC}/records?timeout_ms=3000")
 
     assert [one["partition_id"] for one in page["data"]] == [LED]
     [unavailable] = page["unavailable"]
