@@ -886,15 +886,6 @@ class PartitionLog:
 
     # Segments that come and go.
 
-    def close_active_segment(self, *, now_ms: int) -> None:
-        """Begin a new segment at the end of the log, so that the active one does not change any more."""
-        if self._failure is not None:
-            raise _storage_error(self.directory, self._failure)
-        try:
-            self._roll(self.log_end_offset, now_ms)
-        except OSError as error:
-            raise self._fail(error) from error
-
     def delete_segments(self, segments: Sequence[Segment], *, now_ms: int) -> None:
         """Take the oldest segments out of the log: the log start moves up, their files wait in
         `deleted_paths`.

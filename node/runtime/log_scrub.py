@@ -155,7 +155,7 @@ class LogScrub:
                 return  # Its segments have changed under the reading; the next round has it again.
             self._known_anew(check)
             if any(damage.segment.is_active for damage in check.findings):
-                partition_log.close_active_segment(now_ms=self._clock.now_ms())
+                partition_log.roll(now_ms=self._clock.now_ms())
             for damage in check.findings:
                 if damage.kind is FileKind.LOG:
                     await self._bring_back(check, damage)
@@ -174,7 +174,8 @@ class LogScrub:
         return check_of(partition_log, self._log_manager.disk, compacted_to=compacted_to)
 
     def _is_valid(self, check: LogCheck) -> bool:
-        return check.is_current and self._log_manager.logs.get(check.log.topic_partition) is check.log
+        is_whole = check.log.failure is None and check.is_current
+        return is_whole and self._log_manager.logs.get(check.log.topic_partition) is check.log
 
     async def _read(self, check: LogCheck) -> None:
         now = asyncio.get_running_loop().time

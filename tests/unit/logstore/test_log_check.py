@@ -19,6 +19,7 @@ from tests.unit.logstore.log_maker import (
     records_of_log,
     send,
 )
+from tests.unit.logstore.test_cleaned_transactions import PRODUCERS, TransactionalWorld
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80)
 JUDGED = (".log", ".index", ".timeindex", ".txnindex")
@@ -162,3 +163,27 @@ def test_a_log_that_lost_its_oldest_segments_is_healthy() -> None:
     log = filled(disk)
     log.delete_segments(log.segments[:2], now_ms=NOW_MS)
     assert checked(log, disk).findings == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_compacted_log_with_transactions_is_healthy_after_each_round(seed: int) -> None:
+    chance, world = random.Random(seed), TransactionalWorld()
+    for _ in range(12):
+        for _ in range(chance.randrange(1, 6)):
+            key, value = chance.choice([b"a", b"b", b"c"]), chance.choice([None, b"1", b"long" * 9])
+            if chance.random() < 0.4:
+                world.append((key, value))
+            else:
+                world.add(chance.choice(PRODUCERS), (key, value))
+        if chance.random() < 0.6:
+            world.end_transaction(chance.choice(PRODUCERS), chance.choice(list(ControlType)[:2]))
+        if chance.random() < 0.7:
+            world.log.roll(now_ms=world.now_ms)
+        world.run()
+        world.now_ms += 600
+        if chance.random() < 0.2:
+            world.start()
+
+        found = checked(world.log, world.disk).findings
+
+        assert found == [], [str(one) for one in found]
