@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,6 +125,23 @@ def test_records_come_with_their_offsets(world: ReplicaWorld) -> None:
     assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (3, 3, 0)
     assert data.aborted_transactions is None
     assert data.preferred_read_replica == -1
+
+
+def test_damage_that_a_reader_meets_is_told_to_the_scrub(world: ReplicaWorld) -> None:
+    told: list[tuple[str, int]] = []
+    world.maintenance.scrub = SimpleNamespace(soon=told.append)
+    world.create_topic()
+    for _ in range(2):
+        world.append()
+    log = world.replica_manager.partition(("t", 0)).log
+    closed = log.active_segment
+    log.roll(now_ms=1)
+    world.log_manager.disk.files[closed.path].content[BATCH_BYTES + 8] = 0xFF  # a length below 0
+
+    answered = only(send(world, request(want(offset=1))))
+
+    assert answered.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert told == [("t", 0)]
 
 
 def test_the_batch_that_contains_the_offset_is_whole(world: ReplicaWorld) -> None:
