@@ -30,6 +30,7 @@ from logstore.producer_state import NO_OFFSET, ProducerState
 from logstore.transaction_index import TransactionIndex
 from logstore.verification import Verifications
 from node.runtime.coordinator_log import CoordinatorLog
+from node.runtime.log_scrub import LogScrub
 from node.runtime.marker_writer import MarkerWriter
 from tests.property import test_verification
 from tests.simulation import txn_stories
@@ -233,6 +234,8 @@ def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
         return written(shard, replace(command, partitions=frozenset(left)), now_ms)
 
     patch.setattr(transaction_coordinator, "markers_written", all_of_them)
+    # Reading logs when they are first led takes turns of the loop, and few seeds have the moment then.
+    patch.setattr(LogScrub, "leads", lambda *_: None)
 
 
 @mutant(FAILOVERS)
