@@ -276,24 +276,28 @@ class _Wrong(NamedTuple):
     detail: str
 
 
+def _read_rows(
+    disk: Disk, segment: Segment, path: Path, row_bytes: int, *, is_active: bool
+) -> tuple[bytes, _Wrong | None]:
+    """Return the rows of an index file; none of an active segment, whose rows in memory are newer."""
+    if is_active:
+        return b"", None
+    if not disk.exists(path):
+        return b"", _Wrong(0, "the file is missing") if segment.size_bytes else None
+    content = disk.read_file(path)
+    if len(content) % row_bytes:
+        return b"", _Wrong(len(content), f"its size is no multiple of {row_bytes}")
+    return content, None
+
+
 class _OffsetRows:
     """The rows of an offset index, held against the batches as they come."""
 
     def __init__(self, disk: Disk, segment: Segment, *, is_active: bool) -> None:
         self._base_offset = segment.base_offset
-        self._wrong: _Wrong | None = None
         self._next = 0
-        content = b""
         path = segment.offset_index.path
-        if is_active:
-            pass  # They are in memory; the file is older.
-        elif disk.exists(path):
-            content = disk.read_file(path)
-        elif segment.size_bytes:
-            self._wrong = _Wrong(0, "the file is missing")
-        if len(content) % OFFSET_ROW.size:
-            self._wrong = _Wrong(len(content), f"its size is no multiple of {OFFSET_ROW.size}")
-            content = b""
+        content, self._wrong = _read_rows(disk, segment, path, OFFSET_ROW.size, is_active=is_active)
         rows = array("I", content)
         rows.byteswap()
         self._offsets, self._positions = rows[0::2], rows[1::2]
@@ -330,22 +334,11 @@ class _TimeRows:
     def __init__(self, disk: Disk, segment: Segment, *, is_active: bool) -> None:
         self._base_offset = segment.base_offset
         self._is_active = is_active
-        self._wrong: _Wrong | None = None
         self._next = 0
         self._largest = (NO_TIMESTAMP, 0)
-        content = b""
         path = segment.time_index.path
-        if is_active:
-            pass  # They are in memory; the file is older.
-        elif disk.exists(path):
-            content = disk.read_file(path)
-        elif segment.size_bytes:
-            self._wrong = _Wrong(0, "the file is missing")
-        if len(content) % TIME_ROW.size:
-            self._wrong = _Wrong(len(content), f"its size is no multiple of {TIME_ROW.size}")
-            content = b""
-        self._content = content
-        self._count = len(content) // TIME_ROW.size
+        self._content, self._wrong = _read_rows(disk, segment, path, TIME_ROW.size, is_active=is_active)
+        self._count = len(self._content) // TIME_ROW.size
 
     def take(self, header: BatchHeader) -> None:
         """There is a batch here."""

@@ -40,6 +40,10 @@ class FetchLimits(NamedTuple):
     partition_max_bytes: int = PARTITION_MAX_BYTES
 
 
+# For callers that open record by record on the loop that answers everybody: short rounds.
+SHORT_ROUNDS: Final = FetchLimits(FETCH_WAIT_MS, 1024 * 1024, 256 * 1024)
+
+
 class Consumer:
     """Reads partitions from given offsets; `positions` says where each goes on."""
 

@@ -39,7 +39,7 @@ def load_json(document: bytes | bytearray) -> Any:
     the largest float, NaN and texts that have no UTF-8 are refused: readers do not agree on them.
     """
     loaded = orjson.loads(document)
-    return loaded if not needs_care(document) else _load(document, _kept_float, _kept_integer)
+    return loaded if not needs_care(document) else _load(document, _kept_float, int)
 
 
 def load_for_comparison(document: bytes | bytearray) -> Any:
@@ -49,9 +49,7 @@ def load_for_comparison(document: bytes | bytearray) -> Any:
     """
     if not needs_care(document) and b"." not in document and not _MAYBE_EXPONENT.search(document):
         return orjson.loads(document)  # has whole numbers alone
-    return _load(
-        document, Decimal, lambda text: Decimal(text) if len(text) > MAX_INTEGER_DIGITS else int(text)
-    )
+    return _load(document, Decimal, _compared_integer)
 
 
 def dump_json(content: Any) -> bytes:
@@ -87,10 +85,6 @@ def _kept_float(text: str) -> Any:
     except InvalidOperation:  # an exponent beyond those of decimals
         is_kept = False
     return number if is_kept else orjson.Fragment(text)
-
-
-def _kept_integer(text: str) -> Any:
-    return orjson.Fragment(text) if len(text) > MAX_INTEGER_DIGITS else int(text)
 
 
 def _compared_integer(text: str) -> Any:

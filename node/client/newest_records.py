@@ -11,15 +11,11 @@ from typing import Final, NamedTuple
 
 from logstore.topic_partition import TopicPartition
 from node.client.cluster_client import Client
-from node.client.consumer import FETCH_WAIT_MS, Consumer, FetchLimits
+from node.client.consumer import SHORT_ROUNDS, Consumer
 
-MAX_COUNTED: Final = (
-    10_000  # records of each partition; more are so many offsets, as to read them twice takes long
-)
+# Records of each partition. Of more than these, offsets are counted: reading them twice takes long.
+MAX_COUNTED: Final = 10_000
 GROWTH: Final = 4  # of a window that had too few
-# A round is opened record by record on the loop of the caller; so it is short.
-ROUND_BYTES: Final = 1024 * 1024
-PARTITION_BYTES: Final = 256 * 1024
 
 
 class Span(NamedTuple):
@@ -69,8 +65,7 @@ async def newest_offsets(
     """
     searches = {one: _Search(span, count) for one, span in spans.items()}
     if 0 < count <= MAX_COUNTED:
-        limits = FetchLimits(FETCH_WAIT_MS, ROUND_BYTES, PARTITION_BYTES)
-        consumer = Consumer(client, read_committed=read_committed, limits=limits, gives_up=False)
+        consumer = Consumer(client, read_committed=read_committed, limits=SHORT_ROUNDS, gives_up=False)
         while open_ones := {one: search for one, search in searches.items() if not search.is_done}:
             if not await _read_windows(client, consumer, open_ones):
                 break

@@ -6,18 +6,14 @@ told after each record, so that a reader who stops anywhere goes on there.
 
 import heapq
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from logstore.errors import KafkaError
 from logstore.record import Record
 from logstore.topic_partition import TopicPartition
 from node.client.cluster_client import Client
-from node.client.consumer import FETCH_WAIT_MS, Consumer, FetchLimits
+from node.client.consumer import SHORT_ROUNDS, Consumer
 from node.client.deadline import Deadline
-
-# A round is opened record by record in the thread that answers everybody; so it is short.
-ROUND_BYTES: Final = 1024 * 1024
-PARTITION_BYTES: Final = 256 * 1024
 
 
 class Found(NamedTuple):
@@ -32,8 +28,7 @@ class RecordReader:
 
     def __init__(self, client: Client, places: Mapping[TopicPartition, int], *, read_committed: bool) -> None:
         self.places = dict(places)
-        limits = FetchLimits(FETCH_WAIT_MS, ROUND_BYTES, PARTITION_BYTES)
-        self._consumer = Consumer(client, read_committed=read_committed, limits=limits, gives_up=False)
+        self._consumer = Consumer(client, read_committed=read_committed, limits=SHORT_ROUNDS, gives_up=False)
 
     async def round(
         self, ends: Mapping[TopicPartition, int] | None = None, deadline: Deadline | None = None
