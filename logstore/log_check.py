@@ -100,7 +100,7 @@ class LogCheck:
 
     @property
     def is_current(self) -> bool:
-        """Whether the log still has all that was read: nothing was cut, replaced or deleted."""
+        """Return whether the log still has all that was read: nothing was cut, replaced or deleted."""
         count = len(self.all_segments)
         return self.log.cuts == self.cuts and tuple(self.log.segments[:count]) == tuple(self.all_segments)
 
@@ -162,7 +162,7 @@ class LogCheck:
             damage = _damage(segment, end, next_offset, f"the records up to {one.end_offset} are missing")
         if damage is not None:
             self.findings.append(damage)
-            # What is open at its end is not known now.
+            # Transactions that are open at its end are not known now.
             self._producers, self._known_from = ProducerState(), one.end_offset
             return
         self._note(segment, FileKind.OFFSET_INDEX, segment.offset_index.path, rows.wrong())
@@ -186,7 +186,7 @@ class LogCheck:
             )
 
     def _misplaced(self, one: CheckedSegment, header: BatchHeader, next_offset: int) -> str | None:
-        """What is wrong with the two fields of a whole batch that its CRC does not cover."""
+        """Return the fault in the two fields of a whole batch that its CRC does not cover, if any."""
         if header.base_offset < next_offset:
             return f"its offset is {header.base_offset}, and {next_offset} was to come"
         limit = min(one.end_offset - 1, one.segment.base_offset + MAX_RELATIVE_OFFSET)
@@ -238,7 +238,7 @@ class LogCheck:
         return None
 
     def _is_same(self, row: AbortedTransaction, real: AbortedTransaction) -> bool:
-        """Whether they agree, as far as is known what began below the first segment."""
+        """Return whether they agree, as far as transactions that began below the first segment are known."""
         return (
             row.producer_id == real.producer_id
             and (row.first_offset == real.first_offset or row.first_offset < self._known_from)
@@ -322,7 +322,7 @@ class _OffsetRows:
         )
 
     def wrong(self) -> _Wrong | None:
-        """What is wrong with it, now that all batches were there."""
+        """Return the first wrong row once all batches were taken; None if there is none."""
         if self._wrong is None and self._next < len(self._positions):
             return self._at_row(self._next)
         return self._wrong
@@ -352,7 +352,7 @@ class _TimeRows:
         return timestamp, offset
 
     def wrong(self) -> _Wrong | None:
-        """What is wrong with it, now that all batches were there."""
+        """Return the first wrong row once all batches were taken; None if there is none."""
         if self._wrong is not None or self._is_active:
             return self._wrong
         if self._next < self._count:
@@ -452,7 +452,7 @@ class IndexRepair:
 
 
 def rebuilt_indexes(check: LogCheck, segment: Segment, index_interval_bytes: int) -> IndexRepair:
-    """What to write in the place of the indexes of a closed segment whose batches are whole. Blocks."""
+    """Build new indexes for a closed segment whose batches are whole. Blocks."""
     return IndexRepair(
         segment=segment,
         stand_in=segment.indexed_again(index_interval_bytes),

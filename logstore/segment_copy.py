@@ -32,7 +32,7 @@ class SegmentCopy:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all batches are there."""
+        """Return whether all batches are there."""
         return self.next_offset == self.end_offset
 
     def add(self, records: ByteSource) -> None:

@@ -27,7 +27,7 @@ class LinkTroubles:
     def note(self, voter_id: int, error: Exception) -> None:
         """A link to this voter could not be made."""
         is_refusal = isinstance(error, KafkaError) and error.code is not ErrorCode.NETWORK_EXCEPTION
-        # Who is not there at all any more is not the one who refused.
+        # A voter that is not there any more no longer refuses.
         if is_refusal or voter_id not in self._refused or isinstance(error, ConnectionRefusedError):
             self._reasons[voter_id] = _text(error)
             self._refused.discard(voter_id)
@@ -40,7 +40,7 @@ class LinkTroubles:
         self._refused.discard(voter_id)
 
     def of(self, missing: VoterSet) -> Mapping[int, str]:
-        """What is known of the voters to which there is no link, by node: its address, and the reason."""
+        """Return the address and the reason for each voter to which there is no link, by node."""
         return {
             one.node_id: f"voter {one.node_id} at {one.host}:{one.port}"
             + (f" ({reason})" if (reason := self._reasons.get(one.node_id)) is not None else "")

@@ -106,7 +106,7 @@ class RaftJournal:
 
     @property
     def lost_promise(self) -> LostPromise | None:
-        """What this voter may have acknowledged and lost; None as long as its disk kept everything."""
+        """Return how far this voter may have acknowledged entries that it lost; None if its disk kept all."""
         return self._state.lost
 
     @property

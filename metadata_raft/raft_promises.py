@@ -39,7 +39,7 @@ class Promises:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the log has everything that this voter may have acknowledged."""
+        """Return whether the log has everything that this voter may have acknowledged."""
         lost = self._journal.lost_promise
         return lost is None or self._own_end >= lost[:2]
 

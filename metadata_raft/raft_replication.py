@@ -242,7 +242,7 @@ class Replication:
         engine.send_soon()
 
     def has_forgotten(self, node_id: int) -> bool:
-        """Whether the disk of a peer went back, and it has not got all of it again."""
+        """Return whether the disk of a peer went back and the peer has not caught up since."""
         progress = self._progress.get(node_id)
         if progress is None or not progress.regains_at:
             return False

@@ -259,7 +259,7 @@ class Broker:
 
     @property
     def cut_off_since_ms(self) -> int | None:
-        """Since when this node has no contact to a leader of the quorum, if it is cut off; else None."""
+        """The time (ms) of the last contact to a leader of the quorum if this node is cut off, else None."""
         return self.contact.cut_off_since_ms(asyncio.get_running_loop().time())
 
     @property

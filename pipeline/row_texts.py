@@ -98,7 +98,7 @@ def _is_odd_key(kind: DataType) -> bool:
 
 
 def _map_key(key: Column, kind: DataType) -> Column:
-    """What its value would be in JSON, as the text that a key has to be."""
+    """Return the key as text, since a key of JSON is one: as its value would be written."""
     match kind:
         case BinaryType():
             return F.base64(key)

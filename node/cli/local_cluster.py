@@ -58,7 +58,7 @@ class NodeHome:
         return self.directory / LOG_FILE
 
     def what_it_waits_for(self) -> str:
-        """What the node said last in its log of why it does not serve yet."""
+        """Return the last reason in the node's log for which it does not serve yet."""
         for line in reversed(self.log.read_text(errors="replace").splitlines()):
             _, found, reason = line.partition(STILL_STARTING)
             if found:

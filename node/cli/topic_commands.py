@@ -93,7 +93,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     assert topic.name is not None
     led = [one.partition_index for one in topic.partitions if one.leader_id >= 0]
     partitions = [TopicPartition(topic.name, number) for number in led]
-    # What is not known of a partition that just lost its leader stays open.
+    # Offsets of a partition that just lost its leader are left open.
     asked = briefly(client)
     first = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))).found
     last = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.LATEST))).found

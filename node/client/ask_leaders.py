@@ -17,20 +17,20 @@ from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client,
 # without some of them waits no longer.
 ELECTION_S: Final = 3.0
 R = TypeVar("R")
-# What one node says of its partitions. It may raise: then nothing is known of any of them.
+# Asks one node about its partitions. If it raises, none of them has an answer.
 Ask = Callable[[int, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, R | KafkaError]]]
 _NAMED: Final = 5  # of the partitions that a sentence names; whoever knows these finds the others
 
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[R]):
-    """What each partition's leader told, and why nothing is known of the others."""
+    """The answers of the leaders by partition, and the errors of those partitions that have none."""
 
     found: Mapping[TopicPartition, R]
     problems: Mapping[TopicPartition, KafkaError]
 
     def all(self) -> dict[TopicPartition, R]:
-        """What was found; KafkaError if a partition is missing."""
+        """Return the answers; KafkaError if a partition has none."""
         if self.problems:
             raise error_of(self.problems)
         return dict(self.found)

@@ -81,7 +81,7 @@ class Client:
 
     @property
     def has_answered(self) -> bool:
-        """Whether a node of the cluster has ever told which nodes there are."""
+        """Return whether any node of the cluster has answered a Metadata request."""
         return bool(self._endpoints)
 
     @property
@@ -91,7 +91,7 @@ class Client:
 
     @property
     def remaining_ms(self) -> int:
-        """The same for the server, in the unit of the protocol."""
+        """Milliseconds that a request may still take, for its timeout field; at least 1."""
         return max(1, int(self.deadline.remaining_s * 1000))
 
     async def __aenter__(self) -> "Client":

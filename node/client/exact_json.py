@@ -110,7 +110,7 @@ def _with_fragments(content: Any) -> bytes:
 
 
 def _is_nested_deeper(content: Any, levels: int) -> bool:
-    """Whether arrays and objects stand within one another more than `levels` times."""
+    """Return whether arrays and objects are nested more than `levels` deep."""
     within = [content]
     for _ in range(levels + 1):
         within = [each for each in within if isinstance(each, (dict, list))]

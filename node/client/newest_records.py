@@ -19,7 +19,7 @@ GROWTH: Final = 4  # of a window that had too few
 
 
 class Span(NamedTuple):
-    """What a partition has: from its first offset to the one behind its last."""
+    """The offsets of a partition: its first, and the one behind its last."""
 
     first: int
     end: int

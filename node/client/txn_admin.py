@@ -205,7 +205,7 @@ async def describe_producers(
 
 
 async def find_producers(client: Client, partitions: Iterable[TopicPartition]) -> Answers[list[ProducerView]]:
-    """The same from the leaders, with the partitions that cannot be asked named."""
+    """Return the producers that the leaders know, and the errors of partitions that cannot be asked."""
     return await ask_leaders(client, partitions, partial(_ask_producers, client))
 
 

@@ -101,7 +101,7 @@ async def diagnose_node(config: BrokerConfig, *, timeout_s: float) -> list[Findi
 
 
 def _codecs(config: BrokerConfig, missing: Sequence[Compression]) -> list[MissingCodec]:
-    """What this machine lacks, and which settings of the configuration ask for it."""
+    """Return the codecs that this machine lacks, each with the settings that ask for it."""
     asked = {
         "compression.type": str(config.values["compression.type"]),
         "offsets.topic.compression.codec": Compression(config.offsets_topic_compression_codec).name.lower(),

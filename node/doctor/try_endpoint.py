@@ -74,13 +74,13 @@ def _judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
 
 
 def _is_refusal(answer: bytes) -> bool:
-    """Whether this is how a CONTROLLER listener of ours answers one who is no voter."""
+    """Return whether a CONTROLLER listener of ours answers so to a peer that is no voter."""
     if len(answer) != 4 + int.from_bytes(answer[:4], "big"):
         return False
     try:
         read_welcome(answer[4:])
     except KafkaError as error:
-        # What cannot be read is refused with another code.
+        # An answer that cannot be read raises another code.
         return error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return False
 

@@ -197,7 +197,7 @@ class HttpServer:
 
 
 async def _within(deadline: Deadline, handling: Awaitable[Answer]) -> Answer:
-    """What a handler answers; RestError 503 if it does not end at its deadline by itself."""
+    """Await the answer of a handler; RestError 503 if it does not end by itself at its deadline."""
     try:
         async with asyncio.timeout(deadline.remaining_s + OVERTIME_S):
             return await handling

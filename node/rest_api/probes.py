@@ -44,7 +44,7 @@ async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
 
 
 def state_of(broker: "Broker") -> NodeState:
-    """What decides whether a node is ready."""
+    """Collect the facts that decide whether a node is ready."""
     # Both are made while the node starts.
     lifecycle, metadata = getattr(broker, "lifecycle", None), getattr(broker, "metadata", None)
     quorum = getattr(broker, "quorum", None)

@@ -77,7 +77,7 @@ def cursor_text(cursor: Cursor) -> str:
 async def spans(
     client: Client, partitions: Sequence[TopicPartition], *, isolation_level: int
 ) -> Answers[Span]:
-    """What each partition has now, as a reader of that isolation sees it, and which cannot be asked.
+    """Return the offsets that a reader of that isolation sees, and the errors of the other partitions.
 
     KafkaError if none can be asked, or one for another reason than the state of the cluster.
     """

@@ -32,7 +32,7 @@ class Peer(Protocol):
 
 
 class SegmentRepair:
-    """What the scrub of a node asks to repair segments."""
+    """Repairs segments for the scrub of a node."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ def postgresql_column(name: str, declared: str, modifier: int, is_nullable: bool
     )
 
 
-# What PostgreSQL has beyond Spark's first and last value: infinities, years BC and after 9999.
+# Values of PostgreSQL beyond Spark's first and last: infinities, years BC and after 9999.
 _LIMITS: Final = {
     "date": ("0001-01-01", "9999-12-31"),
     "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),

@@ -40,7 +40,7 @@ class Mode(Enum):
 
 
 class OutOfRange(Enum):
-    """What becomes of values that PostgreSQL has and Spark has not: infinity, years BC, NaN in a decimal."""
+    """How to treat values that PostgreSQL has and Spark has not: infinity, years BC, NaN in a decimal."""
 
     FAIL = "fail"  # the reason names row and column
     TEXT = "text"  # columns of such types are PostgreSQL's own text, all their values

@@ -74,7 +74,7 @@ class TableQueries:
         return Question(text=" UNION ALL ".join(parts) + " LIMIT 1", values=tuple(given))
 
     def why_out_of_range(self, found: Sequence[Value]) -> OptionError:
-        """What the answer to `out_of_range` says."""
+        """Return the error that the answer to `out_of_range` stands for."""
         columns = [column for column in self._columns if self._beyond(column)]
         name = self._options.incrementing_column or self._columns[0].name
         return OptionError(

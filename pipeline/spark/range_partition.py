@@ -1,4 +1,4 @@
-"""What Spark hands from a plan to a task, as the partition that it demands."""
+"""Ranges in the form in which Spark hands them from a plan to a task: as input partitions."""
 
 from pyspark.sql.datasource import InputPartition
 

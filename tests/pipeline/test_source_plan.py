@@ -345,7 +345,7 @@ def test_a_restored_topic_goes_on_where_it_was_read_to_if_its_new_id_is_accepted
     ends = accepting.ends(known)
 
     assert places(accepting.micro_batch(known, ends)) == [(f"{topic}-0", 10, 20)]
-    # What is written now has the new id, and is read without the option as well.
+    # Offsets written now have the new id, and are read without the option as well.
     assert strict.micro_batch(ends, strict.ends(ends)) == []
 
 

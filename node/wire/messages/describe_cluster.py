@@ -53,7 +53,7 @@ class DescribeClusterResponse:
     cluster_authorized_operations: int = schema.int32(default=-(2**31))
     meters: Sequence[CountedMeter] = schema.array(CountedMeter, tag=10_000)
     requests: Sequence[CountedRequests] = schema.array(CountedRequests, tag=10_001)
-    # Who leads the quorum, -1 if that is unknown (`controller_id` only says whom to ask); -2 is not told.
+    # The leader of the quorum, -1 if unknown, -2 if not told; `controller_id` only says whom to ask.
     quorum_leader_id: int = schema.int32(tag=10_002, default=-2)
     # Since when the node that answers has no contact to a leader; -1 if it has, or it was not told.
     cut_off_since_ms: int = schema.int64(tag=10_003, default=-1)

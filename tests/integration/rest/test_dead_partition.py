@@ -76,7 +76,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "abortTransaction": {**ONE, "start_offset": 0},
     "resetGroup": {"to": "earliest", "topics": [{"topic": TOPIC}]},
 }
-# What each must answer where that is not merely "not 500".
+# The status of routes for which more is asked than "not 500".
 STATUS: Final = {
     "readTopicRecords": 200,
     "readPartitionRecords": 503,
@@ -132,7 +132,7 @@ NOT_WALKED: Final = {"hand-over", "quorum add", "doctor"}
 
 
 class Walked(NamedTuple):
-    """What a route answered, and after which time."""
+    """The answer of a route, and the seconds it took."""
 
     route: Route
     reply: Reply

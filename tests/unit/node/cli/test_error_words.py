@@ -21,7 +21,7 @@ SUBJECTS = (
 
 
 def told(code: ErrorCode, subject: str) -> str:
-    """What `ottla` prints when a server gives this code and no words."""
+    """Return the line that `ottla` prints when a server gives this code and no words."""
     with pytest.raises(KafkaError) as raised:
         check(code, None, subject)
     return explain(raised.value)

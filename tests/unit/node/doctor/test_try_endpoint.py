@@ -1,4 +1,4 @@
-"""What the first bytes of an answer say of who sent them."""
+"""node.doctor.try_endpoint: the first bytes of an answer tell its sender."""
 
 import pytest
 

@@ -48,7 +48,7 @@ def test_every_error_has_a_status_and_words(code: ErrorCode) -> None:
     told = rest_error_of(KafkaError(code))
 
     assert 400 <= told.status < 600
-    # What may pass is 503, and has the code by which Confluent's clients know to ask again.
+    # Errors that may pass are 503, with the code at which Confluent's clients ask again.
     assert told.error_code == 50003 or str(told.error_code).startswith(str(told.status))
     assert told.status != 500 or not code.retriable
     assert told.message
