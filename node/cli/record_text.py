@@ -6,6 +6,7 @@ The JSON of both is the same, so that one's output is the other's input: "key" a
 
 import base64
 import binascii
+import codecs
 import json
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -46,7 +47,7 @@ def parse_line(line: bytes, *, key_separator: bytes | None, empty_as_null: bool)
 def parse_json(line: bytes) -> ProducerRecord:
     """A line that is a JSON object; ValueError with what is wrong with it."""
     try:
-        fields = load_json(line)
+        fields = load_json(line.removeprefix(codecs.BOM_UTF8))  # files of Windows begin with it
     except ValueError as error:
         raise ValueError(f"not JSON that can be stored as it is: {error}") from None
     if not isinstance(fields, dict):

@@ -49,7 +49,7 @@ def load_for_comparison(document: bytes | bytearray) -> Any:
     """
     if not needs_care(document) and b"." not in document and not _MAYBE_EXPONENT.search(document):
         return orjson.loads(document)  # has whole numbers alone
-    return _load(document, Decimal, _compared_integer)
+    return _load(document, _compared_float, _compared_integer)
 
 
 def dump_json(content: Any) -> bytes:
@@ -73,8 +73,6 @@ def _load(document: bytes | bytearray, parse_float: Any, parse_integer: Any) -> 
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except InvalidOperation:
-        raise ValueError("a number has too large an exponent") from None
     return loaded
 
 
@@ -85,6 +83,13 @@ def _kept_float(text: str) -> Any:
     except InvalidOperation:  # an exponent beyond those of decimals
         is_kept = False
     return number if is_kept else orjson.Fragment(text)
+
+
+def _compared_float(text: str) -> Any:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # an exponent beyond those of decimals: it equals nothing
+        return orjson.Fragment(text)
 
 
 def _compared_integer(text: str) -> Any:

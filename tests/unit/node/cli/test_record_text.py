@@ -51,6 +51,10 @@ def test_a_value_that_is_no_string_is_sent_as_json() -> None:
     assert parse_json(b'{"value": {"a": [1, null]}}') == ProducerRecord(None, b'{"a":[1,null]}')
 
 
+def test_a_file_may_begin_with_a_byte_order_mark() -> None:
+    assert parse_json(b'\xef\xbb\xbf{"value":"a"}') == ProducerRecord(None, b"a")
+
+
 def test_headers_may_be_an_object() -> None:
     assert parse_json(b'{"headers": {"a": "b", "c": null}}').headers == (("a", b"b"), ("c", None))
 

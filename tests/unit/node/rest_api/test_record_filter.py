@@ -52,6 +52,13 @@ def test_numbers_are_compared_with_all_their_digits(wanted: str, value: bytes, i
     assert parse_filter(f"$.a={wanted}")(Record(0, 0, None, b'{"a":%b}' % value)) is is_wanted
 
 
+def test_a_number_beyond_all_decimals_hides_no_other_field() -> None:
+    record = Record(0, 0, None, b'{"a":1e99999999999999999999999,"b":1}')
+
+    assert parse_filter("$.b=1")(record) is True
+    assert parse_filter("$.a=1")(record) is False
+
+
 def test_what_has_no_json_has_no_field() -> None:
     for value in (b"text", b"", b"\xff", None, b"[1]", b"1"):
         assert parse_filter("$.a=1")(Record(0, 0, None, value)) is False
