@@ -18,6 +18,7 @@ oldest_record       the first record at or after an offset, and how old it is
 page_cache          whether a part of a file is in memory
 dirty_pages         what waits in memory to be written
 file_space          blocks of a file beyond its end
+file_identity       by what a file is told from its copy
 disk                the door to files, the operating system's or one in memory
 checkpoint          small text files: offsets of partitions, epochs, topic ids
 batch_validator     what a leader checks before it appends a batch

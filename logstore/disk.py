@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from logstore import file_space
 from logstore.dirty_pages import DirtyPages
+from logstore.file_identity import FileIdentity, identity_of
 from logstore.page_cache import is_cached
 from logstore.topic_partition import ZERO_UUID
 from logstore.varint import ByteSource
@@ -37,6 +38,7 @@ CACHED_FOR_S: Final = 0.1
 # So much is asked about at once when one reader goes through the file: it wants next what follows.
 CACHED_AHEAD_BYTES: Final = 4 * 1024 * 1024
 _TEMPORARY_SUFFIX = ".tmp"
+_FILES_OF_A_DISK: Final = 1_000_000_000  # in memory, at most
 
 
 class DiskFile(Protocol):
@@ -98,6 +100,12 @@ class Disk(Protocol):
 
     def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
         """Replace the file as a whole: afterwards, and after a crash, it holds the old content or the new."""
+
+    def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
+        """Replace the file, durably, by a new one that holds `content_of` its own identity."""
+
+    def identity_of(self, path: Path) -> FileIdentity:
+        """Return by what the file is told from a copy of it."""
 
     def list_directory(self, path: Path) -> list[str]:
         """The names of the plain files in a directory, sorted."""
@@ -314,6 +322,20 @@ class OsDisk:
         if sync:
             self.sync_directory(path.parent)
 
+    def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
+        temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
+        # What a crash left there is older than this file will be.
+        temporary.unlink(missing_ok=True)
+        file = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        file.write_at(0, (content_of(identity_of(file._fd)),))
+        file.sync()
+        temporary.replace(path)
+        self.forget(path)
+        self.sync_directory(path.parent)
+
+    def identity_of(self, path: Path) -> FileIdentity:
+        return identity_of(self._open(path, os.O_RDONLY)._fd)
+
     def list_directory(self, path: Path) -> list[str]:
         with os.scandir(path) as entries:
             return sorted(entry.name for entry in entries if entry.is_file())
@@ -353,6 +375,7 @@ class _Inode:
     synced: bytes
     modified_ms: int
     allocated_bytes: int = 0  # up to where it has space, as far as somebody asked for it
+    number: int = 0  # no other file of its disk has it
 
 
 class MemoryFile:
@@ -446,6 +469,8 @@ class MemoryDisk:
         self.torn_bytes = 0
         self.watch: Callable[[str, Path], None] | None = None
         self.page_cache = 1  # how often it was begun
+        self.device = 1  # that of a copy is another one
+        self._inodes = 0  # how many files were made
 
     def step(self, operation: str, path: Path) -> None:
         """Count one operation, and fail if its time has come."""
@@ -490,7 +515,7 @@ class MemoryDisk:
             if not create or path.parent not in self.directories:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
             self.step("create", path)
-            inode = self.files[path] = _Inode(bytearray(), b"", self.now_ms)
+            inode = self.files[path] = self._new_inode(b"")
         return MemoryFile(self, path, inode)
 
     def open_to_read(self, path: Path) -> MemoryFile:
@@ -514,7 +539,30 @@ class MemoryDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         self.step("write", path)
         # Without sync, journalling file systems still order the data of a replacing rename before the rename.
-        self.files[path] = _Inode(bytearray(content), bytes(content), self.now_ms)
+        self.files[path] = self._new_inode(content)
+
+    def _new_inode(self, content: ByteSource) -> _Inode:
+        self._inodes += 1
+        return _Inode(bytearray(content), bytes(content), self.now_ms, number=self._inodes)
+
+    def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
+        own = FileIdentity(self.device * _FILES_OF_A_DISK + self._inodes + 1, 0)
+        self.write_file(path, content_of(own), sync=True)
+
+    def identity_of(self, path: Path) -> FileIdentity:
+        self.open(path)
+        return FileIdentity(self.device * _FILES_OF_A_DISK + self.files[path].number, 0)
+
+    def copy(self, device: int | None = None) -> "MemoryDisk":
+        """Return a disk with what was synced here: file by file, or (no other device) as a volume."""
+        other = MemoryDisk()
+        other.directories = set(self.directories)
+        other.device, other._inodes = device or self.device, self._inodes
+        for path, inode in self.files.items():
+            other.files[path] = _Inode(
+                bytearray(inode.synced), inode.synced, inode.modified_ms, number=inode.number
+            )
+        return other
 
     def list_directory(self, path: Path) -> list[str]:
         if path not in self.directories:

@@ -2,7 +2,8 @@
 
 A voter that forgot its vote could give it twice, and two leaders of one term would follow; so the file is
 replaced as a whole and synced before any message of that term leaves, and one that cannot be read stops the
-start. Name and fields are Kafka's.
+start. Name and fields are Kafka's, but for two: what a voter may have lost, and which file this is. A file
+that names another one is a copy, and so is the directory around it.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple
 
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
+from logstore.file_identity import FileIdentity, identity_of_text
 
 QUORUM_STATE: Final = "quorum-state"
 MAX_QUORUM_STATE_BYTES: Final = 4096
@@ -18,6 +20,7 @@ NOBODY: Final = -1
 MAX_TERM: Final = 2**31 - 1  # it is an epoch to Kafka's clients, an int32
 _DATA_VERSION: Final = 1
 _LOST: Final = "lostPromise"  # ours: [term, index, end offset]
+_FILE: Final = "fileIdentity"  # ours: "inode:birth in nanoseconds"
 
 
 class LostPromise(NamedTuple):
@@ -34,6 +37,7 @@ class QuorumState(NamedTuple):
     term: int
     voted_id: int
     lost: LostPromise | None = None  # while this voter has no vote because its disk went back
+    copied_from: FileIdentity | None = None  # while it has none because its directory is a copy
 
 
 def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
@@ -59,17 +63,25 @@ def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
             lost = LostPromise(*lost)
             if not all(type(number) is int and number >= 0 for number in lost):
                 raise ValueError
-    except (ValueError, KeyError, TypeError, RecursionError):
+        # One that an earlier version wrote names none, and is believed.
+        named = identity_of_text(values[_FILE]) if _FILE in values else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"{path} is damaged: without it nobody knows for whom this node has voted. Remove this node from"
             " the voters of the quorum and add it again with an empty directory.",
         ) from None
-    return QuorumState(term, voted_id, lost)
+    found = disk.identity_of(path)
+    is_copy = named is not None and not named.is_same(found)
+    return QuorumState(term, voted_id, lost, named if is_copy else None)
 
 
 def write_quorum_state(disk: Disk, directory: Path, state: QuorumState) -> None:
-    """Replace the file; durable when this returns."""
+    """Replace the file; durable when this returns. A copy goes on to name the file that it was made of."""
+
+    def content_of(own: FileIdentity) -> bytes:
+        return json.dumps({**values, _FILE: (state.copied_from or own).as_text()}).encode()
+
     values: dict[str, object] = {
         "leaderEpoch": state.term,
         "votedId": state.voted_id,
@@ -77,4 +89,4 @@ def write_quorum_state(disk: Disk, directory: Path, state: QuorumState) -> None:
     }
     if state.lost is not None:
         values[_LOST] = list(state.lost)
-    disk.write_file(directory / QUORUM_STATE, json.dumps(values).encode(), sync=True)
+    disk.write_file_that_names_itself(directory / QUORUM_STATE, content_of)

@@ -3,10 +3,14 @@
 Before a voter begins a term it asks whether it would win (Raft dissertation, 9.6). Nobody grants it who hears
 from a leader, so a voter that was cut off comes back without deposing anybody. Votes count once a voter, and
 only from the very disk that the log names: one that was lost has forgotten what it promised.
+
+A voter whose directory is a copy may have forgotten as much. Its vote says so, and helps to elect nobody but
+whom all voters choose: whatever survived anywhere, that one has it. It may stand itself under the same rule, in
+a term that is new to all of them, and counts only what was granted to this very start of it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from metadata_raft.quorum_state import MAX_TERM
@@ -31,7 +35,7 @@ COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets i
 
 class _Round(NamedTuple):
     term: int
-    granted: set[int]
+    granted: dict[int, int]  # by whom, and the copy id that came with it: 0 from those who know what they promised
     began_at: float = NEVER
 
 
@@ -47,8 +51,10 @@ class Election:
         *,
         voters: Callable[[], VoterSet],
         promises: Promises,
+        note_copy: Callable[[int, int, int], None],
         post: Callable[[int, RaftMessage], None],
     ) -> None:
+        self._note_copy = note_copy  # (node id, copy id, first entry that was appended after it was told)
         self._own = own
         self._engine = engine
         self._journal = journal
@@ -57,7 +63,8 @@ class Election:
         self._promises = promises
         self._post = post
         self._round: _Round | None = None
-        self._votes = _Round(0, set())
+        self._votes = _Round(0, {})
+        self.answered_copy_id = 0  # of the candidate whose request is being judged
 
     def before_tick(self) -> None:
         """Let the engine stand for election only after a PreVote, or when the leader asked it to."""
@@ -80,6 +87,8 @@ class Election:
             engine.is_handed_leadership = False
             engine.postpone_election()
             return False
+        if self._promises.copy_id:
+            engine.is_handed_leadership = False
         if engine.term >= MAX_TERM:
             log.error("The terms of the metadata quorum are used up: this node stands for election no more.")
             engine.postpone_election()
@@ -96,7 +105,7 @@ class Election:
         engine, last = self._engine, self._journal.last
         # Where no majority is left no election ever ends, and who was silent for so long leads nobody.
         engine.forget_leader()
-        self._round = _Round(engine.term + 1, {engine.node_id}, engine.now())
+        self._round = _Round(engine.term + 1, {}, engine.now())
         if self._follower.heard_at == NEVER:
             engine.wait_briefly()
         else:
@@ -105,16 +114,28 @@ class Election:
             if voter.node_id != engine.node_id:
                 self._post(
                     voter.node_id,
-                    PreVote(term=engine.term + 1, last_index=last.raft_index, last_term=last.term),
+                    PreVote(
+                        term=engine.term + 1,
+                        last_index=last.raft_index,
+                        last_term=last.term,
+                        copy_id=self._promises.copy_id,
+                    ),
                 )
 
     def _has_won(self, asked: _Round) -> bool:
         """A majority; of a new quorum everybody, because an empty disk may be one that was lost."""
-        voters = self._voters()
-        needed = len(voters) // 2 + 1 if voters.is_settled else len(voters)
         # What was promised before a leader was heard does not depose that leader.
         is_current = asked.term == self._engine.term + 1 and asked.began_at > self._follower.heard_at
-        return is_current and len(asked.granted & set(voters.by_id)) >= needed
+        return is_current and self._is_enough(asked.granted, needs_all=not self._voters().is_settled)
+
+    def _is_enough(self, granted: Mapping[int, int], *, needs_all: bool) -> bool:
+        """Whether these others and this voter are all voters, or a majority that knows what it promised."""
+        voters = self._voters()
+        known = {**granted, self._engine.node_id: self._promises.copy_id}
+        if all(one.node_id in known for one in voters):
+            return True
+        sure = sum(known.get(one.node_id) == 0 for one in voters)
+        return not needs_all and not self._promises.copy_id and sure > len(voters) // 2
 
     def handle_lost_leader(self) -> None:
         """The link to the leader broke: most likely it is dead, and others that lost it too will say so."""
@@ -126,22 +147,27 @@ class Election:
     def handle_pre_vote(self, node_id: int, request: PreVote) -> None:
         """Say whether this voter would vote for the peer."""
         engine = self._engine
-        if request.term < engine.term:
+        if request.term < engine.term + _is_copy(request):
             self._post(node_id, TermHint(term=engine.term))
             return
         has_leader = engine.is_leading or engine.now() - self._follower.heard_at < MIN_ELECTION_SECONDS
         is_up_to_date = (request.last_term, request.last_index) >= self._promises.end
         if is_up_to_date and not has_leader:
-            self._post(node_id, PreVoteGranted(term=request.term))
+            self._post(
+                node_id,
+                PreVoteGranted(
+                    term=request.term, copy_id=self._promises.copy_id, candidate_copy_id=request.copy_id
+                ),
+            )
             # Two that stand at once may split the votes and lose a whole timeout.
             engine.election_deadline = max(engine.election_deadline, engine.now() + COURTESY_SECONDS)
 
     def handle_pre_vote_granted(self, node_id: int, reply: PreVoteGranted) -> None:
         """Count it; with enough of them the election begins with the next tick."""
         asked = self._round
-        if asked is None or reply.term != asked.term:
+        if asked is None or reply.term != asked.term or reply.candidate_copy_id != self._promises.copy_id:
             return
-        asked.granted.add(node_id)
+        asked.granted[node_id] = reply.copy_id
         if self._has_won(asked):
             self._engine.stand_for_election()
 
@@ -149,6 +175,9 @@ class Election:
         """Vote, or be silent; the engine decides, but for a peer that lacks what this disk has lost."""
         if (request.last_term, request.last_index) < self._promises.end and not self._promises.is_kept:
             return
+        if request.term < self._engine.term + _is_copy(request):
+            return  # It may have led this very term, and have forgotten what it said then.
+        self.answered_copy_id = request.copy_id
         self._engine.receive(
             node_id,
             {
@@ -164,13 +193,30 @@ class Election:
         engine = self._engine
         if reply.term != engine.term or node_id not in self._voters():
             return
+        if reply.candidate_copy_id != self._promises.copy_id or engine.is_leading:
+            return
         if self._votes.term != reply.term:
-            self._votes = _Round(reply.term, set())
-        if node_id not in self._votes.granted:
-            self._votes.granted.add(node_id)
-            engine.receive(node_id, {"type": "response_vote", "term": reply.term})
+            self._votes = _Round(reply.term, {})
+        # One that knew what it promised did promise it, whatever became of its disk since.
+        self._votes.granted[node_id] = min(reply.copy_id, self._votes.granted.get(node_id, reply.copy_id))
+        if self._is_enough(self._votes.granted, needs_all=False):
+            for _ in self._votes.granted:
+                engine.receive(node_id, {"type": "response_vote", "term": reply.term})
+            self._tell_copies()
+
+    def _tell_copies(self) -> None:
+        """Who voted with a copied directory did so before this reign began with its first entry."""
+        first = self._journal.last.raft_index
+        for node_id, copy_id in self._votes.granted.items():
+            if copy_id and self._engine.is_leading:
+                self._note_copy(node_id, copy_id, first)
 
     def handle_term_hint(self, hint: TermHint) -> None:
         """Somebody knows a higher term."""
         if hint.term > self._engine.term:
             self._engine.adopt_term(hint.term)
+
+
+def _is_copy(request: PreVote | RequestVote) -> bool:
+    """Whether the candidate stands with a copied directory: then only in a term that is new to all."""
+    return request.copy_id != 0

@@ -40,8 +40,10 @@ class Follower:
         journal: RaftJournal,
         installer: SnapshotInstaller,
         *,
+        copy_id: Callable[[], int],
         post: Callable[[int, RaftMessage], None],
     ) -> None:
+        self._copy_id = copy_id
         self._engine = engine
         self._journal = journal
         self._installer = installer
@@ -105,6 +107,7 @@ class Follower:
                 previous_index=request.previous_index,
                 success=success,
                 next_index=next_index,
+                copy_id=self._copy_id(),
             ),
         )
 
@@ -167,5 +170,6 @@ class Follower:
                 position=chunk.position,
                 wanted_position=self._receiver.wanted,
                 is_installed=is_installed,
+                copy_id=self._copy_id(),
             ),
         )

@@ -128,10 +128,18 @@ class Guard:
                         term=message["term"],
                         last_index=message["last_log_index"],
                         last_term=message["last_log_term"],
+                        copy_id=self.promises.copy_id,
                     ),
                 )
             case "response_vote":
-                self.post(node_id, VoteGranted(term=message["term"]))
+                self.post(
+                    node_id,
+                    VoteGranted(
+                        term=message["term"],
+                        copy_id=self.promises.copy_id,
+                        candidate_copy_id=self.election.answered_copy_id,
+                    ),
+                )
             case "timeout_now":
                 self.post(node_id, TimeoutNow(term=message["term"]))
             case kind:

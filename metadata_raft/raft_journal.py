@@ -110,6 +110,11 @@ class RaftJournal:
         return self._state.lost
 
     @property
+    def is_copied(self) -> bool:
+        """Return whether the directory is a copy, so that nobody knows what this voter promised since."""
+        return self._state.copied_from is not None
+
+    @property
     def is_dirty(self) -> bool:
         """Whether `sync` has anything to do."""
         return self._is_state_dirty or bool(self._unwritten)
@@ -261,6 +266,8 @@ class RaftJournal:
             )
         # The term of an entry was this voter's too, though its file may be a moment behind.
         self._state = state or QuorumState(0, NOBODY)
+        # Each start writes another file: a backup of an earlier one that is put over it shows, too.
+        self._is_state_dirty = state is not None
         if self.last.term > self._state.term:
             self.set_state(QuorumState(self.last.term, NOBODY))
 
@@ -322,11 +329,15 @@ class RaftJournal:
     def set_state(self, state: QuorumState) -> None:
         """Take a term and a vote, durable after `sync`; what is lost stays so."""
         assert state.term >= self._state.term, "a term goes back"
-        self._put_state(state._replace(lost=self._state.lost))
+        self._put_state(state._replace(lost=self._state.lost, copied_from=self._state.copied_from))
 
     def lose_promise(self, lost: LostPromise | None) -> None:
         """Take down what this voter acknowledged and lost, or that it has all of it; durable after `sync`."""
         self._put_state(self._state._replace(lost=lost))
+
+    def own_directory(self) -> None:
+        """Take the directory for this voter's own: what was promised with another is known."""
+        self._put_state(self._state._replace(copied_from=None))
 
     def _put_state(self, state: QuorumState) -> None:
         if state != self._state:

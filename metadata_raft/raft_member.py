@@ -26,6 +26,7 @@ from metadata_raft.raft_promises import Promises
 from metadata_raft.raft_replication import Replication, ReplicationLimits
 from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.records import NoOpRecord
 from metadata_raft.voters import Voter, VoterSet, record_of_voters
 
 # Runs the first function where it may block and calls the second one, on the loop, with its result or error.
@@ -105,6 +106,7 @@ class RaftMember:
         self.guard = Guard(links, self)
         start = store.start.raft_index
         self.engine = RaftEngine(voter.node_id, journal, self, applied_index=start, chance=chance)
+        self.promises = Promises(voter, self.engine, journal, chance=chance, post=self.guard.post)
         self.replication = Replication(
             self.engine,
             journal,
@@ -112,10 +114,13 @@ class RaftMember:
             post=self.guard.post,
             has_room=links.has_room,
             directory_of=self.directory_of,
+            voter_sets=self._voter_sets,
+            promises=self.promises,
             limits=limits,
         )
-        self.follower = Follower(self.engine, journal, self, post=self.guard.post)
-        self.promises = Promises(voter, self.engine, journal, post=self.guard.post)
+        self.follower = Follower(
+            self.engine, journal, self, copy_id=lambda: self.promises.copy_id, post=self.guard.post
+        )
         self.election = Election(
             voter,
             self.engine,
@@ -123,6 +128,7 @@ class RaftMember:
             self.follower,
             voters=lambda: self.voters,
             promises=self.promises,
+            note_copy=self.replication.note_copy,
             post=self.guard.post,
         )
         self.guard.engine, self.guard.election = self.engine, self.election
@@ -142,6 +148,11 @@ class RaftMember:
     def voters(self) -> VoterSet:
         """Who votes: the latest set in the log, committed or not (Raft dissertation, 4.1)."""
         return self.journal.voters or self._configured
+
+    def _voter_sets(self) -> Sequence[VoterSet]:
+        """The voters that are committed, and those that count now."""
+        committed = self.journal.voters_at(self.engine.commit_index)
+        return [self.voters] if committed in (None, self.voters) else [committed, self.voters]
 
     def counts(self, peer: Peer) -> bool:
         """Whether the answers of a peer count: it votes with this disk, or is about to."""
@@ -325,6 +336,7 @@ class RaftMember:
             self._append_first_voters()
         self._reign_index = self.journal.last.raft_index
         self._teach_strangers()
+        self.replication.settle_own_copy()
 
     def _append_first_voters(self) -> None:
         """Put the voters of the settings into the log with their directories, which all of them have told."""
@@ -339,6 +351,22 @@ class RaftMember:
         entry = encode_entry(batch, index)
         self.journal.append(entry, index, term)
         self._look_at_voters()
+
+    @property
+    def wants_entry(self) -> bool:
+        """Whether the listener, which leads, should propose something, if only a NoOpRecord."""
+        return self._told_term > 0 and self.engine.is_leading and self.replication.wants_entry
+
+    def _append_wanted(self) -> None:
+        """Nobody proposes anything before this leader has committed the first entry of its reign."""
+        if self.engine.is_leading and not self._told_term and self.replication.wants_entry:
+            last = self.journal.last
+            batch = MetadataBatch(
+                last.end_offset, self.engine.term, self._now_ms(), [NoOpRecord()], LOWEST_METADATA_VERSION
+            )
+            self.engine.queue(encode_entry(batch, last.raft_index + 1))
+            self._reign_index = self.journal.last.raft_index
+            self.engine.send_soon()
 
     def replicate(self) -> None:
         peers = {voter.node_id for voter in self.voters} | set(self._learners)
@@ -431,6 +459,7 @@ class RaftMember:
             engine.send_soon()
         if self._stands_aside:
             engine.postpone_election()
+        self._append_wanted()
         self.election.before_tick()
         if len(self.voters) == 1:
             # Nobody else makes the lone voter's entries durable before they count.

@@ -18,6 +18,10 @@ from metadata_raft.record_codec import MAX_BATCH_BYTES
 MAX_FRAME_BYTES: Final = MAX_BATCH_BYTES + 1024 * 1024
 _VERSION: Final = 0
 
+# `copy_id` in a message: the directory of whoever sends it is a copy, and it does not know what it promised;
+# the number is another one at each start. 0: it knows. `candidate_copy_id` in an answer is that of the one
+# who asked, which must not count what was granted to the same node before.
+
 
 @message(versions=(0, 0), flexible_since=0)
 class PreVote:
@@ -26,6 +30,7 @@ class PreVote:
     term: int = schema.int32()
     last_index: int = schema.int64()
     last_term: int = schema.int32()
+    copy_id: int = schema.int64(tag=0, default=0)
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -33,6 +38,8 @@ class PreVoteGranted:
     """I would."""
 
     term: int = schema.int32()
+    copy_id: int = schema.int64(tag=0, default=0)
+    candidate_copy_id: int = schema.int64(tag=1, default=0)
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -42,6 +49,7 @@ class RequestVote:
     term: int = schema.int32()
     last_index: int = schema.int64()
     last_term: int = schema.int32()
+    copy_id: int = schema.int64(tag=0, default=0)
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -49,6 +57,8 @@ class VoteGranted:
     """I did, and it is on my disk."""
 
     term: int = schema.int32()
+    copy_id: int = schema.int64(tag=0, default=0)
+    candidate_copy_id: int = schema.int64(tag=1, default=0)
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -91,6 +101,7 @@ class AppendReply:
     previous_index: int = schema.int64()
     success: bool = schema.boolean()
     next_index: int = schema.int64()
+    copy_id: int = schema.int64(tag=0, default=0)
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -115,12 +126,15 @@ class SnapshotReply:
     position: int = schema.int64()
     wanted_position: int = schema.int64()
     is_installed: bool = schema.boolean()
+    copy_id: int = schema.int64(tag=0, default=0)
 
 
 @message(versions=(0, 0), flexible_since=0)
 class PromiseReminder:
     """The leader to a voter: with this disk you acknowledged the entry `raft_index` of `entry_term` (-1: no
     longer known) in this term; my log ends at `end_index`, so you acknowledged no more than that.
+
+    With `of_copy_id`: whatever you promised before you told of that copy, it was no more than that.
     """
 
     term: int = schema.int32()
@@ -129,6 +143,7 @@ class PromiseReminder:
     entry_term: int = schema.int32()
     end_index: int = schema.int64()
     end_offset: int = schema.int64()
+    of_copy_id: int = schema.int64(tag=0, default=0)
 
 
 @message(versions=(0, 0), flexible_since=0)

@@ -1,21 +1,29 @@
-"""A voter whose disk went back to an earlier copy, and how it gets its vote back.
+"""A voter whose disk may have gone back to an earlier state, and how it gets its vote back.
 
-Such a disk has lost entries that the voter had acknowledged, and counted votes rest on them. The leader
-remembers the last entry that each voter acknowledged in its reign. It reminds a voter whose log does not
-reach that far; the voter looks at its own log, writes down what it may have acknowledged at most (the end of
-the leader's log), and from then on judges every candidate as if its log still ended there. It stands for no
-election itself until its log reaches that end again. So it is like a voter that acknowledged and then was
-silent, which Raft allows at any time; the acknowledgements that were counted stay true.
+Such a disk may have lost entries that the voter had acknowledged, and counted votes rest on them. That is
+found out in two ways. The voter itself sees at its start that its directory is a copy: then it does not know
+what it promised since the copy was made, so its votes and acknowledgements say so (`copy_id`) and count only
+where all voters agree. Or the leader remembers the last entry that each voter acknowledged in its reign, and
+reminds a voter whose log does not reach that far.
+
+Either way the leader tells the voter, once it may, the end of its log, beyond which the voter cannot have
+acknowledged anything. The voter writes that down, and from then on judges every candidate as if its log ended
+there. It stands for no election itself until its log reaches that end. So it is like a voter that acknowledged
+and then was silent, which Raft allows at any time; the acknowledgements that were counted stay true.
 """
 
 import logging
 from collections.abc import Callable
+from random import Random
+from typing import Final
 
 from metadata_raft.quorum_state import LostPromise
 from metadata_raft.raft_journal import RaftJournal
 from metadata_raft.raft_messages import PromiseForgotten, PromiseReminder, RaftMessage
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.voters import Voter
+
+_COPY_ID_BITS: Final = 62  # positive in an int64, and no two starts draw the same
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +37,7 @@ class Promises:
         engine: RaftEngine,
         journal: RaftJournal,
         *,
+        chance: Random,
         post: Callable[[int, RaftMessage], None],
     ) -> None:
         self._own = own
@@ -36,10 +45,23 @@ class Promises:
         self._journal = journal
         self._post = post
         self._told_term = 0  # in which the leader knows that this disk went back
+        self._copy_id = 1 + chance.getrandbits(_COPY_ID_BITS) if journal.is_copied else 0
+        if journal.is_copied:
+            log.warning(
+                "The data directory of this voter is a copy: it was moved, or restored from a backup. It may"
+                " lack what the voter has promised, so it has no vote until a leader, which a majority of the"
+                " other voters follows, has given it the metadata up to now, or until all voters are there."
+                " That happens by itself."
+            )
+
+    @property
+    def copy_id(self) -> int:
+        """Of this start, while the directory is a copy; 0 if the voter knows what it promised."""
+        return self._copy_id if self._journal.is_copied else 0
 
     @property
     def is_kept(self) -> bool:
-        """Return whether the log has everything that this voter may have acknowledged."""
+        """Return whether the log has everything that this voter is known to have acknowledged."""
         lost = self._journal.lost_promise
         return lost is None or self._own_end >= lost[:2]
 
@@ -60,12 +82,19 @@ class Promises:
         is_asked = reminder.directory_id == self._own.directory_id and not engine.is_leading
         if not is_asked or reminder.term != engine.term or node_id != engine.leader_id:
             return
-        known_term = journal.term_at(reminder.raft_index)
-        is_in_snapshot = reminder.raft_index <= journal.first.raft_index
-        is_known = known_term == reminder.entry_term or (known_term is not None and reminder.entry_term < 0)
-        if is_in_snapshot or is_known:
+        if reminder.of_copy_id != self.copy_id:
+            return  # It is late; or it is about one promise, and this voter has forgotten all of them.
+        if journal.is_copied:
+            journal.own_directory()
+            log.info(
+                "Node %d leads the metadata quorum and knows what this voter may have promised: its directory"
+                " counts as its own once its metadata log reaches the offset %d.",
+                node_id,
+                reminder.end_offset,
+            )
+        elif self._is_known(reminder):
             return  # The reminder is late: the entry has come meanwhile.
-        if journal.lost_promise is None:
+        elif journal.lost_promise is None:
             log.warning(
                 "The disk of this voter went back to an earlier copy: its metadata log ends at offset %d, and"
                 " it had acknowledged more to node %d. It has no vote until it has all up to offset %d.",
@@ -78,6 +107,12 @@ class Promises:
         lost = LostPromise(reminder.term, reminder.end_index, reminder.end_offset)
         journal.lose_promise(max(lost, journal.lost_promise or lost))
         self._confess(node_id)
+
+    def _is_known(self, reminder: PromiseReminder) -> bool:
+        known_term = self._journal.term_at(reminder.raft_index)
+        is_in_snapshot = reminder.raft_index <= self._journal.first.raft_index
+        is_entry = known_term == reminder.entry_term or (known_term is not None and reminder.entry_term < 0)
+        return is_in_snapshot or is_entry
 
     def _confess(self, node_id: int) -> None:
         self._told_term = self._engine.term
@@ -94,10 +129,15 @@ class Promises:
             ),
         )
 
+    def own_directory(self) -> None:
+        """This voter leads, and the others proved that it has all that it can have promised."""
+        self._journal.own_directory()
+        log.warning("This voter has its vote back: its copied directory has all that any voter has.")
+
     def look(self) -> None:
         """After a sync: give the vote back if the log on disk has everything, else tell a new leader."""
         journal, engine = self._journal, self._engine
-        if journal.lost_promise is None:
+        if journal.lost_promise is None or journal.is_copied:
             return
         if self.is_kept and not journal.is_dirty:
             log.warning(

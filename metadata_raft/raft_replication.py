@@ -6,7 +6,7 @@ A peer that needs entries which only a snapshot has is sent that, one chunk per 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -22,7 +22,9 @@ from metadata_raft.raft_messages import (
     SnapshotReply,
 )
 from metadata_raft.raft_node import RaftEngine
+from metadata_raft.raft_promises import Promises
 from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from metadata_raft.voters import VoterSet
 
 CHUNK_RETRY_SECONDS: Final = 1.0
 
@@ -55,6 +57,10 @@ class _Progress:
     is_probing: bool = True
     transfer: _Transfer | None = None
     caught_up_at: float | None = None
+    acknowledged: int = 0  # the last entry that it said to have, and knew what it promised
+    copy_id: int = 0  # while its directory is a copy and it has not been told yet what it promised
+    copy_index: int = 0  # the last entry that it said to have meanwhile
+    proof_index: int = 0  # the entry by which the others prove that they follow this leader
     regains_at: int = 0  # the index at which a voter whose disk went back has its vote again; 0 for others
 
 
@@ -70,8 +76,13 @@ class Replication:
         post: Callable[[int, RaftMessage], None],
         has_room: Callable[[int], bool],
         directory_of: Callable[[int], bytes],
+        voter_sets: Callable[[], Sequence[VoterSet]],
+        promises: Promises,
         limits: ReplicationLimits,
     ) -> None:
+        self._voter_sets = voter_sets  # the committed one, and the one that counts now
+        self._promises = promises
+        self._own_proof_index = 0  # while this leader's own directory is a copy
         self._limits = limits
         self._engine = engine
         self._journal = journal
@@ -84,6 +95,8 @@ class Replication:
     def begin_reign(self) -> None:
         """Forget what an earlier reign knew."""
         self._progress.clear()
+        # Its own first entry comes next. Until all the others have it, nothing counts.
+        self._own_proof_index = self._journal.last.raft_index + 1 if self._promises.copy_id else 0
 
     def probe(self, node_id: int) -> None:
         """A link came anew: what was sent over the last one may be lost."""
@@ -111,7 +124,8 @@ class Replication:
             return
         progress.transfer = None
         for _ in range(self._limits.messages_at_once):
-            ahead = engine.next_of(node_id) - 1 - engine.match_of(node_id)
+            known = max(engine.match_of(node_id), progress.acknowledged, progress.copy_index)
+            ahead = engine.next_of(node_id) - 1 - known
             is_empty = progress.is_probing or ahead >= self._limits.entries_ahead
             if not self._send_entries(node_id, is_empty=is_empty) or not self._has_room(node_id):
                 break
@@ -182,12 +196,14 @@ class Replication:
         """An answer of this term to an AppendEntries."""
         engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
         engine.note_response(node_id)
-        next_index, match = engine.next_of(node_id), engine.match_of(node_id)
+        self._hear_of_copy(node_id, progress, reply.copy_id)
+        # What a copied directory had before it was one binds nobody to start behind that.
+        next_index, match = engine.next_of(node_id), 0 if reply.copy_id else engine.match_of(node_id)
         last_index = self._journal.last.raft_index
         if reply.success:
             if not match < reply.next_index <= last_index + 1:
                 return
-            engine.set_match(node_id, reply.next_index - 1)
+            self._count(node_id, progress, reply.next_index - 1, reply.copy_id)
             if progress.is_probing or next_index < reply.next_index:
                 # Otherwise never back: what was sent ahead is on its way.
                 engine.set_next(node_id, reply.next_index)
@@ -208,7 +224,81 @@ class Replication:
             engine.set_next(node_id, max(match + 1, min(reply.next_index, next_index - 1), 1))
             engine.send_soon()
 
-    def _remind(self, node_id: int, match: int) -> None:
+    # ---- copied directories ------------------------------------------------------------------------------
+
+    def note_copy(self, node_id: int, copy_id: int, proof_index: int) -> None:
+        """A voter chose this leader and said that its directory is a copy, before `proof_index` was appended."""
+        progress = self._progress.setdefault(node_id, _Progress())
+        progress.copy_id, progress.proof_index, progress.copy_index = copy_id, proof_index, 0
+
+    def _hear_of_copy(self, node_id: int, progress: _Progress, copy_id: int) -> None:
+        if copy_id and copy_id != progress.copy_id:
+            log.info(
+                "The directory of voter %d is a copy: it has no vote until a majority of the others has proven"
+                " that it follows this leader, and the voter has the metadata up to then.",
+                node_id,
+            )
+            self.note_copy(node_id, copy_id, self._journal.last.raft_index + 1)
+
+    def _count(self, node_id: int, progress: _Progress, raft_index: int, copy_id: int) -> None:
+        """Take down an acknowledgement; the engine counts those of voters that know what they promised."""
+        if copy_id:
+            progress.copy_index = max(progress.copy_index, raft_index)
+        else:
+            progress.copy_id = 0
+            progress.acknowledged = max(progress.acknowledged, raft_index)
+            if not self._own_proof_index:
+                self._engine.set_match(node_id, max(self._engine.match_of(node_id), raft_index))
+        self._settle_copies()
+
+    def settle_own_copy(self) -> None:
+        """A leader that is the only voter has nobody who could know more."""
+        self._settle_copies()
+
+    def _settle_copies(self) -> None:
+        """Tell voters with copied directories what they may have promised, once that is proven."""
+        if self._own_proof_index and self._is_proven(self._engine.node_id, self._own_proof_index):
+            self._own_proof_index = 0
+            self._promises.own_directory()
+            for node_id, progress in self._progress.items():
+                known = max(self._engine.match_of(node_id), progress.acknowledged)
+                self._engine.set_match(node_id, known)
+        for node_id, progress in self._progress.items():
+            if progress.copy_id and self._is_proven(node_id, progress.proof_index):
+                self._remind(node_id, 0, progress.copy_id)
+
+    def _is_proven(self, node_id: int, raft_index: int) -> bool:
+        """Whether nobody leads, or can come to lead, by what a voter promised in a later term than this.
+
+        The entry was appended after that voter had told that it forgot. A majority without it has the entry, so
+        each of its other promises was to somebody whom one of these will not elect; or all others have it.
+        """
+        return all(self._is_proven_among(voters, node_id, raft_index) for voters in self._voter_sets())
+
+    def _is_proven_among(self, voters: VoterSet, node_id: int, raft_index: int) -> bool:
+        own_id, nothing = self._engine.node_id, _Progress()
+        others = [one.node_id for one in voters if one.node_id not in (node_id, own_id)]
+        known = [self._progress.get(one, nothing) for one in others]
+        if all(max(one.acknowledged, one.copy_index) >= raft_index for one in known):
+            return True
+        sure = sum(one.acknowledged >= raft_index for one in known)
+        is_own_sure = own_id in voters and own_id != node_id and not self._own_proof_index
+        return sure + is_own_sure > len(voters) // 2
+
+    @property
+    def wants_entry(self) -> bool:
+        """Whether a voter waits for the others to prove something by an entry that is not there yet."""
+        last_index = self._journal.last.raft_index
+        return any(one.copy_id and one.proof_index > last_index for one in self._progress.values())
+
+    def is_copied(self, node_id: int) -> bool:
+        """Return whether the directory of a peer is a copy, and it has no vote for that."""
+        progress = self._progress.get(node_id)
+        return progress is not None and progress.copy_id > 0
+
+    # ---- disks that went back ----------------------------------------------------------------------------
+
+    def _remind(self, node_id: int, match: int, copy_id: int = 0) -> None:
         last, entry_term = self._journal.last, self._journal.term_at(match)
         self._post(
             node_id,
@@ -219,6 +309,7 @@ class Replication:
                 entry_term=-1 if entry_term is None else entry_term,
                 end_index=last.raft_index,
                 end_offset=last.end_offset,
+                of_copy_id=copy_id,
             ),
         )
 
@@ -237,6 +328,7 @@ class Replication:
         last_index = self._journal.last.raft_index
         progress.regains_at = max(1, min(reply.promised_index, last_index))
         progress.transfer, progress.is_probing = None, True
+        progress.copy_id = progress.acknowledged = 0
         engine.set_match(node_id, 0)
         engine.set_next(node_id, max(1, min(reply.next_index, engine.next_of(node_id), last_index + 1)))
         engine.send_soon()
@@ -260,12 +352,13 @@ class Replication:
         """An answer of this term to a chunk."""
         engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
         engine.note_response(node_id)
+        self._hear_of_copy(node_id, progress, reply.copy_id)
         transfer = progress.transfer
         if transfer is None or reply.last_index != transfer.snapshot.start.raft_index:
             return
         if reply.is_installed:
             progress.transfer, progress.is_probing = None, True
-            engine.set_match(node_id, max(engine.match_of(node_id), reply.last_index))
+            self._count(node_id, progress, reply.last_index, reply.copy_id)
             engine.set_next(node_id, reply.last_index + 1)
             engine.send_soon()
         elif reply.position != transfer.position or reply.wanted_position == transfer.position:

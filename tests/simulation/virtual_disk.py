@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from logstore.varint import ByteSource
+from logstore.file_identity import FileIdentity
 from tests.simulation.virtual_loop import Process
 
 PAGE_BYTES: Final = 4096
@@ -24,9 +25,10 @@ MAX_JOURNAL: Final = 4_096  # changes of names; beyond it the kernel writes the 
 class _Inode:
     """The bytes of a file, and what was done to them since they were last durable."""
 
-    __slots__ = ("changes", "content", "modified_ms")
+    __slots__ = ("changes", "content", "modified_ms", "number")
 
-    def __init__(self, content: bytes, modified_ms: int) -> None:
+    def __init__(self, content: bytes, modified_ms: int, number: int = 0) -> None:
+        self.number = number  # by which a file that names itself is known
         self.content = bytearray(content)
         self.modified_ms = modified_ms
         # (position, new bytes, old bytes, old size); a truncation has None for new bytes and what it cut off.
@@ -48,6 +50,7 @@ class VirtualStorage:
         self.steps = 0
         self.boots = 1
         self.used_bytes = 0
+        self.named = 0  # how many files that name themselves were written
         # Called before each change with its kind and path; may raise OSError, or end the process.
         self.before: Callable[[str, str], None] = lambda kind, path: None
         self.sync_seconds: Callable[[], float] = lambda: 0.0
@@ -360,12 +363,23 @@ class VirtualDisk:
         self.reads(str(path))
         return bytes(self.storage.find(str(path)).content)
 
+    def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
+        self.storage.named += 1
+        number = self.storage.named
+        self._replace(path, content_of(FileIdentity(number, 0)), sync=True, number=number)
+
+    def identity_of(self, path: Path) -> FileIdentity:
+        return FileIdentity(self.storage.find(str(path)).number, 0)
+
     def write_file(self, path: Path, content: ByteSource, *, sync: bool) -> None:
+        self._replace(path, content, sync=sync)
+
+    def _replace(self, path: Path, content: ByteSource, *, sync: bool, number: int = 0) -> None:
         name = str(path)
         self.storage.entries(str(path.parent))
         self.step("replace", name)
         # A file system that keeps order writes the bytes of a file before the rename that puts it in place.
-        self.storage.put(name, _Inode(bytes(content), self.storage.now_ms()))
+        self.storage.put(name, _Inode(bytes(content), self.storage.now_ms(), number))
         if sync:
             self.sync_directory(path.parent)
 

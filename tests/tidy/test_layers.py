@@ -32,6 +32,7 @@ PIPELINE_MAY_HAVE = (
 DOORS = {
     "logstore/dirty_pages.py",
     "logstore/disk.py",
+    "logstore/file_identity.py",
     "logstore/file_space.py",
     "logstore/page_cache.py",
     "logstore/volume.py",

@@ -1,6 +1,6 @@
 """Random faults against a quorum, and what must hold however they fall.
 
-    python -m tests.simulation.raft.fuzz FIRST_SEED COUNT [VOTERS] [--members]
+    python -m tests.simulation.raft.fuzz FIRST_SEED COUNT [VOTERS] [--members] [--backups] [--rollbacks]
 
 prints the seeds that fail; any of them runs again alone, and goes the same way.
 """
@@ -43,7 +43,7 @@ class Outcome:
     installed: int  # snapshots that a leader sent
     changes: int  # of the voters
     wiped: int  # disks
-    put_back: int  # disks of which a leader knew that they had been ahead
+    put_back: int  # disks that lacked what had been on them
 
 
 class Storm:
@@ -56,6 +56,7 @@ class Storm:
         voters: int = 3,
         members: bool = False,
         backups: bool = False,
+        rollbacks: bool = False,
         seconds: float = STORM_SECONDS,
         make_member: Callable[..., RaftMember] = RaftMember,
     ) -> None:
@@ -72,6 +73,8 @@ class Storm:
         self.chance = Random(seed + 1)
         self.members = members
         self.backups = backups
+        self.rollbacks = rollbacks
+        self.unsure: set[int] = set()  # nodes that were put back and have not been whole since
         self.down: dict[int, float] = {}
         self.count = 0
         self.crashes = self.snapshots = self.changes = self.wiped = self.put_back = 0
@@ -127,11 +130,13 @@ class Storm:
             self._change_voters()
         elif lot < 0.492 and self.members:
             self._lose_disk()
-        elif lot < 0.51 and self.backups:
+        elif lot < 0.51 and (self.backups or self.rollbacks):
             node = chance.choice(self._up() or [world.nodes[1]])
             self.copies[node.node_id, node.directory_id] = node.copy_disk()
-        elif lot < 0.60 and self.backups:
-            self._put_disk_back()
+        elif lot < 0.53 and self.backups:
+            self._put_files_back()
+        elif lot < 0.60 and self.rollbacks:
+            self._roll_volume_back()
 
     def _propose(self) -> None:
         for node in self.world.leaders:
@@ -180,7 +185,7 @@ class Storm:
             return
         voters = world.leaders[0].member.voters
         is_whole = all(world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
-        is_committed = world.leaders[0].member.has_committed_all
+        is_committed = world.leaders[0].member.has_committed_all and not self._still_unsure()
         node = self.chance.choice(self._up())
         if is_whole and is_committed and len(voters) > 2 and node is not world.leaders[0]:
             world.crash(node)
@@ -190,8 +195,35 @@ class Storm:
             node.configured = VoterSet.of(one._replace(directory_id=bytes(16)) for one in voters)
             self.wiped += 1
 
-    def _put_disk_back(self) -> None:
-        """Put an earlier copy of one voter's disk back, and let the leader that remembers reach it.
+    def _still_unsure(self) -> set[int]:
+        self.unsure = {one for one in self.unsure if not self.world.nodes[one].is_whole}
+        return self.unsure
+
+    def _put_files_back(self) -> None:
+        """Put an earlier copy of one node's files back, whatever goes on; some copies more than once.
+
+        At most a minority of the voters may have lost something at the same time.
+        """
+        world, chance = self.world, self.chance
+        node = chance.choice(list(world.nodes.values()))
+        copy = self.copies.get((node.node_id, node.directory_id))
+        voters = [one.member.voters for one in world.nodes.values() if hasattr(one, "member")]
+        is_any_wiped = any(
+            world.nodes[one.node_id].directory_id != one.directory_id for set_ in voters for one in set_
+        )
+        most = min((len(set_) - 1) // 2 for set_ in voters)
+        if copy is None or is_any_wiped or len(self._still_unsure() | {node.node_id}) > most:
+            return
+        if chance.random() < 0.5:
+            del self.copies[node.node_id, node.directory_id]
+        self.put_back += node.journal.last.raft_index > 0
+        if node.is_up:
+            world.crash(node)
+        node.put_back(copy)
+        self.unsure.add(node.node_id)
+
+    def _roll_volume_back(self) -> None:
+        """Roll one voter's volume back, and let the leader that remembers reach it.
 
         One voter at a time, while nothing is known elsewhere that it may have promised; what follows once it
         has been reminded is up to the storm.
@@ -212,7 +244,7 @@ class Storm:
             one.crash_chance = 0.0
         acknowledged = leader.member.engine.match_of(node.node_id)
         world.crash(node)
-        node.put_back(copy)
+        node.put_back(copy, is_rollback=True)
         assert world.start(node)
         world.network.delay.clear()
         for node_id in (leader.node_id, node.node_id):
@@ -294,7 +326,7 @@ class Storm:
         voters = leaders[0].member.voters
         members = [self.world.nodes[voter.node_id] for voter in voters]
         is_whole = all(self.world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
-        has_votes = all(node.journal.lost_promise is None for node in members)
+        has_votes = all(node.is_whole for node in members)
         return is_whole and has_votes and len({node.image.version for node in members}) == 1
 
     def _judge(self) -> None:
@@ -316,12 +348,19 @@ def run(
     voters: int = 3,
     members: bool = False,
     backups: bool = False,
+    rollbacks: bool = False,
     seconds: float = STORM_SECONDS,
     make_member: Callable[..., RaftMember] = RaftMember,
 ) -> Outcome:
     """One seed."""
     storm = Storm(
-        seed, voters=voters, members=members, backups=backups, seconds=seconds, make_member=make_member
+        seed,
+        voters=voters,
+        members=members,
+        backups=backups,
+        rollbacks=rollbacks,
+        seconds=seconds,
+        make_member=make_member,
     )
     return storm.run()
 
@@ -333,13 +372,20 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("voters", type=int, nargs="?", default=3)
     parser.add_argument("--members", action="store_true", help="voters come and go too")
-    parser.add_argument("--backups", action="store_true", help="disks go back to earlier copies, too")
+    parser.add_argument("--backups", action="store_true", help="directories go back to earlier copies")
+    parser.add_argument("--rollbacks", action="store_true", help="volumes go back to earlier snapshots")
     arguments = parser.parse_args()
     failed, outcomes, start = [], [], time.monotonic()
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.count):
         try:
             outcomes.append(
-                run(seed, voters=arguments.voters, members=arguments.members, backups=arguments.backups)
+                run(
+                    seed,
+                    voters=arguments.voters,
+                    members=arguments.members,
+                    backups=arguments.backups,
+                    rollbacks=arguments.rollbacks,
+                )
             )
         except Exception:
             failed.append(seed)

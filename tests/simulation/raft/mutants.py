@@ -92,7 +92,7 @@ def counts_any_disk(*args: Any, **kwargs: Any) -> RaftMember:
     """A voter that lost its disk votes at once under its old name (M3)."""
     member = RaftMember(*args, **kwargs)
     member.counts = lambda peer: peer.node_id in member.voters  # type: ignore[method-assign]
-    member.election._has_won = lambda asked: len(asked.granted) > len(member.voters) // 2  # type: ignore[method-assign]
+    member.election._has_won = lambda asked: len(asked.granted) + 1 > len(member.voters) // 2  # type: ignore[method-assign]
     return member
 
 
@@ -120,8 +120,23 @@ def votes_with_a_disk_that_went_back(*args: Any, **kwargs: Any) -> RaftMember:
     return member
 
 
+def takes_a_copied_directory_for_its_own(*args: Any, **kwargs: Any) -> RaftMember:
+    """A voter does not look whether its directory is a copy."""
+    journal = args[1]
+    journal.own_directory()
+    return RaftMember(*args, **kwargs)
+
+
+def believes_any_leader(*args: Any, **kwargs: Any) -> RaftMember:
+    """A leader tells a voter with a copied directory what it promised without asking the others."""
+    member = RaftMember(*args, **kwargs)
+    member.replication._is_proven = lambda *_: True  # type: ignore[method-assign]
+    return member
+
+
 class _KeptPromises:
     is_kept = True
+    copy_id = 0
 
     def __init__(self, member: RaftMember) -> None:
         self._journal = member.journal

@@ -28,8 +28,8 @@ def test_voters_that_come_and_go_in_a_storm(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [4000, 4002, 4003, 4005, 4008, 4012])
-def test_voters_whose_disks_go_back_in_a_storm(seed: int) -> None:
-    outcome = fuzz.run(seed, backups=True)
+def test_voters_whose_volumes_are_rolled_back_in_a_storm(seed: int) -> None:
+    outcome = fuzz.run(seed, rollbacks=True)
 
     assert outcome.acked and outcome.put_back
 

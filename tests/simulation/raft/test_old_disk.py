@@ -22,7 +22,7 @@ def put_back(world: World, node: Node, *, names: int = 5) -> None:
     world.run(1)
     assert f"later{names - 1}" in world.settings(node)
     world.crash(node)
-    node.put_back(copy)
+    node.put_back(copy, is_rollback=True)
 
 
 def followers(world: World, leader: Node) -> list[Node]:
@@ -82,7 +82,7 @@ def lost_entry(make_member: Callable[..., RaftMember]) -> list[str]:
     world.run(1)
     assert "committed by two" in world.history.acked
     world.crash(old)
-    old.put_back(copy)
+    old.put_back(copy, is_rollback=True)
     leader.member.replication.handle_forgotten = lambda *_: None  # type: ignore[method-assign]
     world.start(old)
     world.run(0.5, until=lambda: old.journal.lost_promise is not None)

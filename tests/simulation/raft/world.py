@@ -24,7 +24,7 @@ from metadata_raft.raft_member import RaftMember
 from metadata_raft.raft_replication import ReplicationLimits
 from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import ConfigRecord, ConfigResourceType
+from metadata_raft.records import ConfigRecord, ConfigResourceType, NoOpRecord
 from metadata_raft.voters import Voter, VoterSet
 
 ROOT = Path("/data")
@@ -89,17 +89,22 @@ class Node:
         self.disk.watch = self._watch
 
     def copy_disk(self) -> MemoryDisk:
-        """A backup of what is on the disk."""
-        copy = MemoryDisk()
-        copy.make_directory(DIRECTORY)
-        for path, inode in self.disk.files.items():
-            copy.write_file(path, inode.synced, sync=True)
-        return copy
+        """Return a backup of what is on the disk."""
+        return self.disk.copy()
 
-    def put_back(self, copy: MemoryDisk) -> None:
-        """Replace the disk of a node that is down by a backup of it."""
-        self.disk = copy
+    def put_back(self, copy: MemoryDisk, *, is_rollback: bool = False) -> None:
+        """Replace the disk of a node that is down by copies of the files of a backup.
+
+        As a rollback: by the whole volume as it was then, whose files are told from nothing.
+        """
+        self.world.devices += 1
+        self.disk = copy.copy(copy.device if is_rollback else self.world.devices)
         self.disk.watch = self._watch
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the node runs and its voter knows all that it promised."""
+        return self.is_up and not self.journal.is_copied and self.journal.lost_promise is None
 
     # ---- what the member tells -------------------------------------------------------------------------
 
@@ -151,6 +156,12 @@ class Node:
             return None
         self.world.history.note_proposed(self, journal.last, name)
         return batch.base_offset
+
+    def propose_nothing(self) -> None:
+        """Append an entry that changes nothing, as a controller does whose voter asks for it."""
+        last = self.member.journal.last
+        batch = MetadataBatch(last.end_offset, self.leading_term, 1_000, [NoOpRecord()])
+        self.member.propose(batch)
 
 
 class History:
@@ -268,6 +279,7 @@ class World:
         self.now = 1000.0
         raft_node.use_clock(lambda: self.now)
         self.work_seconds = 0.1
+        self.devices = 1  # on which any disk was
         self._make_member = make_member
         self.history = History()
         self.network = Network(self)
@@ -374,6 +386,8 @@ class World:
             for _ in range(20):
                 if not node.member.cycle():
                     break
+        if node.member.wants_entry:
+            node.propose_nothing()
 
     def guarded(self, node: Node, action: Callable[[], Any]) -> None:
         if not node.is_up:

@@ -1,0 +1,79 @@
+"""By what a file is told from its copy: the moment it came into being, or else its inode.
+
+Nothing that copies files sets the time of birth, and renaming, chown and a change of the mount leave it as it
+is. Some file systems number their inodes anew with each mount, so the inode decides only where one of the two
+times is unknown. A volume that is rolled back or cloned as a whole keeps both: such a copy is not told.
+"""
+
+import ctypes
+import os
+import sys
+from typing import Final, NamedTuple
+
+_AT_EMPTY_PATH: Final = 0x1000
+_STATX_BTIME: Final = 0x800
+_PARTS: Final = 2
+
+
+class FileIdentity(NamedTuple):
+    """One file; `born_ns` is 0 where the file system does not tell."""
+
+    inode: int
+    born_ns: int
+
+    def is_same(self, other: "FileIdentity") -> bool:
+        """Return whether both are one file, as far as can be told."""
+        if self.born_ns and other.born_ns:
+            return self.born_ns == other.born_ns
+        return self.inode == other.inode
+
+    def as_text(self) -> str:
+        """Return what `identity_of_text` reads."""
+        return f"{self.inode}:{self.born_ns}"
+
+
+def identity_of_text(text: str) -> FileIdentity:
+    """Return the identity that `as_text` wrote; ValueError for any other text."""
+    numbers = text.split(":")
+    if len(numbers) != _PARTS or not all(one.isascii() and one.isdigit() for one in numbers):
+        raise ValueError(f"{text[:64]!r} names no file.")
+    return FileIdentity(*map(int, numbers))
+
+
+class _Timestamp(ctypes.Structure):
+    """`struct statx_timestamp`."""
+
+    _fields_ = [("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_uint32), ("_reserved", ctypes.c_int32)]
+
+
+class _Statx(ctypes.Structure):
+    """`struct statx` of Linux, as far as it is read; the kernel fills 256 bytes."""
+
+    _fields_ = [
+        ("mask", ctypes.c_uint32),
+        ("_to_times", ctypes.c_uint8 * 60),
+        ("accessed", _Timestamp),
+        ("born", _Timestamp),
+        ("_rest", ctypes.c_uint8 * 160),
+    ]
+
+
+assert ctypes.sizeof(_Statx) == 256
+
+_statx = getattr(ctypes.CDLL(None), "statx", None) if sys.platform == "linux" else None
+if _statx is not None:
+    _statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
+
+
+def identity_of(fd: int) -> FileIdentity:
+    """Return the identity of an open file."""
+    return FileIdentity(os.fstat(fd).st_ino, _born_ns(fd))
+
+
+def _born_ns(fd: int) -> int:
+    found = _Statx()
+    if _statx is None or _statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, ctypes.byref(found)) != 0:
+        return 0
+    if not found.mask & _STATX_BTIME:
+        return 0
+    return int(found.born.seconds) * 1_000_000_000 + int(found.born.nanoseconds)
