@@ -202,6 +202,9 @@ class Replication:
         last_index = self._journal.last.raft_index
         if reply.success:
             if not match < reply.next_index <= last_index + 1:
+                if progress.is_probing and next_index <= match:
+                    # A late answer from before it had its vote back was taken for news: go on where it is.
+                    engine.set_next(node_id, match + 1)
                 return
             self._count(node_id, progress, reply.next_index - 1, reply.copy_id)
             if progress.is_probing or next_index < reply.next_index:

@@ -4,7 +4,7 @@ from typing import Any
 
 from metadata_raft.quorum_state import QuorumState
 from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_messages import AppendEntries, AppendReply
+from metadata_raft.raft_messages import AppendEntries, AppendReply, PreVoteGranted, VoteGranted
 
 
 def acks_before_it_syncs(*args: Any, **kwargs: Any) -> RaftMember:
@@ -131,6 +131,43 @@ def believes_any_leader(*args: Any, **kwargs: Any) -> RaftMember:
     """A leader tells a voter with a copied directory what it promised without asking the others."""
     member = RaftMember(*args, **kwargs)
     member.replication._is_proven = lambda *_: True  # type: ignore[method-assign]
+    return member
+
+
+def believes_what_was_proven_before(*args: Any, **kwargs: Any) -> RaftMember:
+    """It takes an acknowledgement from before the voter forgot for proof that nobody else leads since."""
+    member = RaftMember(*args, **kwargs)
+    note_copy = member.replication.note_copy
+    member.replication.note_copy = (  # type: ignore[method-assign]
+        lambda node_id, copy_id, proof_index: note_copy(node_id, copy_id, proof_index - 1)
+    )
+    return member
+
+
+def counts_votes_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
+    """The vote of a voter that may have given it away already counts like any other."""
+    member = RaftMember(*args, **kwargs)
+    election, handle_vote = member.election, member.election.handle_vote
+    handle_pre_vote = member.election.handle_pre_vote_granted
+    election.handle_vote = lambda node_id, vote: handle_vote(  # type: ignore[method-assign]
+        node_id, VoteGranted(term=vote.term, candidate_copy_id=vote.candidate_copy_id)
+    )
+    election.handle_pre_vote_granted = lambda node_id, vote: handle_pre_vote(  # type: ignore[method-assign]
+        node_id, PreVoteGranted(term=vote.term, candidate_copy_id=vote.candidate_copy_id)
+    )
+    return member
+
+
+def counts_acks_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
+    """What a voter acknowledges that may have promised to follow another leader is committed."""
+    member = RaftMember(*args, **kwargs)
+    replication, count = member.replication, member.replication._count
+
+    def count_all(node_id: int, progress: Any, raft_index: int, copy_id: int) -> None:
+        count(node_id, progress, raft_index, copy_id)
+        member.engine.set_match(node_id, max(member.engine.match_of(node_id), raft_index))
+
+    replication._count = count_all  # type: ignore[method-assign]
     return member
 
 

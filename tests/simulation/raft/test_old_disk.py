@@ -1,10 +1,11 @@
 """A voter whose disk went back to an earlier copy has no vote until it has all that it acknowledged."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 
-from metadata_raft.quorum_state import LostPromise, read_quorum_state
+from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, read_quorum_state
 from metadata_raft.raft_member import RaftMember
 from tests.simulation.raft import mutants
 from tests.simulation.raft.world import DIRECTORY, Node, World
@@ -167,3 +168,211 @@ def test_two_of_three_voters_that_are_put_back_start() -> None:
     assert world.run(20, until=lambda: world.leaders and world.has_settled())
     assert world.run(2, until=lambda: all(one.journal.lost_promise is None for one in world.nodes.values()))
     assert "kept by one" in world.settings(world.leaders[0])
+
+
+# ---- directories that are copies -----------------------------------------------------------------------------
+
+
+def put_files_back(world: World, node: Node, *, names: int = 5) -> None:
+    """Copy a follower's files, let the quorum go on, and leave the follower down with the copy."""
+    world.crash(node)
+    copy = node.copy_disk()
+    world.start(node)
+    world.run(1)
+    leader = world.leader()
+    for number in range(names):
+        leader.propose(f"later{number}")
+    world.run(1)
+    assert f"later{names - 1}" in world.settings(node)
+    world.crash(node)
+    node.put_back(copy)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_voter_whose_directory_was_moved_has_its_vote_back_by_itself(
+    size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(size)
+    leader = world.leader()
+    moved = followers(world, leader)[0] if size > 1 else leader
+    leader.propose("kept")
+    world.run(1)
+    world.crash(moved)
+    moved.put_back(moved.copy_disk())
+
+    world.start(moved)
+
+    assert world.run(10, until=lambda: world.leaders and moved.is_whole)
+    world.run(1)
+    assert "The data directory of this voter is a copy" in caplog.text
+    assert "This voter has its vote back" in caplog.text
+    assert world.has_settled() and world.settings(moved) == {"kept"}
+    world.crash(moved)
+    caplog.clear()
+    world.start(moved)
+    assert world.run(10, until=lambda: world.leaders) and "is a copy" not in caplog.text
+
+
+def lost_with_a_lagging_voter(make_member: Callable[..., RaftMember]) -> list[str]:
+    """Commit with one follower alone, put its files back while nobody leads; what is lost of it then."""
+    world = World(3, make_member=make_member)
+    leader = world.leader()
+    copied, other = followers(world, leader)
+    world.run(1)
+    copy = copied.copy_disk()
+    world.crash(other)
+    leader.propose("committed by two")
+    world.run(1)
+    assert "committed by two" in world.history.acked
+    world.crash(copied)
+    world.crash(leader)
+    copied.put_back(copy)
+    for node in (copied, other):
+        world.start(node)
+    if world.run(20, until=lambda: bool(world.leaders)):
+        world.run(1)
+        return sorted(world.history.acked - world.settings(world.leaders[0]))
+    assert copied.journal.is_copied
+    world.crash(copied)
+    world.start(copied)
+    assert copied.journal.is_copied, "another start does not tell what was promised"
+    world.start(leader)
+    assert world.run(20, until=lambda: world.leaders and copied.is_whole and world.has_settled())
+    return sorted(world.history.acked - world.settings(copied))
+
+
+def test_a_copy_and_a_lagging_voter_elect_nobody_who_lacks_what_was_committed() -> None:
+    assert not lost_with_a_lagging_voter(RaftMember)
+
+
+@pytest.mark.parametrize(
+    "mutant", [mutants.takes_a_copied_directory_for_its_own, mutants.counts_votes_of_copies]
+)
+def test_a_copy_whose_vote_counts_loses_what_was_committed(mutant: Callable[..., RaftMember]) -> None:
+    assert lost_with_a_lagging_voter(mutant) == ["committed by two"]
+
+
+def committed_by_two_leaders(make_member: Callable[..., RaftMember]) -> str:
+    """Let a voter elect another leader, and put its files back while the first one leads on; what breaks."""
+    world = World(3, make_member=make_member)
+    first = world.leader()
+    first.propose("known to all")
+    world.run(1)
+    copies = {node.node_id: node.copy_disk() for node in world.nodes.values()}
+    world.network.isolate(first.node_id)
+    copied, second = followers(world, first)
+    assert world.run(0.7, until=lambda: second.leading_term or copied.leading_term)
+    if copied.leading_term:
+        copied, second = second, copied
+    try:
+        second.propose("of the second")
+        assert world.run(0.3, until=lambda: "of the second" in world.history.acked)
+        assert first.leading_term, "it has not noticed yet"
+        world.crash(copied)
+        copied.put_back(copies[copied.node_id])
+        world.network.isolate(second.node_id)
+        world.network.heal(first.node_id, copied.node_id)
+        world.network.heal(copied.node_id, first.node_id)
+        world.start(copied)
+        for number in range(20):
+            first.propose(f"of the first {number}")
+            world.run(0.1)
+        for node in world.nodes.values():
+            world.network.rejoin(node.node_id)
+        assert world.run(20, until=lambda: world.leaders and world.has_settled() and copied.is_whole)
+    except AssertionError as broken:
+        return str(broken)
+    assert world.history.acked <= world.settings(copied)
+    return ""
+
+
+def test_a_leader_that_was_followed_by_another_cannot_win_a_copy_over() -> None:
+    assert committed_by_two_leaders(RaftMember) == ""
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        mutants.believes_any_leader,
+        mutants.believes_what_was_proven_before,
+        mutants.counts_acks_of_copies,
+        mutants.takes_a_copied_directory_for_its_own,
+    ],
+)
+def test_two_leaders_commit_where_a_copy_obeys_without_proof(mutant: Callable[..., RaftMember]) -> None:
+    assert "state-machine-safety" in committed_by_two_leaders(mutant)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_cluster_whose_files_all_come_from_one_backup_starts(size: int) -> None:
+    world = World(size)
+    world.leader().propose("kept")
+    world.run(1)
+    copies = {node.node_id: node.copy_disk() for node in world.nodes.values()}
+    world.leader().propose("gone")
+    world.run(1)
+    for node in world.nodes.values():
+        world.crash(node)
+        node.put_back(copies[node.node_id])
+    world.history.applied.clear()
+    world.history.leaders.clear()
+
+    for node in world.nodes.values():
+        world.start(node)
+
+    assert world.run(20, until=lambda: all(node.is_whole for node in world.nodes.values()))
+    world.leader().propose("new")
+    world.run(1)
+    assert world.settings(world.leader()) == {"kept", "new"} and world.has_settled()
+
+
+def test_of_voters_with_files_of_different_days_the_newest_wins() -> None:
+    world = World(3)
+    leader = world.leader()
+    copies = {node.node_id: node.copy_disk() for node in followers(world, leader)}
+    leader.propose("kept by one")
+    world.run(1)
+    for node in followers(world, leader):
+        world.crash(node)
+        node.put_back(copies[node.node_id])
+
+    for node in followers(world, leader):
+        world.start(node)
+
+    assert world.run(20, until=lambda: world.leaders and all(one.is_whole for one in world.nodes.values()))
+    world.run(1)
+    assert world.settings(world.leaders[0]) == {"kept by one"} and world.has_settled()
+
+
+def test_a_copy_stands_for_election_only_in_a_term_that_is_new_to_all() -> None:
+    world = World(3)
+    leader = world.leader()
+    world.run(1)
+    for node in world.nodes.values():
+        world.crash(node)
+        node.put_back(node.copy_disk())
+    known = max(node.journal.state.term for node in world.nodes.values())
+
+    for node in world.nodes.values():
+        world.start(node)
+
+    assert world.run(20, until=lambda: world.leaders)
+    assert world.leaders[0].member.engine.term > known
+    assert leader.is_up
+
+
+def test_a_directory_of_an_earlier_version_is_believed_and_named_at_its_start() -> None:
+    world = World(3)
+    leader = world.leader()
+    old = followers(world, leader)[0]
+    world.crash(old)
+    path = DIRECTORY / QUORUM_STATE
+    values = json.loads(old.disk.read_file(path))
+    del values["fileIdentity"]
+    old.disk.write_file(path, json.dumps(values).encode(), sync=True)
+    old.put_back(old.copy_disk())
+
+    world.start(old)
+
+    assert old.is_whole
+    assert "fileIdentity" in json.loads(old.disk.read_file(path))
