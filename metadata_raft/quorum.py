@@ -23,6 +23,8 @@ class ReplicaStatus(NamedTuple):
     last_caught_up_ms: int  # when it last had all that the leader had
     # Its disk went back to an earlier copy: it has no vote until it has all that it had acknowledged.
     is_disk_old: bool = False
+    # Its directory is a copy: it has no vote until a leader knows what it may have promised.
+    is_disk_copied: bool = False
 
 
 class QuorumStatus(NamedTuple):
@@ -35,6 +37,8 @@ class QuorumStatus(NamedTuple):
     observers: Sequence[ReplicaStatus]
     # (node id, directory id) of nodes that are there under the name of a voter, with another disk than its.
     returned: Sequence[tuple[int, bytes]] = ()
+    # Of a leader: a voter's copied directory waits for the others to confirm an entry that is not there yet.
+    wants_entry: bool = False
 
 
 class QuorumListener(Protocol):

@@ -405,6 +405,7 @@ class RaftCore:
                     self._wall_ms(one.last_response),
                     self._wall_ms(one.caught_up_at),
                     member.replication.has_forgotten(one.node_id),
+                    member.replication.is_copied(one.node_id),
                 )
         voters = [
             found.get(voter.node_id, ReplicaStatus(voter.node_id, voter.directory_id, -1, -1, -1))
@@ -418,6 +419,7 @@ class RaftCore:
             voters,
             observers,
             member.returned,
+            member.wants_entry,
         )
 
     def _own_replica(self) -> ReplicaStatus:
@@ -429,6 +431,7 @@ class RaftCore:
             now_ms,
             now_ms,
             self.member.journal.lost_promise is not None,
+            self.member.journal.is_copied,
         )
 
     def _wall_ms(self, at: float | None) -> int:

@@ -4,9 +4,9 @@ Before a voter begins a term it asks whether it would win (Raft dissertation, 9.
 from a leader, so a voter that was cut off comes back without deposing anybody. Votes count once a voter, and
 only from the very disk that the log names: one that was lost has forgotten what it promised.
 
-A voter whose directory is a copy may have forgotten as much. Its vote says so, and helps to elect nobody but
-whom all voters choose: whatever survived anywhere, that one has it. It may stand itself under the same rule, in
-a term that is new to all of them, and counts only what was granted to this very start of it.
+A voter whose directory is a copy may have forgotten as much. Its vote says so, and counts only where all
+voters choose the same one: that one has whatever survived anywhere. It may stand itself under this rule, in a
+term that is new to all of them, and counts only what was granted to this very start of it.
 """
 
 import logging
@@ -35,7 +35,9 @@ COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets i
 
 class _Round(NamedTuple):
     term: int
-    granted: dict[int, int]  # by whom, and the copy id that came with it: 0 from those who know what they promised
+    granted: dict[
+        int, int
+    ]  # by whom, and the copy id that came with it: 0 from those who know what they promised
     began_at: float = NEVER
 
 

@@ -7,9 +7,9 @@ where all voters agree. Or the leader remembers the last entry that each voter a
 reminds a voter whose log does not reach that far.
 
 Either way the leader tells the voter, once it may, the end of its log, beyond which the voter cannot have
-acknowledged anything. The voter writes that down, and from then on judges every candidate as if its log ended
-there. It stands for no election itself until its log reaches that end. So it is like a voter that acknowledged
-and then was silent, which Raft allows at any time; the acknowledgements that were counted stay true.
+acknowledged anything. The voter writes that down, and from then on judges every candidate as if its log
+ended there. It stands for no election itself until its log reaches that end. So it is like a voter that
+acknowledged and then was silent, which Raft allows at any time; what was counted stays true.
 """
 
 import logging
@@ -49,9 +49,10 @@ class Promises:
         if journal.is_copied:
             log.warning(
                 "The data directory of this voter is a copy: it was moved, or restored from a backup. It may"
-                " lack what the voter has promised, so it has no vote until a leader, which a majority of the"
-                " other voters follows, has given it the metadata up to now, or until all voters are there."
-                " That happens by itself."
+                " lack what the voter had promised: it has no vote until a leader that most voters without"
+                " it follow has sent it the metadata, or until all voters are there. That happens by itself."
+                " If too many other voters are lost for good, and the voter never ran elsewhere after the"
+                " copy was made, stop it and run `ottla quorum trust-copy` with its data directory."
             )
 
     @property

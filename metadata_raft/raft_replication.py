@@ -230,15 +230,15 @@ class Replication:
     # ---- copied directories ------------------------------------------------------------------------------
 
     def note_copy(self, node_id: int, copy_id: int, proof_index: int) -> None:
-        """A voter chose this leader and said that its directory is a copy, before `proof_index` was appended."""
+        """A voter said that its directory is a copy before the entry `proof_index` was appended."""
         progress = self._progress.setdefault(node_id, _Progress())
         progress.copy_id, progress.proof_index, progress.copy_index = copy_id, proof_index, 0
 
     def _hear_of_copy(self, node_id: int, progress: _Progress, copy_id: int) -> None:
         if copy_id and copy_id != progress.copy_id:
             log.info(
-                "The directory of voter %d is a copy: it has no vote until a majority of the others has proven"
-                " that it follows this leader, and the voter has the metadata up to then.",
+                "The data directory of voter %d is a copy: it has no vote until a majority of the others"
+                " has confirmed this leader, and the voter has the metadata up to then.",
                 node_id,
             )
             self.note_copy(node_id, copy_id, self._journal.last.raft_index + 1)
@@ -273,8 +273,9 @@ class Replication:
     def _is_proven(self, node_id: int, raft_index: int) -> bool:
         """Whether nobody leads, or can come to lead, by what a voter promised in a later term than this.
 
-        The entry was appended after that voter had told that it forgot. A majority without it has the entry, so
-        each of its other promises was to somebody whom one of these will not elect; or all others have it.
+        The entry was appended after that voter had told that it forgot. If a majority without it has the
+        entry, any majority that the voter could have helped has one of these, which follows this leader and
+        elects nobody who lacks the entry. If all others have it, none of them was in a later term.
         """
         return all(self._is_proven_among(voters, node_id, raft_index) for voters in self._voter_sets())
 

@@ -107,6 +107,26 @@ def quorum_remove(
     run(lambda: commands.remove(client_of(bootstrap, timeout), node_id, directory_id))
 
 
+@quorum.command("trust-copy")
+def quorum_trust_copy(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="its metadata.log.dir, or the first of its log.dirs")
+    ],
+) -> None:
+    """Give a stopped node its vote back whose data directory was moved, where too few voters are left.
+
+    A voter with a copied directory has its vote back by itself while most of the other voters run, or all do.
+    Only where they never will, and only if the node never ran after the copy was made: what it had decided
+    since would be lost, or decided twice.
+
+    Example: ottla quorum trust-copy /var/lib/ottla
+    """
+    import node.cli.quorum_commands as commands
+
+    if code := commands.trust_copy(directory):
+        raise typer.Exit(code)
+
+
 # ---- brokers -------------------------------------------------------------------------------------
 
 

@@ -3,17 +3,28 @@
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+from logstore.disk import OsDisk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
+from logstore.volume import DirectoryLock
+from metadata_raft.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
 from node.cli.cut_off_warning import warn_if_cut_off
 from node.cli.failure import EXIT_USAGE, CommandError
 from node.cli.topic_commands import print_table
 from node.client import cluster_admin
 from node.client.cluster_admin import ListenerAddress
 from node.client.cluster_client import Client, check, parse_bootstrap
-from node.client.quorum_admin import QuorumMember, QuorumView, describe_quorum, known, quorum_as_json
+from node.client.quorum_admin import (
+    METADATA_TOPIC,
+    QuorumMember,
+    QuorumView,
+    describe_quorum,
+    known,
+    quorum_as_json,
+)
 from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
@@ -54,6 +65,8 @@ async def status(client: Client, as_json: bool) -> int:
 
 
 def _role(view: QuorumView, member: QuorumMember) -> str:
+    if member.is_disk_copied:
+        return "voter, no vote yet: copied disk"
     if member.node_id == view.leader_id:
         return "leader"
     if member.is_disk_old:
@@ -95,6 +108,29 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
 
         await client.retry(attempt)
     print(f"node {node_id} votes now; the voters are {_listed([*view.voter_ids, node_id])}")
+    return 0
+
+
+def trust_copy(directory: Path) -> int:
+    """Let the voter of a stopped node take a copied directory for its own."""
+    metadata, disk = directory / f"{METADATA_TOPIC}-0", OsDisk()
+    if not (metadata / QUORUM_STATE).exists():
+        raise CommandError(
+            f"{directory} holds no metadata log of a voter: name the metadata.log.dir of the node, or the"
+            " first of its log.dirs.",
+            EXIT_USAGE,
+        )
+    lock = DirectoryLock(directory)
+    try:
+        state = read_quorum_state(disk, metadata)
+        assert state is not None
+        if state.copied_from is None:
+            print(f"{directory} is no copy: its voter has its vote.")
+            return 0
+        write_quorum_state(disk, metadata, state._replace(copied_from=None))
+    finally:
+        lock.release()
+    print(f"{directory} counts as the voter's own; start its node.")
     return 0
 
 

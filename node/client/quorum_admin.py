@@ -17,6 +17,12 @@ from node.wire.messages.describe_quorum import (
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"
+HOW_A_COPY_VOTES: Final = (
+    "It was moved, or restored from a backup, and may lack what the voter had promised: it has no vote until"
+    " a leader that most voters without it follow has sent it the metadata, or until all voters are there."
+    " That happens by itself. If too many other voters are lost for good, and the voter never ran elsewhere"
+    " after the copy was made, stop it and run `ottla quorum trust-copy` with its data directory."
+)
 
 
 class QuorumMember(NamedTuple):
@@ -29,6 +35,7 @@ class QuorumMember(NamedTuple):
     last_fetch_ms: int
     last_caught_up_ms: int
     is_disk_old: bool = False  # it has no vote until it has all that it had acknowledged
+    is_disk_copied: bool = False  # it has no vote until a leader knows what it may have promised
 
 
 class QuorumView(NamedTuple):
@@ -94,6 +101,7 @@ def _member(state: ReplicaState, *, is_voter: bool) -> QuorumMember:
         state.last_fetch_timestamp,
         state.last_caught_up_timestamp,
         state.is_disk_old,
+        state.is_disk_copied,
     )
 
 
@@ -108,6 +116,7 @@ def quorum_as_json(view: QuorumView) -> dict[str, Any]:
             "last_fetch_ms": known(one.last_fetch_ms),
             "last_caught_up_ms": known(one.last_caught_up_ms),
             "is_disk_old": one.is_disk_old,
+            "is_disk_copied": one.is_disk_copied,
             "listeners": [at._asdict() for at in view.listeners.get(one.node_id, ())],
         }
 

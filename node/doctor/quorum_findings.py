@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from node.client.quorum_admin import QuorumView
+from node.client.quorum_admin import HOW_A_COPY_VOTES, QuorumView
 from node.doctor.finding import Finding, note, problem
 
 # A voter fetches several times a second; one that was silent for so long is down, hangs or is cut off.
@@ -75,6 +75,11 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
         if one not in silent and end - one.log_end_offset > BEHIND_ENTRIES:
             yield problem(
                 "quorum", f"Voter {one.node_id} is {end - one.log_end_offset} entries of metadata behind."
+            )
+    for one in voters:
+        if one.is_disk_copied:
+            yield problem(
+                "quorum", f"The data directory of voter {one.node_id} is a copy. {HOW_A_COPY_VOTES}"
             )
     for one in voters:
         if one.is_disk_old:

@@ -106,6 +106,7 @@ def _replica(status: ReplicaStatus) -> ReplicaState:
         last_fetch_timestamp=status.last_fetch_ms,
         last_caught_up_timestamp=status.last_caught_up_ms,
         is_disk_old=status.is_disk_old,
+        is_disk_copied=status.is_disk_copied,
     )
 
 

@@ -75,6 +75,11 @@ _MEMBER: Final = record(
             **BOOLEAN,
             "description": "Its disk went back: it has no vote until it has all that it had acknowledged.",
         },
+        "is_disk_copied": {
+            **BOOLEAN,
+            "description": "Its data directory is a copy: it has no vote until a leader that most voters"
+            " without it follow knows what it may have promised, or until all voters are there.",
+        },
         "listeners": listed(record({"name": STRING, "host": STRING, "port": INT32}, title="Endpoint")),
     },
     title="QuorumMember",

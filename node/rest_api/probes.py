@@ -49,6 +49,8 @@ def state_of(broker: "Broker") -> NodeState:
     lifecycle, metadata = getattr(broker, "lifecycle", None), getattr(broker, "metadata", None)
     quorum = getattr(broker, "quorum", None)
     voter = None if quorum is None else voter_of(quorum)
+    voters = () if metadata is None else metadata.quorum_status().voters
+    own = [one for one in voters if one.node_id == broker.config.node_id]
     return NodeState(
         broker.config.node_id,
         None if lifecycle is None else lifecycle.state,
@@ -56,11 +58,8 @@ def state_of(broker: "Broker") -> NodeState:
         broker.cut_off_since_ms,
         None if metadata is None else metadata.image,
         None if voter is None else voter.waits_for(),
-        metadata is not None
-        and any(
-            one.node_id == broker.config.node_id and one.is_disk_old
-            for one in metadata.quorum_status().voters
-        ),
+        any(one.is_disk_old for one in own),
+        any(one.is_disk_copied for one in own),
     )
 
 

@@ -9,6 +9,7 @@ making do not count: they may take hours.
 from typing import Final, NamedTuple
 
 from metadata_raft.image import MetadataImage
+from node.client.quorum_admin import HOW_A_COPY_VOTES
 from node.client.quorum_silence import cut_off_sentence
 from node.runtime.broker_lifecycle import BrokerState
 
@@ -25,11 +26,14 @@ class NodeState(NamedTuple):
     image: MetadataImage | None
     waits_for: str | None = None  # voters without which there is no majority, in a sentence
     is_disk_old: bool = False  # whether its voter has no vote, because its disk went back
+    is_disk_copied: bool = False  # whether its voter has no vote, because its directory is a copy
 
 
 def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
     """Why the node is not ready, in a sentence; None if it is."""
     is_stopping = node.state in (BrokerState.SHUTTING_DOWN, BrokerState.STOPPED)
+    if node.is_disk_copied and not is_stopping:
+        return f"The data directory of this voter is a copy. {HOW_A_COPY_VOTES}"
     if node.is_disk_old and not is_stopping:
         return (
             "The disk of this voter went back to an earlier copy: it has no vote until it has all the"

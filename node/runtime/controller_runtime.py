@@ -21,7 +21,7 @@ from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.image import MetadataImage
 from metadata_raft.quorum import Quorum, ReplicaStatus
 from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import MetadataRecord
+from metadata_raft.records import MetadataRecord, NoOpRecord
 from metadata_raft.voters import Voter
 from node.clock import Clock
 
@@ -161,6 +161,8 @@ class ControllerRuntime:
         """Do what is due because of the time: fence who is silent, move leaders back."""
         while len(self._pending) < MAX_PENDING and (due := self._controller.tick(self._now_ms())) is not None:
             self._append(due.records)
+        if self._quorum.status().wants_entry and not self._pending:
+            self._append([NoOpRecord()])
         self._remove_lost_voter()
 
     def _remove_lost_voter(self) -> None:

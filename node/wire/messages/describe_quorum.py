@@ -33,6 +33,7 @@ class ReplicaState:
     last_fetch_timestamp: int = schema.int64(since=1, default=-1)
     last_caught_up_timestamp: int = schema.int64(since=1, default=-1)
     is_disk_old: bool = schema.boolean(tag=10_000)  # it has no vote until it has all that it acknowledged
+    is_disk_copied: bool = schema.boolean(tag=10_001)  # nor until a leader knows what it may have promised
 
 
 @struct

@@ -170,7 +170,7 @@ def test_two_of_three_voters_that_are_put_back_start() -> None:
     assert "kept by one" in world.settings(world.leaders[0])
 
 
-# ---- directories that are copies -----------------------------------------------------------------------------
+# ---- directories that are copies -------------------------------------------------------------------------
 
 
 def put_files_back(world: World, node: Node, *, names: int = 5) -> None:

@@ -25,6 +25,7 @@ function draw(told) {
 }
 
 function role(one, told) {
+  if (one.is_disk_copied) return badge("warn", "no vote yet: copied disk");
   if (one.node === told.leader) return badge("good", "leads");
   if (one.is_disk_old) return badge("warn", "no vote: old disk");
   return isVoterThere(one, told) ? badge("plain", "follows") : badge("warn", "is silent");
