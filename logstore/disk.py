@@ -334,7 +334,8 @@ class OsDisk:
         self.sync_directory(path.parent)
 
     def identity_of(self, path: Path) -> FileIdentity:
-        return identity_of(self._open(path, os.O_RDONLY)._fd)
+        file = self._open(path, os.O_RDONLY)
+        return identity_of(file._fd)
 
     def list_directory(self, path: Path) -> list[str]:
         with os.scandir(path) as entries:

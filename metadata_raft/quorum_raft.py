@@ -195,7 +195,7 @@ class RaftQuorum:
         return {} if self._core is None else self._core.unlinked()
 
     def waits_for(self) -> str | None:
-        """Which voters this one waits for, in a sentence; None with links to a majority."""
+        """Return in a sentence which voters this one waits for; None if those that it reaches are enough."""
         return None if self._core is None else self._core.waits_for()
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:

@@ -444,8 +444,8 @@ class RaftCore:
         return {} if self.links is None else self.links.unlinked()
 
     def waits_for(self) -> str | None:
-        """`RaftLinks.waits_for`."""
-        return None if self.links is None else self.links.waits_for()
+        """Which voters are missed, by their links or their votes; None if none are."""
+        return None if self.links is None else self.links.waits_for() or self.member.election.waits_for()
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """Where a voter's broker serves other brokers."""

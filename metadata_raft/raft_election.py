@@ -10,7 +10,7 @@ term that is new to all of them, and counts only what was granted to this very s
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from metadata_raft.quorum_state import MAX_TERM
@@ -66,6 +66,7 @@ class Election:
         self._post = post
         self._round: _Round | None = None
         self._votes = _Round(0, {})
+        self._hindrance: str | None = None  # why the last votes were not enough though they were a majority
         self.answered_copy_id = 0  # of the candidate whose request is being judged
 
     def before_tick(self) -> None:
@@ -144,6 +145,26 @@ class Election:
         self._follower.heard_at = NEVER
         self._engine.wait_briefly()
 
+    def _note_hindrance(self, granted: Mapping[int, int]) -> None:
+        """Say once why a majority of the voters elects nobody."""
+        known = {**granted, self._engine.node_id: self._promises.copy_id}
+        copied = [one.node_id for one in self._voters() if known.get(one.node_id)]
+        missing = [one.node_id for one in self._voters() if one.node_id not in known]
+        if not copied or not missing or 2 * len(missing) >= len(self._voters()):
+            return
+        hindrance = (
+            f"The data directories of these voters are copies: {_listed(copied)}. Their votes count only"
+            f" where all voters vote, and these do not: {_listed(missing)}. Start them, or see `ottla quorum"
+            " trust-copy --help`."
+        )
+        if hindrance != self._hindrance:
+            self._hindrance = hindrance
+            log.warning("No leader can be elected. %s", hindrance)
+
+    def waits_for(self) -> str | None:
+        """Return whose votes are missing where a majority is there and does not count; None otherwise."""
+        return None if self._engine.leader_id >= 0 else self._hindrance
+
     # ---- messages --------------------------------------------------------------------------------------
 
     def handle_pre_vote(self, node_id: int, request: PreVote) -> None:
@@ -170,6 +191,7 @@ class Election:
         if asked is None or reply.term != asked.term or reply.candidate_copy_id != self._promises.copy_id:
             return
         asked.granted[node_id] = reply.copy_id
+        self._note_hindrance(asked.granted)
         if self._has_won(asked):
             self._engine.stand_for_election()
 
@@ -217,6 +239,11 @@ class Election:
         """Somebody knows a higher term."""
         if hint.term > self._engine.term:
             self._engine.adopt_term(hint.term)
+
+
+def _listed(node_ids: Iterable[int]) -> str:
+    """Return ids as they are read."""
+    return ", ".join(map(str, node_ids))
 
 
 def _is_copy(request: PreVote | RequestVote) -> bool:

@@ -323,7 +323,7 @@ class Replication:
         engine.note_response(node_id)
         if reply.directory_id != self._directory_of(node_id):
             return
-        if not progress.regains_at:
+        if not progress.regains_at and not progress.copy_id:
             log.warning(
                 "The disk of voter %d went back to an earlier copy: its metadata log ends before what it had"
                 " acknowledged. It has no vote until it has all of that again.",

@@ -42,7 +42,8 @@ def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
     if node.waits_for is not None and node.state in (None, BrokerState.STARTING, BrokerState.WAITING):
         return node.waits_for
     if node.cut_off_since_ms is not None and not is_stopping:
-        return cut_off_sentence(node.cut_off_since_ms)
+        told = cut_off_sentence(node.cut_off_since_ms)
+        return told if node.waits_for is None else f"{told} {node.waits_for}"
     match node.state:
         case None:
             return "The node looks for the metadata quorum, or reads the metadata log."

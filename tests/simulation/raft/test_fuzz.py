@@ -34,23 +34,44 @@ def test_voters_whose_volumes_are_rolled_back_in_a_storm(seed: int) -> None:
     assert outcome.acked and outcome.put_back
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "voters", "members"),
+    [
+        *((seed, 3, False) for seed in (4002, 4009, 4011, 4013, 4027, 8007)),
+        *((seed, 5, False) for seed in (4000, 4001)),
+        *((seed, 3, True) for seed in (4000, 4001)),
+        *(pytest.param(seed, 3, False, marks=pytest.mark.thorough) for seed in range(20_000, 20_030)),
+    ],
+)
+def test_voters_whose_directories_are_put_back_at_any_time_of_a_storm(
+    seed: int, voters: int, members: bool
+) -> None:
+    assert fuzz.run(seed, voters=voters, members=members, backups=True).acked
+
+
 def test_the_same_seed_goes_the_same_way() -> None:
     assert fuzz.run(7, seconds=5) == fuzz.run(7, seconds=5)
+    assert fuzz.run(4009, seconds=5, backups=True) == fuzz.run(4009, seconds=5, backups=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "first"),  # the seed that found it first
+    ("mutant", "first", "backups"),  # the seed that found it first
     [
-        (mutants.acks_before_it_syncs, 83),
-        (mutants.commits_what_it_was_not_shown, 20),
-        (mutants.cuts_off_what_agrees, 8),
+        (mutants.acks_before_it_syncs, 83, False),
+        (mutants.commits_what_it_was_not_shown, 20, False),
+        (mutants.cuts_off_what_agrees, 8, False),
+        (mutants.takes_a_copied_directory_for_its_own, 4002, True),
+        (mutants.counts_votes_of_copies, 4011, True),
     ],
 )
-def test_a_voter_without_a_protection_is_found_out(mutant: Callable[..., RaftMember], first: int) -> None:
+def test_a_voter_without_a_protection_is_found_out(
+    mutant: Callable[..., RaftMember], first: int, backups: bool
+) -> None:
     def fails(seed: int) -> bool:
         try:
-            fuzz.run(seed, make_member=mutant)
+            fuzz.run(seed, make_member=mutant, backups=backups)
         except (AssertionError, IndexError):  # a commit that lies behind the end of the log
             return True
         return False

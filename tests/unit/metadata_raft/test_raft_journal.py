@@ -186,6 +186,58 @@ def test_a_damaged_file_of_votes_is_refused(damaged: bytes) -> None:
         opened(disk)
 
 
+def of_voter(term: int = 3) -> MemoryDisk:
+    """A disk on which a voter has begun and voted."""
+    disk = new_disk()
+    journal = opened(disk)
+    add(journal, 1)
+    journal.set_state(QuorumState(term, 2))
+    journal.sync()
+    return disk
+
+
+def test_a_copy_stays_one_over_restarts_and_votes_until_it_counts_as_the_voters_own() -> None:
+    copy = of_voter().copy(device=2)
+
+    journal = opened(copy)
+    journal.set_state(QuorumState(9, 1))
+    journal.sync()
+
+    assert journal.is_copied and opened(copy).is_copied and opened(copy.copy(device=3)).is_copied
+    journal.own_directory()
+    assert opened(copy).is_copied, "it was not synced"
+    journal.sync()
+    assert not opened(copy).is_copied and opened(copy).state == QuorumState(9, 1)
+
+
+def test_a_volume_that_is_rolled_back_and_a_directory_that_stays_are_no_copies() -> None:
+    disk = of_voter()
+
+    assert not opened(disk).is_copied and not opened(disk.copy()).is_copied
+
+
+def test_a_backup_of_an_earlier_start_shows_in_the_same_place() -> None:
+    disk = of_voter()
+    backup = disk.read_file(DIRECTORY / QUORUM_STATE)
+
+    journal = opened(disk)
+    journal.sync()  # as at each start
+    assert journal.state == QuorumState(3, 2)
+    disk.write_file(DIRECTORY / QUORUM_STATE, backup, sync=True)
+
+    assert opened(disk).is_copied
+
+
+def test_an_identity_that_is_none_is_damage() -> None:
+    disk = new_disk()
+    damaged = b'{"leaderEpoch": 1, "votedId": 1, "data_version": 1, "fileIdentity": %s}'
+    for value in (b'"x"', b"7", b"null", b"[]"):
+        disk.write_file(DIRECTORY / QUORUM_STATE, damaged % value, sync=True)
+
+        with pytest.raises(KafkaError, match="quorum-state is damaged"):
+            opened(disk)
+
+
 def test_a_log_of_the_time_before_the_quorum_is_counted() -> None:
     disk = new_disk()
     batches = [MetadataBatch(0, 1, 5, [setting(1), setting(2)]), MetadataBatch(2, 3, 6, [setting(3)])]

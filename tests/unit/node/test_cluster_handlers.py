@@ -167,6 +167,28 @@ def test_the_quorum_is_described_by_its_leader(version: int) -> None:
     run(story)
 
 
+def test_a_voter_without_a_vote_is_described_with_the_reason() -> None:
+    async def story() -> None:
+        node = await cluster()
+        status = node.quorum.status()
+        (own,) = status.voters
+        voters = [
+            own,
+            own._replace(node_id=1, is_disk_old=True),
+            own._replace(node_id=2, is_disk_copied=True),
+        ]
+        node.quorum.status = lambda: status._replace(voters=voters)  # type: ignore[method-assign]
+        topics = [TopicDataRequest(topic_name="__cluster_metadata", partitions=[PartitionDataRequest()])]
+
+        response = await node.ask(2, DescribeQuorumRequest(topics=topics))
+
+        told = response.topics[0].partitions[0].current_voters
+        assert [one.is_disk_old for one in told] == [False, True, False]
+        assert [one.is_disk_copied for one in told] == [False, False, True]
+
+    run(story)
+
+
 def test_fenced_brokers_are_described_if_asked_for() -> None:
     async def story() -> None:
         node = await cluster()

@@ -22,6 +22,22 @@ class Case:
     is_removed: bool
 
 
+@pytest.mark.parametrize("wants_entry", [True, False])
+def test_a_leader_appends_what_the_voters_shall_confirm_for_a_copied_directory(wants_entry: bool) -> None:
+    async def scene() -> None:
+        node = MetadataNode()
+        await node.start()
+        before = node.metadata.image.version
+        status = node.quorum.status()._replace(wants_entry=wants_entry)
+        node.quorum.status = lambda: status  # type: ignore[method-assign]
+
+        node.metadata._controller.tick()
+
+        assert node.metadata.image.version == before + wants_entry
+
+    asyncio.run(scene())
+
+
 CASES = [
     Case("its old disk is silent", (2,), ((2, NEW),), True),
     Case("its old disk answers: the same node was started twice", (), ((2, NEW),), False),

@@ -1,10 +1,16 @@
 """What the commands for quorums, brokers and replicas read from their words and from answers."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
+from logstore.disk import OsDisk
+from logstore.errors import KafkaError
 from logstore.topic_partition import ZERO_UUID
+from logstore.volume import DirectoryLock
+from metadata_raft.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from node.cli import quorum_commands, reassign_commands
 from node.cli.failure import EXIT_USAGE, CommandError
 from node.client.cluster_admin import ListenerAddress
@@ -87,13 +93,77 @@ def test_the_state_of_a_quorum_for_programs(
     assert told["voters"][0]["listeners"] == [{"name": "CONTROLLER", "host": "a", "port": 9093}]
 
 
-def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool) -> None:
-    """Run `ottla quorum status` where the answer is VIEW."""
+def test_voters_without_a_vote_are_told_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, copied = member(0)._replace(is_disk_old=True), member(2)._replace(is_disk_copied=True)
+    view = VIEW._replace(members=[old, member(1), copied])
+
+    show(monkeypatch, as_json=False, view=view)
+    rows = capsys.readouterr().out.splitlines()[2:]
+    show(monkeypatch, as_json=True, view=view)
+    told = json.loads(capsys.readouterr().out)["voters"]
+
+    assert "voter, no vote: old disk" in rows[0] and "voter, no vote yet: copied disk" in rows[2]
+    assert [one["is_disk_old"] for one in told] == [True, False, False]
+    assert [one["is_disk_copied"] for one in told] == [False, False, True]
+
+
+# ---- copied directories ----------------------------------------------------------------------------------
+
+
+def voter_directory(path: Path) -> Path:
+    """A data directory with the state of a voter that voted for node 2 in term 7."""
+    metadata = path / "__cluster_metadata-0"
+    metadata.mkdir(parents=True)
+    write_quorum_state(OsDisk(), metadata, QuorumState(7, 2))
+    return path
+
+
+def state_in(path: Path) -> QuorumState | None:
+    return read_quorum_state(OsDisk(), path / "__cluster_metadata-0")
+
+
+def test_a_copied_directory_is_trusted_once_somebody_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = voter_directory(tmp_path / "home")
+    moved = tmp_path / "moved"
+    shutil.copytree(home, moved)
+    before = state_in(moved)
+
+    first, second = quorum_commands.trust_copy(moved), quorum_commands.trust_copy(moved)
+
+    assert before is not None and before.copied_from is not None and state_in(home) == QuorumState(7, 2)
+    assert (first, second, state_in(moved)) == (0, 0, QuorumState(7, 2))
+    assert capsys.readouterr().out.splitlines() == [
+        f"{moved} counts as the voter's own; start its node.",
+        f"{moved} is no copy: its voter has its vote.",
+    ]
+
+
+def test_a_directory_that_a_node_uses_or_that_holds_no_metadata_is_not_trusted(tmp_path: Path) -> None:
+    home = voter_directory(tmp_path / "home")
+    shutil.copytree(home, tmp_path / "moved")
+    lock = DirectoryLock(tmp_path / "moved")
+
+    with pytest.raises(KafkaError, match="in use by process"):
+        quorum_commands.trust_copy(tmp_path / "moved")
+    with pytest.raises(CommandError, match="holds no metadata log"):
+        quorum_commands.trust_copy(tmp_path)
+
+    lock.release()
+    state = state_in(tmp_path / "moved")
+    assert state is not None and state.copied_from is not None
+
+
+def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool, view: QuorumView = VIEW) -> None:
+    """Run `ottla quorum status` where the answer is `view`."""
     import asyncio
 
     async def describe(client: Client, *, accepts_old: bool) -> QuorumView:
         assert accepts_old, "a node that is cut off tells what it knew"
-        return VIEW
+        return view
 
     async def hears_its_leader(client: Client) -> None:
         pass

@@ -399,6 +399,15 @@ def test_a_node_that_runs_and_waits_says_for_what() -> None:
     assert list(readiness_findings.of_readiness(1, None)) == []
 
 
+def test_a_voter_whose_directory_is_a_copy_is_named_with_what_it_waits_for() -> None:
+    copied = member(2)._replace(is_disk_copied=True)
+
+    (found,) = problems(quorum_findings.of_quorum(quorum(member(0), member(1), copied)))
+
+    assert "The data directory of voter 2 is a copy" in found
+    assert "until all voters are there" in found and "`ottla quorum trust-copy`" in found
+
+
 def test_a_voter_whose_disk_went_back_is_named() -> None:
     old = member(2)._replace(is_disk_old=True)
 

@@ -1,0 +1,93 @@
+"""By what a file is told from its copy."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logstore import file_identity
+from logstore.disk import Disk, MemoryDisk, OsDisk
+from logstore.file_identity import FileIdentity, identity_of_text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (FileIdentity(1, 50), FileIdentity(1, 50), True),
+        (FileIdentity(1, 50), FileIdentity(1, 60), False),  # the inode of a removed file was used again
+        (FileIdentity(1, 50), FileIdentity(2, 50), True),  # a mount that numbers its inodes anew
+        (FileIdentity(1, 50), FileIdentity(1, 0), True),  # a kernel that does not tell any more
+        (FileIdentity(1, 0), FileIdentity(2, 0), False),
+        (FileIdentity(1, 0), FileIdentity(2, 60), False),
+    ],
+)
+def test_the_time_of_birth_decides_where_both_are_known_else_the_inode(
+    one: FileIdentity, other: FileIdentity, is_same: bool
+) -> None:
+    assert one.is_same(other) == other.is_same(one) == is_same
+
+
+def test_an_identity_is_read_as_it_was_written() -> None:
+    identity = FileIdentity(10002874, 1795790481615385516)
+
+    assert identity_of_text(identity.as_text()) == identity
+    for damaged in ("", "1", "1:2:3", "1:", ":1", "-1:2", "1:x", "1:\u0662"):
+        with pytest.raises(ValueError, match="names no file"):
+            identity_of_text(damaged)
+
+
+def named_in(disk: Disk, path: Path) -> FileIdentity:
+    return identity_of_text(disk.read_file(path).decode())
+
+
+@pytest.mark.parametrize("kind", ["os", "memory"])
+def test_a_file_names_itself_and_each_new_one_another(kind: str, tmp_path: Path) -> None:
+    disk: Disk = OsDisk() if kind == "os" else MemoryDisk()
+    path = tmp_path / "a" / "state"
+    disk.make_directory(path.parent)
+
+    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+    first = named_in(disk, path)
+    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+
+    assert named_in(disk, path).is_same(disk.identity_of(path))
+    assert not first.is_same(disk.identity_of(path))
+    disk.rename(path.parent, tmp_path / "b")
+    assert named_in(disk, tmp_path / "b" / "state").is_same(disk.identity_of(tmp_path / "b" / "state"))
+    assert disk.list_directory(tmp_path / "b") == ["state"]
+
+
+def test_what_owners_and_mounts_change_makes_no_other_file(tmp_path: Path) -> None:
+    disk, path = OsDisk(), tmp_path / "state"
+    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+
+    path.chmod(0o660)
+    os.utime(path, (1, 1))
+
+    assert named_in(disk, path).is_same(OsDisk().identity_of(path))
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_copy_is_another_file_with_a_time_of_birth_or_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told: bool
+) -> None:
+    if not is_told:
+        monkeypatch.setattr(file_identity, "_statx", None)
+    disk, path = OsDisk(), tmp_path / "state"
+    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+
+    shutil.copy2(path, tmp_path / "copy")
+
+    assert not named_in(disk, tmp_path / "copy").is_same(disk.identity_of(tmp_path / "copy"))
+
+
+def test_a_backup_that_is_put_over_a_later_file_shows(tmp_path: Path) -> None:
+    disk, path = OsDisk(), tmp_path / "state"
+    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+    shutil.copy2(path, tmp_path / "backup")
+    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+
+    shutil.copyfile(tmp_path / "backup", path)  # into the same inode
+
+    assert not named_in(disk, path).is_same(disk.identity_of(path))
