@@ -89,6 +89,31 @@ def test_the_quorum_shows_its_voters(console: ConsolePage, cluster: Cluster) -> 
     assert all(log_end.replace(",", "").isdigit() for _, log_end in roles.values())
 
 
+def test_voters_without_a_vote_say_why(console: ConsolePage, cluster: Cluster) -> None:
+    console.load("#/brokers")
+    console.script(
+        """
+        const ask = window.fetch;
+        window.fetch = async (where, ...more) => {
+          const answer = await ask(where, ...more);
+          if (!String(where).includes("/v1/quorum")) return answer;
+          const body = await answer.json();
+          const [old, copied] = body.voters.filter((one) => one.node !== body.leader);
+          old.is_disk_old = true;
+          copied.is_disk_copied = true;
+          return new Response(JSON.stringify(body), { status: answer.status, headers: answer.headers });
+        };
+        """
+    )
+
+    console.open("#/quorum")
+
+    console.sees("Metadata quorum", "no vote: old disk", "no vote yet: copied disk")
+    roles = sorted(console.cells_of(str(node_id))[1] for node_id in cluster.node_ids)
+    assert roles == ["leads", "no vote yet: copied disk", "no vote: old disk"]
+    console.load()
+
+
 def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "led", partitions=6)
     console.open("#/brokers/2")

@@ -167,35 +167,51 @@ def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(clust
     eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "it has caught up")
 
 
-def test_a_voter_whose_disk_went_back_serves_again_and_says_so(cluster: LocalCluster) -> None:
+def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_acknowledged(
+    cluster: LocalCluster,
+) -> None:
     status = json.loads(cluster.run("quorum", "status", "--output", "json"))
-    voter = next(one["node"] for one in status["voters"] if one["node"] != status["leader"])
-    home, copy = cluster.data / f"node-{voter}", cluster.data / "copy"
+    leader = status["leader"]
+    copied, lagging = (one["node"] for one in status["voters"] if one["node"] != leader)
+    home, copy = cluster.data / f"node-{copied}", cluster.data / "copy"
 
-    def put_down() -> None:
-        pid = pid_of(cluster.data, voter)
+    def put_down(node: int) -> None:
+        pid = pid_of(cluster.data, node)
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: not is_running(pid), "it has ended")
 
-    def start() -> None:
-        again = ottla("cluster", "start-node", str(cluster.data), str(voter))
-        _, errors = again.communicate(timeout=2 * TIMEOUT_S)
-        assert again.returncode == 0, errors
+    def start(node: int) -> "subprocess.Popen[str]":
+        return ottla("cluster", "start-node", str(cluster.data), str(node))
 
-    put_down()
+    def wait_for(begun: "subprocess.Popen[str]") -> None:
+        _, errors = begun.communicate(timeout=2 * TIMEOUT_S)
+        assert begun.returncode == 0, errors
+
+    put_down(copied)
     shutil.copytree(home / "data", copy)
-    start()
+    wait_for(start(copied))
+    put_down(lagging)
     cluster.run("topic", "create", "later", "--partitions", "1")
-    put_down()
+    put_down(copied)
+    put_down(leader)
     shutil.rmtree(home / "data")
     copy.rename(home / "data")
-    start()
+    begun = [start(copied), start(lagging)]
+
+    def no_leader() -> bool:
+        logs = [(cluster.data / f"node-{one}" / "node.log").read_text() for one in (copied, lagging)]
+        return any(f"copies: {copied}. Their votes count only" in log for log in logs)
+
+    eventually(no_leader, "why nobody leads is told", timeout_s=TIMEOUT_S)
+    for one in (start(leader), *begun):
+        wait_for(one)
 
     said = (home / "node.log").read_text()
-    assert "The disk of this voter went back to an earlier copy" in said
+    assert "The data directory of this voter is a copy" in said
     assert "This voter has its vote back" in said
+    assert "later" in cluster.run("topic", "list")
     status = json.loads(cluster.run("quorum", "status", "--output", "json"))
-    assert [one["is_disk_old"] for one in status["voters"]] == [False] * NODES
+    assert [one["is_disk_old"] or one["is_disk_copied"] for one in status["voters"]] == [False] * NODES
 
 
 def test_another_number_of_nodes_is_another_cluster(cluster: LocalCluster) -> None:
