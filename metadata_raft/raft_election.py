@@ -107,6 +107,8 @@ class Election:
     def _begin_round(self, voters: VoterSet) -> None:
         engine, last = self._engine, self._journal.last
         # Where no majority is left no election ever ends, and who was silent for so long leads nobody.
+        if self._round is not None and engine.leader_id < 0:
+            self._note_hindrance(self._round.granted)
         engine.forget_leader()
         self._round = _Round(engine.term + 1, {}, engine.now())
         if self._follower.heard_at == NEVER:
@@ -146,20 +148,19 @@ class Election:
         self._engine.wait_briefly()
 
     def _note_hindrance(self, granted: Mapping[int, int]) -> None:
-        """Say once why a majority of the voters elects nobody."""
+        """After a round that was not won: say once why a majority of the voters elects nobody."""
         known = {**granted, self._engine.node_id: self._promises.copy_id}
         copied = [one.node_id for one in self._voters() if known.get(one.node_id)]
         missing = [one.node_id for one in self._voters() if one.node_id not in known]
-        if not copied or not missing or 2 * len(missing) >= len(self._voters()):
-            return
-        hindrance = (
-            f"The data directories of these voters are copies: {_listed(copied)}. Their votes count only"
-            f" where all voters vote, and these do not: {_listed(missing)}. Start them, or see `ottla quorum"
-            " trust-copy --help`."
-        )
-        if hindrance != self._hindrance:
-            self._hindrance = hindrance
-            log.warning("No leader can be elected. %s", hindrance)
+        before, self._hindrance = self._hindrance, None
+        if copied and missing and 2 * len(missing) < len(self._voters()):
+            self._hindrance = (
+                f"The data directories of these voters are copies: {_listed(copied)}. Their votes do not"
+                f" count while others are missing: {_listed(missing)}. Start those, or see `ottla quorum"
+                " trust-copy --help`."
+            )
+            if self._hindrance != before:
+                log.warning("No leader can be elected. %s", self._hindrance)
 
     def waits_for(self) -> str | None:
         """Return whose votes are missing where a majority is there and does not count; None otherwise."""
@@ -191,7 +192,6 @@ class Election:
         if asked is None or reply.term != asked.term or reply.candidate_copy_id != self._promises.copy_id:
             return
         asked.granted[node_id] = reply.copy_id
-        self._note_hindrance(asked.granted)
         if self._has_won(asked):
             self._engine.stand_for_election()
 

@@ -35,6 +35,7 @@ Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 MAX_LEARNERS: Final = 16
 # At most so often are followers told of commits alone; in between what is sent to them anyway tells them.
 COMMIT_NOTICE_SECONDS: Final = 0.005
+_COPY_ID_BITS: Final = 62  # positive in an int64, and no two starts draw the same
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,8 @@ class RaftMember:
         self.guard = Guard(links, self)
         start = store.start.raft_index
         self.engine = RaftEngine(voter.node_id, journal, self, applied_index=start, chance=chance)
-        self.promises = Promises(voter, self.engine, journal, chance=chance, post=self.guard.post)
+        copy_id = 1 + chance.getrandbits(_COPY_ID_BITS) if journal.is_copied else 0
+        self.promises = Promises(voter, self.engine, journal, copy_id=copy_id, post=self.guard.post)
         self.replication = Replication(
             self.engine,
             journal,

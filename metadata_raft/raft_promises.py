@@ -14,16 +14,12 @@ acknowledged and then was silent, which Raft allows at any time; what was counte
 
 import logging
 from collections.abc import Callable
-from random import Random
-from typing import Final
 
 from metadata_raft.quorum_state import LostPromise
 from metadata_raft.raft_journal import RaftJournal
 from metadata_raft.raft_messages import PromiseForgotten, PromiseReminder, RaftMessage
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.voters import Voter
-
-_COPY_ID_BITS: Final = 62  # positive in an int64, and no two starts draw the same
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +33,7 @@ class Promises:
         engine: RaftEngine,
         journal: RaftJournal,
         *,
-        chance: Random,
+        copy_id: int,
         post: Callable[[int, RaftMessage], None],
     ) -> None:
         self._own = own
@@ -45,7 +41,7 @@ class Promises:
         self._journal = journal
         self._post = post
         self._told_term = 0  # in which the leader knows that this disk went back
-        self._copy_id = 1 + chance.getrandbits(_COPY_ID_BITS) if journal.is_copied else 0
+        self._copy_id = copy_id  # another one at each start, never 0
         if journal.is_copied:
             log.warning(
                 "The data directory of this voter is a copy: it was moved, or restored from a backup. It may"

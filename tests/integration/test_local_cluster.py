@@ -200,7 +200,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
 
     def no_leader() -> bool:
         logs = [(cluster.data / f"node-{one}" / "node.log").read_text() for one in (copied, lagging)]
-        return any(f"copies: {copied}. Their votes count only" in log for log in logs)
+        return any(f"copies: {copied}. Their votes do not count" in log for log in logs)
 
     eventually(no_leader, "why nobody leads is told", timeout_s=TIMEOUT_S)
     for one in (start(leader), *begun):

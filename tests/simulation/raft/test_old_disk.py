@@ -348,6 +348,31 @@ def test_of_voters_with_files_of_different_days_the_newest_wins() -> None:
     assert world.settings(world.leaders[0]) == {"kept by one"} and world.has_settled()
 
 
+def test_voters_that_elect_nobody_for_a_copy_say_whom_they_miss(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(3)
+    leader = world.leader()
+    copied, other = followers(world, leader)
+    world.run(1)
+    world.crash(copied)
+    copied.put_back(copied.copy_disk())
+    world.crash(leader)
+
+    world.start(copied)
+    world.run(10)
+
+    missed = (
+        f"The data directories of these voters are copies: {copied.node_id}. Their votes do not count while"
+        f" others are missing: {leader.node_id}. Start those, or see `ottla quorum trust-copy --help`."
+    )
+    assert not world.leaders
+    assert {node.member.election.waits_for() for node in (copied, other)} == {missed}
+    assert 1 <= caplog.text.count(missed) <= 2, "each says it once"
+    world.start(leader)
+    assert world.run(20, until=lambda: world.leaders and copied.is_whole)
+    world.run(3)
+    assert [node.member.election.waits_for() for node in world.nodes.values()] == [None] * 3
+
+
 def test_a_copy_stands_for_election_only_in_a_term_that_is_new_to_all() -> None:
     world = World(3)
     leader = world.leader()

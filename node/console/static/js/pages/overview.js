@@ -99,10 +99,11 @@ function sentence(told, troubles, running) {
     : "Something is not well.";
 }
 
-/** How many voters follow the one that leads; a majority has to. */
+/** How many voters follow the one that leads, and have their vote; a majority has to. */
 function quorumState(told) {
   if (told.leader === null) return badge("bad", "no leader");
-  const follow = told.voters.filter((one) => isVoterThere(one, told)).length;
+  const hasVote = (one) => !one.is_disk_old && !one.is_disk_copied;
+  const follow = told.voters.filter((one) => hasVote(one) && isVoterThere(one, told)).length;
   const words = `${count(follow)} of ${many(told.voters.length, "voter")}`;
   if (follow === told.voters.length) return link("#/quorum", words);
   return badge(follow > told.voters.length / 2 ? "warn" : "bad", words);
