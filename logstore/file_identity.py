@@ -2,7 +2,8 @@
 
 Nothing that copies files sets the time of birth, and renaming, chown and a change of the mount leave it as it
 is. Some file systems number their inodes anew with each mount, so the inode decides only where one of the two
-times is unknown. A volume that is rolled back or cloned as a whole keeps both: such a copy is not told.
+times is unknown. Not told are a volume that is rolled back or cloned as a whole, which keeps both, and a copy
+made in the moment in which the file was: clocks of file systems tick every 1 to 10 ms.
 """
 
 import ctypes

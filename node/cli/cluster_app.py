@@ -116,8 +116,8 @@ def quorum_trust_copy(
     """Give a stopped node its vote back whose data directory was moved, where too few voters are left.
 
     A voter with a copied directory has its vote back by itself while most of the other voters run, or all do.
-    Only where they never will, and only if the node never ran after the copy was made: what it had decided
-    since would be lost, or decided twice.
+    Only where they never will, and only if the node never ran after the copy was made: what the cluster
+    decided since may be lost. So it is where most nodes are lost and the others come from a backup.
 
     Example: ottla quorum trust-copy /var/lib/ottla
     """

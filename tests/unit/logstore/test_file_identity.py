@@ -37,6 +37,23 @@ def test_an_identity_is_read_as_it_was_written() -> None:
             identity_of_text(damaged)
 
 
+def write(disk: Disk, path: Path) -> None:
+    """Write a file that names itself, later than the one that is there, by a clock that ticks in ms."""
+    before = disk.identity_of(path) if disk.exists(path) else None
+    while True:
+        disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+        if before is None or not before.is_same(disk.identity_of(path)):
+            return
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file, later than it was made, by a clock that ticks in ms."""
+    made, disk = OsDisk().identity_of(source), OsDisk()
+    while not target.exists() or made.is_same(disk.identity_of(target)):
+        target.unlink(missing_ok=True)
+        shutil.copy2(source, target)
+
+
 def named_in(disk: Disk, path: Path) -> FileIdentity:
     return identity_of_text(disk.read_file(path).decode())
 
@@ -47,9 +64,9 @@ def test_a_file_names_itself_and_each_new_one_another(kind: str, tmp_path: Path)
     path = tmp_path / "a" / "state"
     disk.make_directory(path.parent)
 
-    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+    write(disk, path)
     first = named_in(disk, path)
-    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+    write(disk, path)
 
     assert named_in(disk, path).is_same(disk.identity_of(path))
     assert not first.is_same(disk.identity_of(path))
@@ -60,7 +77,7 @@ def test_a_file_names_itself_and_each_new_one_another(kind: str, tmp_path: Path)
 
 def test_what_owners_and_mounts_change_makes_no_other_file(tmp_path: Path) -> None:
     disk, path = OsDisk(), tmp_path / "state"
-    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+    write(disk, path)
 
     path.chmod(0o660)
     os.utime(path, (1, 1))
@@ -75,18 +92,18 @@ def test_a_copy_is_another_file_with_a_time_of_birth_or_without(
     if not is_told:
         monkeypatch.setattr(file_identity, "_statx", None)
     disk, path = OsDisk(), tmp_path / "state"
-    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+    write(disk, path)
 
-    shutil.copy2(path, tmp_path / "copy")
+    copy(path, tmp_path / "copy")
 
     assert not named_in(disk, tmp_path / "copy").is_same(disk.identity_of(tmp_path / "copy"))
 
 
 def test_a_backup_that_is_put_over_a_later_file_shows(tmp_path: Path) -> None:
     disk, path = OsDisk(), tmp_path / "state"
-    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
-    shutil.copy2(path, tmp_path / "backup")
-    disk.write_file_that_names_itself(path, lambda own: own.as_text().encode())
+    write(disk, path)
+    copy(path, tmp_path / "backup")
+    write(disk, path)
 
     shutil.copyfile(tmp_path / "backup", path)  # into the same inode
 

@@ -120,6 +120,15 @@ def voter_directory(path: Path) -> Path:
     return path
 
 
+def moved_from(home: Path) -> Path:
+    """Return a copy of a directory, made later than what is in it by a clock that ticks in ms."""
+    moved = home.with_name("moved")
+    while not moved.exists() or (state_in(moved) or QuorumState(0, 0)).copied_from is None:
+        shutil.rmtree(moved, ignore_errors=True)
+        shutil.copytree(home, moved)
+    return moved
+
+
 def state_in(path: Path) -> QuorumState | None:
     return read_quorum_state(OsDisk(), path / "__cluster_metadata-0")
 
@@ -128,8 +137,7 @@ def test_a_copied_directory_is_trusted_once_somebody_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = voter_directory(tmp_path / "home")
-    moved = tmp_path / "moved"
-    shutil.copytree(home, moved)
+    moved = moved_from(home)
     before = state_in(moved)
 
     first, second = quorum_commands.trust_copy(moved), quorum_commands.trust_copy(moved)
@@ -143,17 +151,16 @@ def test_a_copied_directory_is_trusted_once_somebody_says_so(
 
 
 def test_a_directory_that_a_node_uses_or_that_holds_no_metadata_is_not_trusted(tmp_path: Path) -> None:
-    home = voter_directory(tmp_path / "home")
-    shutil.copytree(home, tmp_path / "moved")
-    lock = DirectoryLock(tmp_path / "moved")
+    moved = moved_from(voter_directory(tmp_path / "home"))
+    lock = DirectoryLock(moved)
 
     with pytest.raises(KafkaError, match="in use by process"):
-        quorum_commands.trust_copy(tmp_path / "moved")
+        quorum_commands.trust_copy(moved)
     with pytest.raises(CommandError, match="holds no metadata log"):
         quorum_commands.trust_copy(tmp_path)
 
     lock.release()
-    state = state_in(tmp_path / "moved")
+    state = state_in(moved)
     assert state is not None and state.copied_from is not None
 
 
