@@ -7,6 +7,7 @@ import pytest
 
 from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, read_quorum_state
 from metadata_raft.raft_member import RaftMember
+from metadata_raft.raft_messages import TimeoutNow
 from tests.simulation.raft import mutants
 from tests.simulation.raft.world import DIRECTORY, Node, World
 
@@ -305,6 +306,58 @@ def test_a_leader_that_was_followed_by_another_cannot_win_a_copy_over() -> None:
 )
 def test_two_leaders_commit_where_a_copy_obeys_without_proof(mutant: Callable[..., RaftMember]) -> None:
     assert "state-machine-safety" in committed_by_two_leaders(mutant)
+
+
+def elected_by_a_vote_of_before(make_member: Callable[..., RaftMember]) -> str:
+    """Let a vote arrive that a voter gave before its files were put back; what breaks."""
+    world = World(5, make_member=make_member)
+    first = world.leader()
+    copied, late, near, far = followers(world, first)
+    network = world.network
+    first.propose("known to all")
+    world.run(1)
+    copy = copied.copy_disk()
+    # The leader asks another one to follow it, whom it does not hear then. Only one voter hears that one, and
+    # its vote is on its way for long; so is the question to another.
+    for node in (first, near):
+        network.cut(late.node_id, node.node_id)
+    network.held |= {(copied.node_id, late.node_id), (late.node_id, far.node_id)}
+    first.member.guard.post(late.node_id, TimeoutNow(term=first.member.engine.term))
+    assert world.run(0.5, until=lambda: copied.journal.state.voted_id == late.node_id)
+    network.held |= {(late.node_id, copied.node_id), (far.node_id, late.node_id)}
+    for node in (first, near):
+        network.cut(node.node_id, late.node_id)
+    on_its_way = list(network.queue)
+    world.crash(copied)
+    network.queue = on_its_way
+    copied.put_back(copy)
+    world.start(copied)
+    try:
+        assert world.run(1, until=lambda: copied.is_whole) and first.leading_term
+        network.cut(first.node_id, far.node_id)
+        network.cut(far.node_id, first.node_id)
+        first.propose("by three")
+        assert world.run(0.5, until=lambda: "by three" in world.history.acked)
+        network.held.clear()
+        world.run(0.5)
+        for node in world.nodes.values():
+            network.rejoin(node.node_id)
+        assert world.run(20, until=lambda: world.leaders and world.has_settled())
+    except AssertionError as broken:
+        return str(broken)
+    assert world.history.acked <= world.settings(copied)
+    return ""
+
+
+def test_a_vote_of_before_elects_nobody_once_the_voter_has_its_vote_back() -> None:
+    assert elected_by_a_vote_of_before(RaftMember) == ""
+
+
+@pytest.mark.parametrize("mutant", [mutants.believes_any_leader, mutants.believes_what_was_proven_before])
+def test_a_vote_of_before_undoes_a_commit_where_no_new_entry_is_the_proof(
+    mutant: Callable[..., RaftMember],
+) -> None:
+    assert "A leader contradicts a committed entry" in elected_by_a_vote_of_before(mutant)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
