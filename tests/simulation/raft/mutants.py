@@ -171,6 +171,20 @@ def counts_acks_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
     return member
 
 
+def counts_what_was_granted_before(*args: Any, **kwargs: Any) -> RaftMember:
+    """A candidate with a copied directory counts votes for the log that it had before."""
+    member = RaftMember(*args, **kwargs)
+    election, promises = member.election, member.promises
+    handle_vote, handle_pre_vote = election.handle_vote, election.handle_pre_vote_granted
+    election.handle_vote = lambda node_id, vote: handle_vote(  # type: ignore[method-assign]
+        node_id, VoteGranted(term=vote.term, copy_id=vote.copy_id, candidate_copy_id=promises.copy_id)
+    )
+    election.handle_pre_vote_granted = lambda node_id, vote: handle_pre_vote(  # type: ignore[method-assign]
+        node_id, PreVoteGranted(term=vote.term, copy_id=vote.copy_id, candidate_copy_id=promises.copy_id)
+    )
+    return member
+
+
 class _KeptPromises:
     is_kept = True
     copy_id = 0

@@ -360,6 +360,61 @@ def test_a_vote_of_before_undoes_a_commit_where_no_new_entry_is_the_proof(
     assert "A leader contradicts a committed entry" in elected_by_a_vote_of_before(mutant)
 
 
+def elected_for_a_log_that_is_gone(make_member: Callable[..., RaftMember]) -> str:
+    """Let a voter hear late that one stands with a log which it lost meanwhile; what breaks."""
+    world = World(3, make_member=make_member)
+    copied = world.leader()
+    knows, lags = followers(world, copied)
+    network = world.network
+    world.run(1)
+    copy = copied.copy_disk()
+    network.isolate(lags.node_id)
+    copied.propose("committed by two")
+    world.run(0.5)
+    assert "committed by two" in world.history.acked
+    term = copied.member.engine.term
+    world.crash(copied)
+    network.rejoin(lags.node_id)
+    network.isolate(knows.node_id)
+    network.heal(copied.node_id, knows.node_id)
+    network.held.add((copied.node_id, knows.node_id))
+    world.start(copied)
+    assert world.run(5, until=lambda: copied.member.engine.term > term)
+    asked = sorted(one for one in network.queue if one[3] == knows.node_id)
+    assert len(asked) == 2, "whether it would be elected, and to elect it"
+    world.crash(copied)
+    network.queue = []
+    copied.put_back(copy)
+    network.heal(knows.node_id, copied.node_id)
+    world.start(copied)
+    try:
+        world.run(0.3)
+        for late in asked:
+            network.held.clear()
+            network.queue = [late]
+            world.deliver()
+            network.held.add((copied.node_id, knows.node_id))
+            world.run(0.5)
+        network.held.clear()
+        for node in world.nodes.values():
+            network.rejoin(node.node_id)
+        assert world.run(20, until=lambda: world.leaders and world.has_settled() and copied.is_whole)
+    except AssertionError as broken:
+        return str(broken)
+    assert world.history.acked <= world.settings(copied)
+    return ""
+
+
+def test_a_copy_is_not_elected_for_the_log_that_it_had() -> None:
+    assert elected_for_a_log_that_is_gone(RaftMember) == ""
+
+
+def test_a_copy_that_counts_votes_for_the_log_that_it_had_undoes_a_commit() -> None:
+    broken = elected_for_a_log_that_is_gone(mutants.counts_what_was_granted_before)
+
+    assert "A leader contradicts a committed entry" in broken
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_a_cluster_whose_files_all_come_from_one_backup_starts(size: int) -> None:
     world = World(size)
