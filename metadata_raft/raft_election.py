@@ -134,7 +134,7 @@ class Election:
         return is_current and self._is_enough(asked.granted, needs_all=not self._voters().is_settled)
 
     def _is_enough(self, granted: Mapping[int, int], *, needs_all: bool) -> bool:
-        """Whether these others and this voter are all voters, or a majority that knows what it promised."""
+        """Return whether these and this voter are all voters, or a majority that knows what it promised."""
         voters = self._voters()
         known = {**granted, self._engine.node_id: self._promises.copy_id}
         if all(one.node_id in known for one in voters):
@@ -247,5 +247,5 @@ def _listed(node_ids: Iterable[int]) -> str:
 
 
 def _is_copy(request: PreVote | RequestVote) -> bool:
-    """Whether the candidate stands with a copied directory: then only in a term that is new to all."""
+    """Return whether the candidate stands with a copied directory: then in a term that is new to all."""
     return request.copy_id != 0

@@ -356,7 +356,7 @@ class RaftMember:
 
     @property
     def wants_entry(self) -> bool:
-        """Whether the listener, which leads, should propose something, if only a NoOpRecord."""
+        """Return whether the listener should propose something now, if only a NoOpRecord."""
         return self._told_term > 0 and self.engine.is_leading and self.replication.wants_entry
 
     def _append_wanted(self) -> None:

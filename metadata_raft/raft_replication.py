@@ -271,7 +271,7 @@ class Replication:
                 self._remind(node_id, 0, progress.copy_id)
 
     def _is_proven(self, node_id: int, raft_index: int) -> bool:
-        """Whether nobody leads, or can come to lead, by what a voter promised in a later term than this.
+        """Return whether nobody leads, or may come to lead, by what a voter promised in a later term.
 
         The entry was appended after that voter had told that it forgot. If a majority without it has the
         entry, any majority that the voter could have helped has one of these, which follows this leader and
@@ -291,7 +291,7 @@ class Replication:
 
     @property
     def wants_entry(self) -> bool:
-        """Whether a voter waits for the others to prove something by an entry that is not there yet."""
+        """Return whether a voter waits for the others to confirm an entry that is not there yet."""
         last_index = self._journal.last.raft_index
         return any(one.copy_id and one.proof_index > last_index for one in self._progress.values())
 

@@ -103,7 +103,7 @@ class Node:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the node runs and its voter knows all that it promised."""
+        """Return whether the node runs and its voter knows all that it promised."""
         return self.is_up and not self.journal.is_copied and self.journal.lost_promise is None
 
     # ---- what the member tells -------------------------------------------------------------------------
